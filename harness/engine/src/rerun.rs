@@ -28,8 +28,8 @@ pub fn again(session: &Session, job: &Job<'_>) -> String {
 pub enum What<'a> {
     /// A trial of the session's cases.
     Trial(&'a str),
-    /// All cases in this file.
-    File(&'a Path),
+    /// All cases in this file. The second value is true if they do what an untrusted case may not do.
+    File(&'a Path, bool),
     /// A program with its arguments, and the options for the rocrepro command.
     Program(&'a [String], &'a [(&'static str, String)]),
 }
@@ -56,10 +56,11 @@ impl Rerun<'_> {
                 session.cases_from()
             }
             What::Program(_, options) => options.to_vec(),
-            What::File(path) => {
-                let mut from = session.cases_from();
-                from.retain(|(option, _)| *option == "--trust");
-                from.insert(0, ("--cases-from", path.display().to_string()));
+            What::File(path, needs_trust) => {
+                let mut from = vec![("--cases-from", path.display().to_string())];
+                if needs_trust || session.trusts_given_cases() {
+                    from.push(("--trust", String::new()));
+                }
                 from
             }
         };

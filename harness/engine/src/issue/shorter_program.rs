@@ -150,7 +150,7 @@ impl ShorterProgram {
             return;
         }
         let (what, faults) = (Path::new(CASE_FILE), subject.faults.as_slice());
-        let rerun = Rerun { command: "run", what: What::File(what), late: on.late, faults };
+        let rerun = Rerun { command: "run", what: What::File(what, true), late: on.late, faults };
         for record in records {
             record.trial.clone_from(&self.found.trial);
             record.again = rerun.of(on);

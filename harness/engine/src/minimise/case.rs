@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Instant};
 
-use ::case::{FaultEntry, Header, Kernels, Lowered, lower};
+use ::case::{Case, FaultEntry, Header, Kernels, Lowered, foreign, lower};
 use device::Planted;
 use judge::{Kind, Outcome};
 use plan::{Call, Plan};
@@ -92,7 +92,9 @@ pub(super) fn minimise(
         return Err(MinimiseError::InterruptedSearch { path: folder.join(CASE_FILE) }.into());
     }
     let (what, faults) = (folder.join(CASE_FILE), subjects.faults.as_slice());
-    let rerun = Rerun { command: "run", what: What::File(&what), late: session.late, faults };
+    let needs_trust = Case::parse(name, &found.yaml).is_ok_and(|case| !foreign(&case).is_empty());
+    let what = What::File(&what, needs_trust);
+    let rerun = Rerun { command: "run", what, late: session.late, faults };
     let text = report::minimised(&found, result.complete, begun.elapsed(), &rerun.of(session));
     Ok(MinimiseResult { text, complete: result.complete })
 }

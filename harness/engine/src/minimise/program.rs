@@ -216,9 +216,8 @@ fn again(
 ) -> Result<String, Stop> {
     evidence::write_text(folder, CASE_FILE, case)?;
     let (path, faults) = (folder.join(CASE_FILE), subject.faults.as_slice());
-    let what = What::File(&path);
-    let text = Rerun { command: "run", what, late: session.late, faults }.of(session);
-    Ok(if text.contains(" --trust") { text } else { text + " --trust" })
+    let what = What::File(&path, true);
+    Ok(Rerun { command: "run", what, late: session.late, faults }.of(session))
 }
 
 /// The source of a program inside the YAML of its case.

@@ -181,31 +181,32 @@ fn writes_an_issue_for_a_program_case() {
     let folder = tempfile::tempdir().expect("a folder");
     let out = folder.path().to_str().expect("text");
     let case = "programs/ctypes-copies[bytes=64]";
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
-    command.args([
-        "report",
-        case,
-        "--budget-seconds",
-        "1",
-        "--rocm",
-        "debian:7.2.4",
-        "--device",
-        "emulated",
-    ]);
-    let output =
-        command.args(["--fault", "copy.zero", "--repeat", "2", "--out", out]).output().unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}", shown(&output));
+    let on = ["--rocm", "debian:7.2.4", "--device", "emulated", "--fault", "copy.zero"];
+    let run = |words: &[&str], more: &[&str]| {
+        let output = super::rocrepro(&[words, &on, &["--out", out], more].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", shown(&output));
+    };
+    run(&["minimise", case, "--reducer", "none"], &["--budget-seconds", "60"]);
+    run(&["report", case, "--budget-seconds", "1"], &["--repeat", "2"]);
     let report = fs::read_to_string(folder.path().join("report.md")).unwrap();
     for text in [
         "INJECTED, do not file",
         "| no fault injected | 0/2 | passes |",
-        "\npython3 -u ctypes-copies.py\n```",
-        "The program is `ctypes-copies.py`, printed above.",
+        "\npython3 -u case.py\n```",
+        "The program is `case.py`, printed above. `rocrepro minimise` shortened it from 15 lines",
         "it failed as described in 2 of 2.",
         "Interpreter of the program: Python 3.",
     ] {
         assert!(report.contains(text), "no {text:?}: {report}");
     }
+    // The command that the report prints for rocrepro runs the shorter program.
+    let mut again = report.lines().filter(|line| line.contains("--cases-from case.yaml"));
+    let again = again.next().unwrap_or_else(|| panic!("no command: {report}"));
+    let words: Vec<_> =
+        again.split("   # ").next().unwrap_or_default().split(' ').skip(1).collect();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
+    let output = command.args(words).current_dir(&folder).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{again}: {}", shown(&output));
 }
 
 /// Returns a program that fails under `copy.zero`, with additional lines that are not needed.
