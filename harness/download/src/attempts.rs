@@ -12,7 +12,7 @@ use ureq::{Body, RequestBuilder};
 
 use crate::{
     CANCEL_INTERVAL, DownloadError, DownloadEvent, DownloadProgress, Http, LONGEST_WAIT, TRIES,
-    network, text_header,
+    TRIES_OF_REFUSING, network, text_header,
 };
 
 /// Reason why a request has no response.
@@ -72,33 +72,63 @@ impl From<String> for Trouble {
     }
 }
 
-impl Trouble {
-    /// Returns the error for a download whose last attempt failed in this way.
-    pub(crate) fn failure(&self, url: &str) -> DownloadError {
-        let (url, status, after) = (url.to_owned(), self.reason.clone(), self.after);
-        match self.from {
-            Origin::Network => network(&url, &format!("{status} after {TRIES} attempts")),
-            Origin::Host => DownloadError::Refused { url, status },
-            Origin::Limit => DownloadError::Limited { url, status, after },
-        }
-    }
-}
-
 pub(crate) struct Attempts<'a> {
     /// Number of attempts since the last one that returned a new byte.
     pub(crate) failed: u32,
-    backoff: Duration,
+    http: &'a Http,
+    url: &'a str,
     cancel: &'a AtomicBool,
     progress: &'a DownloadProgress<'a>,
 }
 
 impl<'a> Attempts<'a> {
     pub(crate) fn new(
-        http: &Http,
+        http: &'a Http,
+        url: &'a str,
         cancel: &'a AtomicBool,
         progress: &'a DownloadProgress<'a>,
     ) -> Self {
-        Self { failed: 0, backoff: http.backoff, cancel, progress }
+        Self { failed: 0, http, url, cancel, progress }
+    }
+
+    /// Notes that the host sent what was asked for, so that it gets the usual number of attempts.
+    pub(crate) fn has_answered(&self) {
+        if let Ok(mut refusing) = self.http.refusing.lock() {
+            refusing.remove(host(self.url));
+        }
+    }
+
+    /// Returns the maximum number of attempts. Each download of a host that refuses all would otherwise take as long as
+    /// the first one.
+    fn most(&self) -> u32 {
+        let refuses = self.http.refusing.lock().is_ok_and(|all| all.contains(host(self.url)));
+        if refuses { TRIES_OF_REFUSING } else { TRIES }
+    }
+
+    /// Returns the error for a download whose last attempt failed in this way.
+    pub(crate) fn failure(&self, trouble: &Trouble) -> DownloadError {
+        let (url, status, after) = (self.url.to_owned(), &trouble.reason, trouble.after);
+        let tried = format!("{status} after {} attempts", self.failed);
+        match trouble.from {
+            Origin::Limit => DownloadError::Limited { url, status: status.clone(), after },
+            // The network works if the host answers another request.
+            Origin::Network if self.answers() => {
+                let status = format!("{tried}, although the host answers other requests");
+                DownloadError::Refused { url, status }
+            }
+            Origin::Network => network(&url, &tried),
+            Origin::Host => {
+                if let Ok(mut refusing) = self.http.refusing.lock() {
+                    refusing.insert(host(&url).to_owned());
+                }
+                DownloadError::Refused { url, status: tried }
+            }
+        }
+    }
+
+    /// Returns true if the host answers a request for its start page, whatever the answer is.
+    fn answers(&self) -> bool {
+        send_request(self.http.get(&format!("{}/", host(self.url))), self.cancel).is_ok()
     }
 
     /// Waits until the next attempt may be made.
@@ -110,10 +140,10 @@ impl<'a> Attempts<'a> {
         self.failed += 1;
         // If the host asks for a long wait, for example one hour, no further attempt is made.
         let too_long = trouble.after.is_some_and(|after| after > LONGEST_WAIT);
-        if self.failed >= TRIES || too_long {
+        if self.failed >= self.most() || too_long {
             return Err(());
         }
-        let own = self.backoff * 2u32.pow(self.failed - 1);
+        let own = self.http.backoff * 2u32.pow(self.failed - 1);
         let after = trouble.after.unwrap_or(own);
         (self.progress)(DownloadEvent::Retry { reason: &trouble.reason, after });
         let end = Instant::now() + after;
@@ -125,6 +155,13 @@ impl<'a> Attempts<'a> {
         }
         Ok(())
     }
+}
+
+/// Returns the part of an address that names the host, for example `https://example.org:8080`.
+fn host(url: &str) -> &str {
+    let from = url.find("://").map_or(0, |at| at + 3);
+    let to = url.get(from..).and_then(|rest| rest.find('/')).map_or(url.len(), |at| from + at);
+    url.get(..to).unwrap_or(url)
 }
 
 /// Returns a description of the failure if a response is a failure that may be temporary. `None` for any other

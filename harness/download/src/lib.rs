@@ -8,8 +8,10 @@ mod attempts;
 mod bound;
 mod crew;
 
+use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::sync::{
+    Arc, Mutex,
     atomic::{AtomicBool, Ordering},
     mpsc::{Receiver, RecvTimeoutError, sync_channel},
 };
@@ -25,6 +27,9 @@ pub use crew::crew;
 
 /// Maximum number of successive attempts that return no new byte.
 const TRIES: u32 = 5;
+
+/// The same maximum for a host that refused every attempt to download another file.
+const TRIES_OF_REFUSING: u32 = 2;
 
 /// Longest wait that a host may ask for. If the host asks for more, the download fails.
 const LONGEST_WAIT: Duration = Duration::from_secs(120);
@@ -82,11 +87,12 @@ pub enum DownloadError {
         reason: String,
     },
     /// The host refused every attempt to download the file.
-    #[error("{url}: {status} after {TRIES} attempts")]
+    #[error("{url}: {status}")]
     Refused {
         /// Address of the file.
         url: String,
-        /// Status of the response, for example `500 Internal Server Error`.
+        /// Status of the response and number of attempts, for example `500 Internal Server Error after 5 attempts`, or
+        /// a description of the broken connection.
         status: String,
     },
     /// The host limits the rate of requests.
@@ -150,6 +156,8 @@ pub struct Http {
     backoff: Duration,
     /// Maximum time without a new byte on a connection.
     stall: Duration,
+    /// Hosts that refused every attempt to download a file, and have answered no request since then.
+    refusing: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Http {
@@ -163,7 +171,12 @@ impl Http {
             .timeout_recv_body(Some(ATTEMPT))
             .user_agent(concat!("rocrepro/", env!("CARGO_PKG_VERSION")))
             .build();
-        Self { agent: Agent::new_with_config(config), backoff, stall: STALL }
+        Self {
+            agent: Agent::new_with_config(config),
+            backoff,
+            stall: STALL,
+            refusing: Arc::default(),
+        }
     }
 
     /// Sets the maximum time without a new byte on a connection.
@@ -188,7 +201,7 @@ impl Http {
         bound: Bound,
         cancel: &AtomicBool,
     ) -> Result<(String, String), DownloadError> {
-        let mut attempts = Attempts::new(self, cancel, &|_| ());
+        let mut attempts = Attempts::new(self, url, cancel, &|_| ());
         loop {
             let request = self.get(url).header(header::ACCEPT, accept);
             let reason = match send_request(request, cancel) {
@@ -196,7 +209,10 @@ impl Http {
                 Ok(response) if response.status().is_success() => {
                     let kind = text_header(&response, header::CONTENT_TYPE).unwrap_or_default();
                     match self.whole(response, bound, cancel) {
-                        Ok(Some(text)) => return Ok((text, kind)),
+                        Ok(Some(text)) => {
+                            attempts.has_answered();
+                            return Ok((text, kind));
+                        }
                         Ok(None) => return Err(bound.failure(url)),
                         Err(error) => Trouble::from(error.to_string()),
                     }
@@ -212,7 +228,7 @@ impl Http {
             };
             attempts.wait(&reason).map_err(|()| match cancel.load(Ordering::Relaxed) {
                 true => DownloadError::Cancelled,
-                false => reason.failure(url),
+                false => attempts.failure(&reason),
             })?;
         }
     }
@@ -271,7 +287,7 @@ impl Http {
             name,
             bound,
             progress,
-            attempts: Attempts::new(self, cancel, progress),
+            attempts: Attempts::new(self, url, cancel, progress),
             cancel,
             body: None,
             at,
@@ -427,7 +443,7 @@ impl Download<'_> {
             let failure = if self.cancel.load(Ordering::Relaxed) {
                 DownloadError::Cancelled
             } else {
-                trouble.failure(self.url)
+                self.attempts.failure(trouble)
             };
             self.fail(failure)
         })
@@ -535,6 +551,7 @@ impl Read for Download<'_> {
                 Ok(n) => {
                     self.at += n as u64;
                     self.attempts.failed = 0;
+                    self.attempts.has_answered();
                     self.report(false);
                     return Ok(n);
                 }
