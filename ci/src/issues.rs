@@ -72,7 +72,7 @@ const SUBJECTS: [Subject; 12] = [
         name: "command",
         gfx: "gfx1151",
         words: &["--also", "debian:5.7.1"],
-        command: &["./retry"],
+        command: &["./program"],
     },
 ];
 
@@ -137,7 +137,7 @@ impl Made<'_> {
             here.write_file("signed_atomics.py", text)?;
         }
         if name == "command" {
-            self.compile_retry(&here)?;
+            self.compile_program(&here)?;
         }
         let program = self.program;
         let on = ["--rocm", STACK, "--device", "emulated", "--gfx", gfx];
@@ -164,17 +164,17 @@ impl Made<'_> {
     }
 
     /// Compiles the program of the subject `command`: an exported trial.
-    fn compile_retry(&self, here: &Shell) -> Result<(), Box<dyn std::error::Error>> {
+    fn compile_program(&self, here: &Shell) -> Result<(), Box<dyn std::error::Error>> {
         let program = self.program;
         let trial = "capture/retry-after-invalidated-capture[node=kernel]";
         let on = ["--rocm", STACK, "--device", "emulated", "--gfx", self.subject.gfx];
         let text = cmd!(here, "{program} export {trial} {on...}").read()?;
-        here.write_file("retry.cpp", text)?;
-        let build = "g++ -std=c++17 -pthread -D__HIP_PLATFORM_AMD__ -I/opt/rocm/include retry.cpp -o retry -L/opt/rocm/lib \
+        here.write_file("program.cpp", text)?;
+        let build = "g++ -std=c++17 -pthread -D__HIP_PLATFORM_AMD__ -I/opt/rocm/include program.cpp -o program -L/opt/rocm/lib \
                      -lamdhip64 -lhiprtc";
         let ran = self.run(here, STACK, build)?;
         if ran.status != 0 {
-            return Err(format!("retry.cpp does not compile: {}", ran.output).into());
+            return Err(format!("program.cpp does not compile: {}", ran.output).into());
         }
         Ok(())
     }
@@ -255,7 +255,12 @@ impl Made<'_> {
         let rate = page.item("Fails").and_then(|item| between(item, "in ", " "));
         let always = rate.and_then(|rate| rate.split_once('/')).is_some_and(|(a, b)| a == b);
         let ran = self.repeated(again, if always { 2 } else { TRIES })?;
-        let alike = ran.iter().filter(|ran| ran.signature == signature).count();
+        // `exec` makes no record, only the exit status shows how the program ended.
+        let is_alike = |ran: &&Repeated| match again.starts_with("rocrepro exec ") {
+            true => ran.has_failed == Some(true),
+            false => ran.signature == signature,
+        };
+        let alike = ran.iter().filter(is_alike).count();
         if alike == 0 || always && alike < ran.len() {
             wrong.push(format!("`{again}` does not fail as {signature}: {ran:?}"));
         }
@@ -348,11 +353,12 @@ impl Made<'_> {
         times: u32,
     ) -> Result<Vec<Repeated>, Box<dyn std::error::Error>> {
         let here = self.sh.clone();
-        // A shortened case is in the evidence folder.
-        here.change_dir(match command.contains("--cases-from case.yaml") {
-            true => self.folder.join(self.subject.name),
-            false => self.folder.to_path_buf(),
-        });
+        // A shortened case or program is in the evidence folder.
+        let evidence = self.folder.join(self.subject.name);
+        let file = command.rsplit(' ').next().unwrap_or_default();
+        let is_there = command.contains("--cases-from case.yaml") || evidence.join(file).is_file();
+        here.change_dir(if is_there { evidence } else { self.folder.to_path_buf() });
+        let records_trials = !command.starts_with("rocrepro exec ");
         let folder = self.program.parent().unwrap_or(Path::new("."));
         let path = std::env::var("PATH").unwrap_or_default();
         let path = format!("{}:{path}", folder.display());
@@ -361,9 +367,17 @@ impl Made<'_> {
         for n in 0..times {
             here.remove_path(&records)?;
             let seeded = command.replace("seed=", &format!("seed={n}"));
-            let recorded = with_option(&seeded, &format!("--record '{}'", records.display()));
+            let recorded = match records_trials {
+                true => with_option(&seeded, &format!("--record '{}'", records.display())),
+                false => seeded,
+            };
             let ran = cmd!(here, "sh -c {recorded}").env("PATH", &path).quiet().ignore_status();
-            ran.output()?;
+            let ended = ran.output()?;
+            if !records_trials {
+                let has_failed = ended.status.code().map(|status| status != 0);
+                all.push(Repeated { has_failed, signature: String::new() });
+                continue;
+            }
             let record = here.read_file(&records).unwrap_or_default();
             let record = record.lines().filter_map(|line| serde_json::from_str(line).ok());
             let mut outcomes = record.map(|record: serde_json::Value| record["outcome"].clone());
@@ -443,6 +457,8 @@ fn passing(page: &Page) -> Vec<String> {
 /// Returns the settings that help, as options of `rocrepro run`.
 fn settings(page: &Page) -> Vec<String> {
     let item = page.item("What helps").unwrap_or_default();
+    // After these words, the page names settings with which the program fails in another way.
+    let item = item.split("; with `").next().unwrap_or_default();
     let named = item.split('`').skip(1).step_by(2).filter(|name| name.contains('='));
     named
         .map(|name| match item.contains(&format!("limit `{name}`")) {

@@ -230,7 +230,10 @@ impl CommandLine {
         faults: &[Planted],
     ) -> String {
         let with = (!self.with.is_empty()).then(|| ("--with", self.with.join(",")));
-        let environment = self.options.environment.iter().map(|name| ("--in", name.clone()));
+        // The options of the session are added to every command line.
+        let is_given = session.given().iter().any(|(option, _)| *option == "--in");
+        let environment = self.options.environment.iter().filter(|_| !is_given);
+        let environment = environment.map(|name| ("--in", name.clone()));
         let options: Vec<_> = with.into_iter().chain(environment).chain(more).collect();
         let what = What::Program(&self.words, &options);
         Rerun { command, what, late: None, faults }.of(session)

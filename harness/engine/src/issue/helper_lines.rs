@@ -1,5 +1,7 @@
 //! Removes lines of rocrepro's helper from a printed program that the program does not need.
 
+mod definitions;
+
 use std::time::Instant;
 
 use case::Body;
@@ -11,7 +13,7 @@ use report::{
 use search::shorten::shorten;
 use supervise::Cancel;
 
-use super::as_printed;
+use super::{as_printed, inline_helper::unused_headers};
 use crate::{
     Session, Stop,
     failing_trial::FailingTrial,
@@ -56,6 +58,7 @@ impl HelperLines<'_> {
         if matches!(oracle, Oracle::None) || !self.passes(&oracle, &printed, of_case)? {
             return Ok(printed);
         }
+        let printed = self.without_unused_definitions(printed.clone(), &own, &oracle, of_case)?;
         let (mut best, mut trouble) = (printed.clone(), None);
         let shorter = shorten(&printed.text, &mut |text| {
             if Instant::now() > self.deadline || self.cancel.is_cancelled() || trouble.is_some() {
@@ -90,6 +93,62 @@ impl HelperLines<'_> {
                 debug_assert_eq!(shorter.apply_to(&printed.text).trim(), best.text.trim());
                 Ok(best)
             }
+        }
+    }
+
+    /// Returns a C++ program without the helper's definitions that it does not use. The compiler finds them in a second
+    /// or two each; only the result is run.
+    ///
+    /// # Errors
+    /// Mistakes in the case, or a request to stop.
+    fn without_unused_definitions(
+        &self,
+        printed: Program,
+        own: &[&str],
+        oracle: &Oracle,
+        of_case: &plan::Program,
+    ) -> Result<Program, Stop> {
+        let commands = with_warnings(&printed).own.map(|own| own.plainly).unwrap_or_default();
+        let Some((build, _)) = commands.split_first().filter(|(_, rest)| !rest.is_empty()) else {
+            return Ok(printed);
+        };
+        let checks = [format!("{build} -fsyntax-only")];
+        let (job, file) = (self.subject.job()?, printed.file.clone());
+        let mut cancelled = false;
+        let compiled = definitions::without_unused(
+            &printed.text,
+            |text| contains_in_order(text, own),
+            &mut |text| {
+                if Instant::now() > self.deadline {
+                    return None;
+                }
+                let program = PrintedProgram { file: &file, text, commands: &checks };
+                match run_printed(self.session, &job, of_case, &program, self.cancel) {
+                    Ok(None) => {
+                        cancelled = true;
+                        None
+                    }
+                    Ok(Some(run)) => Some(run.end == End::Exited(0)),
+                    Err(_) => Some(false),
+                }
+            },
+        );
+        if cancelled {
+            return Err(super::IssueError::Interrupted.into());
+        }
+        let text = unused_headers(&compiled).into_iter().fold(compiled, |text, line| {
+            let without = text.replacen(&line, "", 1);
+            if contains_in_order(&without, own) { without } else { text }
+        });
+        let mut shorter = Program { text, ..printed.clone() };
+        match self.fails(&shorter, of_case)? {
+            Some(ran) if self.passes(oracle, &shorter, of_case)? => {
+                if let Some(own) = &mut shorter.own {
+                    own.as_printed = Some(ran);
+                }
+                Ok(shorter)
+            }
+            _ => Ok(printed),
         }
     }
 

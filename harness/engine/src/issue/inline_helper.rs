@@ -27,6 +27,11 @@ pub(super) fn inline(text: &str, language: &str, parameters: &Parameters) -> Opt
     }
 }
 
+/// Returns the lines of a C++ program that include a header of the helper which the program does not need.
+pub(super) fn unused_headers(text: &str) -> Vec<String> {
+    cpp::unused_headers(text)
+}
+
 /// The plain version of the helper in one language, read from `plain.py` or `plain.h`.
 struct Plain {
     /// Lines before the first section.

@@ -147,7 +147,11 @@ fn of_command(
         let own = Own {
             plainly: vec![shell::join(&words)],
             packages: imported(failed, language, &text),
-            again: vec![failed.again.clone()],
+            // The path of a file elsewhere is private.
+            again: vec![match path.is_absolute() {
+                true => failed.again.replace(&quoted(&path.to_string_lossy()), &quoted(&file)),
+                false => failed.again.clone(),
+            }],
             text_is_whole: is_whole,
             in_case: false,
             helper: helper.then_some(helper_file),

@@ -245,6 +245,34 @@ fn shortens_a_program_that_keeps_its_failure() {
     assert_eq!(super::signature(&records["case"]), "wrong-data:bytes:zero");
 }
 
+/// Program whose checks print a line, and whose last line makes the exit status 1 if a check failed.
+const CHECKED: &str = "\
+import ctypes
+import rocrepro
+hip = ctypes.CDLL('libamdhip64.so')
+place, back = ctypes.c_void_p(), ctypes.create_string_buffer(64)
+padding = 1
+rocrepro.must(hip.hipMalloc(ctypes.byref(place), ctypes.c_size_t(64)))
+rocrepro.must(hip.hipMemcpy(place, b'x' * 64, ctypes.c_size_t(64), 1))
+rocrepro.must(hip.hipMemcpy(back, place, ctypes.c_size_t(64), 2))
+rocrepro.equal('bytes', back.raw, b'x' * 64)
+rocrepro.done()
+";
+
+#[test]
+fn shortened_program_keeps_its_exit_status() {
+    if !namespaces() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("checked.py"), CHECKED).expect("a program");
+    let minimise = ["minimise", "--reducer", "none", "--fault", "copy.zero"];
+    on_program(folder.path(), &minimise, "checked.py", 0);
+    let shorter = fs::read_to_string(folder.path().join("rocrepro-checked/checked.py")).unwrap();
+    assert!(shorter.ends_with("rocrepro.done()\n"), "{shorter}");
+    assert!(!shorter.contains("padding"), "{shorter}");
+}
+
 /// Imitation of C-Vise. It accepts the arguments of C-Vise and tries to shorten a name in the program. If the program
 /// contains `FOREVER`, it tries the same text again and again without end.
 const REDUCER: &str = r#"#!/usr/bin/env python3

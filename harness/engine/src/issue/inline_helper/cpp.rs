@@ -128,6 +128,17 @@ pub(super) fn inline(text: &str, parameters: &Parameters) -> Option<String> {
     Some(format!("{before}{headers}{}{block}{after}", &rest[place.start()..behind]))
 }
 
+/// Returns the lines that include a header of [`FURTHER`] none of whose words is in the text.
+pub(super) fn unused_headers(text: &str) -> Vec<String> {
+    let is_needed = |words: &[&str]| {
+        let code = text.lines().filter(|line| !line.starts_with('#'));
+        code.into_iter().any(|line| words.iter().any(|word| line.contains(word)))
+    };
+    let unused = FURTHER.iter().filter(|(_, words)| !is_needed(words));
+    let lines = unused.map(|(header, _)| format!("#include <{header}>\n"));
+    lines.filter(|line| text.contains(line.as_str())).collect()
+}
+
 /// Returns the names of the helper's functions that a program calls without a namespace, as it may after `using
 /// namespace`.
 fn called(text: &str) -> impl Iterator<Item = &str> {
