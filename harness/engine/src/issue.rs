@@ -5,7 +5,6 @@ mod as_printed;
 mod controls;
 mod draft;
 mod error;
-mod helper_lines;
 mod inline_helper;
 mod known_bug;
 mod logs;
@@ -15,6 +14,7 @@ mod program;
 mod searches;
 mod shorter_program;
 mod stand_alone;
+mod unused_definitions;
 
 use std::{
     collections::BTreeMap,
@@ -36,12 +36,12 @@ pub use self::error::IssueError;
 use self::{
     controls::Controls,
     draft::Draft,
-    helper_lines::HelperLines,
     known_bug::{known_bugs, own_known_bug},
     logs::ProgramLog,
     minimal_case::MinimalCase,
     searches::Searches,
     shorter_program::ShorterProgram,
+    unused_definitions::UnusedDefinitions,
 };
 use crate::{
     CaseLibrary, Session, SessionOptions, Stop,
@@ -336,15 +336,14 @@ pub fn report(
     let program = match program {
         Some(program) => {
             events(IssueEvent::Step("removing what the printed program does not need"));
-            let lines = HelperLines {
+            let unused = UnusedDefinitions {
                 subject: &subject,
                 session,
                 failed: &failed,
-                releases: PassingReleaseSearch { options: options.session.clone(), named: None },
                 deadline: searches.end_of_share(2),
                 cancel,
             };
-            Some(lines.removed(program)?)
+            Some(unused.removed(program)?)
         }
         None => None,
     };
