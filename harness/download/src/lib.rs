@@ -28,7 +28,7 @@ pub use crew::crew;
 /// Maximum number of successive attempts that return no new byte.
 const TRIES: u32 = 5;
 
-/// The same maximum for a host that refused every attempt to download another file.
+/// Maximum number of attempts on a host that refused every attempt to download another file.
 const TRIES_OF_REFUSING: u32 = 2;
 
 /// Longest wait that a host may ask for. If the host asks for more, the download fails.

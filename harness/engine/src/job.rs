@@ -32,7 +32,8 @@ impl Job<'_> {
         plan::digest(self.serialized().as_bytes())
     }
 
-    /// Returns the SHA-256 digest of what [`text`](Self::text) covers. Nobody can make another case that has it.
+    /// Returns the SHA-256 digest of what [`text`](Self::text) covers. Another case cannot be made to have
+    /// the same digest.
     pub(crate) fn sha256(&self) -> String {
         let digest = Sha256::digest(self.serialized());
         digest.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -1,4 +1,5 @@
-//! Tests of downloads that a later process resumes, and of the disk space that partial downloads need.
+//! Tests of downloads that break off or are refused, that a later process resumes, and of the disk space that partial
+//! downloads need.
 
 mod common;
 
@@ -8,7 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use stacks::{Build, BuildEvent, ObtainError, ObtainedBuild};
-use standin::{Entry, Fake, Server, Site, pack};
+use standin::{Entry, Fake, Server, Site, Trouble, pack};
 
 use common::{A, build, store};
 
@@ -150,4 +151,39 @@ fn leaves_a_locked_download_alone() {
     let got = store(one.folder.path()).with_budget(1).obtain(&one.build, &|_| ()).unwrap();
     assert_eq!(got.sha256[0].1, standin::sha256(&one.whole));
     assert_eq!((one.start(), fs::read(&part).unwrap() == before), (0, true));
+}
+
+#[test]
+fn distinguishes_a_file_that_breaks_off_from_a_broken_network() {
+    let mut site = Site::default();
+    site.file(A, Fake::new("1.0.0").tarball()).trouble(A, &vec![Trouble::Cut(0); 9]);
+    let server = site.serve();
+    let folder = tempfile::tempdir().unwrap();
+    let error = store(folder.path()).obtain(&build(&server, "one", &[(A, None)]), &|_| ());
+    let error = error.unwrap_err();
+    assert!(!error.is_environment(), "{error}");
+    let why = "after 5 attempts, although the host answers other requests";
+    assert!(error.to_string().contains(why), "{error}");
+}
+
+#[test]
+fn gives_a_refusing_host_fewer_attempts_until_it_answers() {
+    let path = |n: usize| format!("/row/{n}.tar.gz");
+    let mut site = Site::default();
+    for n in 0..4 {
+        site.file(&path(n), Fake::new("1.0.0").tarball());
+        if n != 2 {
+            site.trouble(&path(n), &vec![Trouble::Busy(None); 9]);
+        }
+    }
+    let server = site.serve();
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(folder.path());
+    // The third archive can be downloaded, so the fourth one gets as many attempts as the first one.
+    for (n, attempts) in [5, 2, 1, 5].into_iter().enumerate() {
+        let got = store.obtain(&build(&server, &n.to_string(), &[(&path(n), None)]), &|_| ());
+        assert_eq!(got.is_ok(), n == 2, "{n}");
+        let requests = server.requests().iter().filter(|it| it.contains(&path(n))).count();
+        assert_eq!(requests, attempts, "{n}: {:?}", server.requests());
+    }
 }
