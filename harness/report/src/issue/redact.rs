@@ -7,6 +7,7 @@ pub(super) mod names;
 mod paths;
 mod people;
 mod program;
+mod quoted_words;
 mod source;
 mod values;
 mod xml;
@@ -64,13 +65,15 @@ pub(super) fn is_value(number: &serde_json::Number, who: &Identity) -> bool {
 
 /// Replaces everything that [`redact`] replaces, except the values and serial numbers in `who`.
 pub(super) fn patterns(text: &str, who: &Identity) -> String {
-    let text = &without_colours(text);
-    let text = fields::fields(&xml::xml(&keys::keys(text)));
-    let text = people::known(who, |known| {
-        // Addresses and paths may contain names, so they are replaced before the names.
-        known.names(&forms::forms(&known.folders(&text)))
-    });
-    paths::paths(&variables::assignments(&text))
+    // Quotes and backslashes of a word are escaped if it is quoted for a shell, so that no pattern would fit.
+    quoted_words::separately(&without_colours(text), &|text| {
+        let text = fields::fields(&xml::xml(&keys::keys(text)));
+        let text = people::known(who, |known| {
+            // Addresses and paths may contain names, so they are replaced before the names.
+            known.names(&forms::forms(&known.folders(&text)))
+        });
+        paths::paths(&variables::assignments(&text))
+    })
 }
 
 /// Removes the escapes with which terminals show colours, and the mark at the beginning of a file in UTF-8. Directly

@@ -5,6 +5,8 @@ use std::{collections::HashSet, sync::LazyLock};
 
 use regex::{Captures, Regex};
 
+use super::redact::names::{is_harmless, private};
+
 /// Names of environment variables that ROCm, PyTorch and Triton read, one per line. Those of ROCm were found as strings
 /// in the libraries of Debian's 5.2.3, 5.7.1, 6.4.3 and 7.2.4, those of PyTorch as strings in its own libraries; the
 /// others are from the documentation.
@@ -186,23 +188,25 @@ pub(super) fn pairs(text: &str) -> String {
     replaced(&PAIR, text)
 }
 
-/// Replaces the second group of each match, a value, if the first group is the name of a variable with which it may not
-/// be published. A quote at the beginning of the value stays.
+/// Replaces the second group of each match, a value, if the first group is a private name, or the name of a variable
+/// with which the value may not be published. A quote at the beginning of the value stays.
 fn replaced(pattern: &LazyLock<Option<Regex>>, text: &str) -> String {
     let Some(pattern) = pattern.as_ref() else { return text.to_owned() };
     let replaced = |found: &Captures| {
         let (whole, name, value) = (&found[0], &found[1], &found[2]);
         let plain = value.trim_matches(['"', '\'', '\\']);
-        if !concerns_rocm(name) || is_public(name, plain) {
-            return whole.to_owned();
-        }
+        let word = match private(name) {
+            Some(kind) if !is_harmless(kind, plain) => kind.word(),
+            _ if concerns_rocm(name) && !is_public(name, plain) => "<value>",
+            _ => return whole.to_owned(),
+        };
         let closed = value.len() > 1 && value.ends_with(['"', '\'']);
         let open = if closed {
             ""
         } else {
             &value[..value.len() - value.trim_start_matches(['"', '\'', '\\']).len()]
         };
-        format!("{}{open}<value>", &whole[..whole.len() - value.len()])
+        format!("{}{open}{word}", &whole[..whole.len() - value.len()])
     };
     pattern.replace_all(text, replaced).into_owned()
 }
@@ -253,6 +257,8 @@ mod tests {
             ("HIP_X=\"a b\" c", "HIP_X=<value> c"),
             ("`HSA_XNACK=0`, `HIP_X=1`", "`HSA_XNACK=0`, `HIP_X=<value>`"),
             ("setenv(\"HIP_X\", \"a b\", 1)", "setenv(\"HIP_X\", \"<value>\", 1)"),
+            ("setenv(\"DB_PASSWORD\", \"a b\", 1)", "setenv(\"DB_PASSWORD\", \"<secret>\", 1)"),
+            ("getenv('DB_PASSWORD', 'none')", "getenv('DB_PASSWORD', 'none')"),
             ("environ['HIP_X'] = 'a' 'b'", "environ['HIP_X'] = '<value>' 'b'"),
             ("{\\\"HIP_X\\\": \\\"a\\\"}", "{\\\"HIP_X\\\": \\\"<value>\\\"}"),
             ("{'HSA_XNACK': '1', 'HIP_X': x}", "{'HSA_XNACK': '1', 'HIP_X': x}"),

@@ -302,7 +302,7 @@ fn after_separator(line: &str, from: usize, at: usize) -> Option<Found> {
     let private = private(name)
         .or_else(|| {
             // The name may consist of two or three words: `Serial Number`, `API key`.
-            let ends = |c: char| c.is_whitespace() || "\"'`([".contains(c);
+            let ends = |c: char| c.is_whitespace() || "\"'`([>".contains(c);
             let words: Vec<&str> = lead.rsplit(ends).take(2).collect();
             let is_word = |word: &&str| !word.is_empty() && word.chars().all(char::is_alphanumeric);
             let before = words.first().filter(|word| lead.ends_with(**word) && is_word(word));
@@ -346,10 +346,12 @@ fn after_separator(line: &str, from: usize, at: usize) -> Option<Found> {
         found.end +=
             further(&line[at + 1..], &line[found.start..], found.end - found.start, private, name);
     }
-    // Part of a sentence is not a value: `for the user: please look`.
+    // Part of a sentence is not a value: `for the user: please look`. A word such as `username` is seldom in one.
     let text = &line[found.start..found.end];
     let after = line[found.end..].strip_prefix(' ').unwrap_or_default();
+    let is_name = matches!(private, Private::Login | Private::Machine);
     let sentence = !private.is_secret()
+        && !is_name
         && separator == b':'
         && text.chars().all(|c| c.is_ascii_lowercase())
         && after
@@ -416,7 +418,7 @@ fn header(line: &str, at: usize) -> Option<Found> {
         + (line[at + 1..].len() - line[at + 1..].trim_start_matches([' ', '\t', '*', '`']).len());
     let open = line[..at].chars().rev().find(|c| "\"'`".contains(*c));
     let end = open
-        .and_then(|quote| line[start..].find(quote))
+        .and_then(|quote| closing_quote(&line[start..], quote))
         .map_or(line.trim_end().len(), |n| start + n);
     let text = line.get(start..end)?;
     (!text.is_empty() && !is_harmless(Private::Secret, text)).then_some(Found {
@@ -424,6 +426,21 @@ fn header(line: &str, at: usize) -> Option<Found> {
         end,
         private: Private::Secret,
     })
+}
+
+/// Returns the position of the first quote that does not begin the value of a field, as in `a; user='x'`.
+fn closing_quote(text: &str, quote: char) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let found = at + text[at..].find(quote)?;
+        let name = text[..found].strip_suffix('=').unwrap_or_default();
+        let rest = name.trim_end_matches(|c: char| c.is_ascii_lowercase() || c == '_');
+        if rest.len() == name.len() || !rest.ends_with([' ', '(', ',', ';', '{']) {
+            return Some(found);
+        }
+        at = found + quote.len_utf8();
+        at += text[at..].find(quote)? + quote.len_utf8();
+    }
 }
 
 /// Returns the value after the byte `at`, without its quotes. `None` if the value is harmless.
@@ -488,6 +505,9 @@ fn further(after: &str, value: &str, first: usize, private: Private, name: &str)
         Private::Login | Private::Machine => after.starts_with("  "),
         _ => false,
     };
+    // A passphrase ends with the text between quotes, with the element or with the part of a sentence in which it is.
+    let ends = |c| "\"'`<;,\\".contains(c);
+    let rest = &rest[..rest.find(ends).unwrap_or(rest.len())];
     // The rest of a long line is not taken for the rest of a passphrase.
     if !is_phrase || rest.len() > 200 {
         return length;

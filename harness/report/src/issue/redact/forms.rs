@@ -40,6 +40,12 @@ const PART: &str = r"[\p{L}\p{N}._@+%-]+";
 /// such as `-I`, or `file://`.
 const PATH: &str = r#"(?:^|file://|-[A-Za-z]|[^\p{L}\p{N}/._~$}\\>)-])"#;
 
+/// Pattern of the words of a command before an option.
+const COMMAND: &str = r"[^\n|;&]{0,200}?[ \t]";
+
+/// Pattern of the password after an option.
+const PASSWORD: &str = r#"[ \t]*["']?([^\s"'`|;&<>\\-][^\s"'`\\]*)"#;
+
 macro_rules! form {
     ($name:expr, $word:expr, $accepts:expr, $($pattern:expr),+) => {
         Form {
@@ -60,7 +66,7 @@ fn always(_: &str, _: &str, _: &str) -> bool {
 }
 
 /// All forms, in the order in which they are applied.
-pub(super) static FORMS: [Form; 36] = [
+pub(super) static FORMS: [Form; 44] = [
     form!(
         "SSH public key",
         "<key>",
@@ -104,6 +110,48 @@ pub(super) static FORMS: [Form; 36] = [
         "<secret>",
         |value, _, _| value.contains(|c: char| c.is_ascii_digit()),
         r"[Bb]earer[ \t]+([0-9A-Za-z._~+/=-]{6,})"
+    ),
+    form!(
+        "token of a chat bot",
+        "<secret>",
+        always,
+        "(?:^|[^0-9])([0-9]{8,10}:AA[0-9A-Za-z_-]{30,})"
+    ),
+    form!(
+        "password of a command",
+        "<secret>",
+        always,
+        r"\b(?:sshpass|mysql[a-z_-]*|mariadb[a-z_-]*)\b",
+        COMMAND,
+        "-p",
+        PASSWORD
+    ),
+    form!(
+        "password of a login",
+        "<secret>",
+        always,
+        r"\b(?:(?:login|mongo[a-z]*)\b",
+        COMMAND,
+        r"-p|redis-cli\b",
+        COMMAND,
+        r"-a|ldap[a-z]+\b",
+        COMMAND,
+        r"-w)[ \t]",
+        PASSWORD
+    ),
+    form!(
+        "login of a command",
+        "<user>",
+        always,
+        r"\blogin\b",
+        COMMAND,
+        r#"-u[ \t]+["']?([0-9A-Za-z_][^\s"'`\\]*)"#
+    ),
+    form!(
+        "key of a login",
+        "<secret>",
+        |value, _, _| value.contains(|c: char| c.is_ascii_digit()),
+        r"\b(?:login|(?:add-)?auth-?token)[ \t]+(?:--?[A-Za-z-]+[ \t]+)*([0-9A-Za-z_.-]{20,})"
     ),
     form!(
         "password in an address",
@@ -226,6 +274,15 @@ pub(super) static FORMS: [Form; 36] = [
         HOST,
         ")"
     ),
+    form!("host of an SSH configuration", "<host>", always, r"\bHostName[ \t]+(", HOST, ")"),
+    form!(
+        "login of an SSH configuration",
+        "<user>",
+        is_in_ssh_configuration,
+        r"\bUser[ \t]+(",
+        USER,
+        ")"
+    ),
     form!(
         "login at an address",
         "<user>",
@@ -288,6 +345,14 @@ pub(super) static FORMS: [Form; 36] = [
         r"((?:ip|ec2)-[0-9]{1,3}(?:-[0-9]{1,3}){3}(?:\.[0-9A-Za-z-]+)*)",
         RIGHT
     ),
+    form!(
+        "host of the kernel's command line",
+        "<host>",
+        always,
+        r"\bip=(?:(?:\[[^\]\s]*\]|[^\s:\[]*):){4}(",
+        HOST,
+        ")"
+    ),
     form!("licence server", "<host>", always, LEFT, "([0-9]{2,}", AT, "[A-Za-z][0-9A-Za-z.-]*)"),
     form!(
         "host of a private network",
@@ -314,7 +379,7 @@ pub(super) static FORMS: [Form; 36] = [
         "NCCL host",
         "<host>",
         |value, _, _| value.contains(|c: char| c.is_ascii_alphabetic()),
-        r#"(?:^|[\s\[("'`|])("#,
+        r#"(?:^|[\s\[("'`|>])("#,
         HOST,
         r"):[0-9]{2,}:[0-9]{2,} \[[0-9]+\] (?:N|R)CCL"
     ),
@@ -362,6 +427,18 @@ impl Form {
         }
         (last > 0).then(|| out + &text[last..])
     }
+}
+
+/// Returns true if another setting of a host is near: `User bob` alone may be part of a sentence.
+fn is_in_ssh_configuration(_: &str, before: &str, after: &str) -> bool {
+    const NEAR: usize = 300;
+    let bytes = |text: &str, range: std::ops::Range<usize>| {
+        ["HostName", "IdentityFile", "ProxyJump"].iter().any(|setting| {
+            text.as_bytes()[range.clone()].windows(setting.len()).any(|w| w == setting.as_bytes())
+        })
+    };
+    bytes(before, before.len().saturating_sub(NEAR)..before.len())
+        || bytes(after, 0..after.len().min(NEAR))
 }
 
 /// Returns true for a login or group name in the output of `id`, except for the groups that may use a GPU.

@@ -7,6 +7,8 @@ pub(crate) enum Private {
     Secret,
     /// Secret in a field whose name has another meaning too, as in `tokens = 512`.
     Token,
+    /// Secret in a field such as `auth`, whose value may also be the name of a method. Only random characters are secret.
+    Random,
     /// Value of a field such as `user`. The value may also be a number, or the user's side of a copy.
     User,
     /// Value of a field such as `login`, which can only be the name of a person.
@@ -21,13 +23,13 @@ pub(crate) enum Private {
 
 impl Private {
     pub(crate) fn is_secret(self) -> bool {
-        matches!(self, Private::Secret | Private::Token)
+        matches!(self, Private::Secret | Private::Token | Private::Random)
     }
 
     /// Returns the text that replaces a value of this kind.
     pub(crate) fn word(self) -> &'static str {
         match self {
-            Private::Secret | Private::Token => "<secret>",
+            Private::Secret | Private::Token | Private::Random => "<secret>",
             Private::User | Private::Login => "<user>",
             Private::Host | Private::Machine => "<host>",
             Private::Serial => "<serial>",
@@ -38,7 +40,8 @@ impl Private {
 
 /// Names of private fields, in lower case and without separators. They are compared with the last words of a field's
 /// name: `SUDO_USER`, `clientSecret`, `Serial Number`.
-const NAMES: [(Private, &[&str]); 7] = [
+const NAMES: [(Private, &[&str]); 8] = [
+    (Private::Random, &["auth"]),
     (
         Private::Secret,
         &[
@@ -53,6 +56,7 @@ const NAMES: [(Private, &[&str]); 7] = [
             "secretkey",
             "accesskey",
             "privatekey",
+            "privatekeyid",
             "signingkey",
             "encryptionkey",
             "sshkey",
@@ -258,7 +262,8 @@ pub(crate) fn is_harmless(private: Private, value: &str) -> bool {
     }
     match private {
         Private::Token if is_number(6) => true,
-        Private::Secret | Private::Token => {
+        Private::Random if !is_random(value) => true,
+        Private::Secret | Private::Token | Private::Random => {
             ["true", "false", "null", "none", "required", "yes", "no"].contains(&&*lower)
                 || value.bytes().all(|b| b == b'*')
         }
@@ -282,6 +287,14 @@ pub(crate) fn is_harmless(private: Private, value: &str) -> bool {
         ]
         .contains(&&*lower),
     }
+}
+
+/// Returns true for at least 12 characters of base64 that are not an ordinary word.
+fn is_random(value: &str) -> bool {
+    let has = |is: fn(&u8) -> bool| value.bytes().any(|b| is(&b));
+    value.len() >= 12
+        && value.bytes().all(|b| b.is_ascii_alphanumeric() || b"+/=_-".contains(&b))
+        && (has(u8::is_ascii_digit) || has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase))
 }
 
 /// Returns true for the placeholders `$NAME`, `${...}`, `$(...)`, `%NAME%`, `<word>` and `{{ name }}`.

@@ -111,6 +111,28 @@ WANDB_KEY=«hunter2»
 DD_APP_KEY=«hunter2»
 Ocp-Apim-Subscription-Key: «hunter2»
 ["--token","«hunter2»"]
+see 'x': Cookie: a=«hunter1»; f(user='«hunter2»', n=1) 'y'
+Host x  HostName «hunterbox»  User «bob»  IdentityFile ~/.ssh/id
+sshpass -p «hunter2» ssh x
+sshpass -p«hunter2» ssh x
+mysqldump -h db -u root -p«hunter2» x
+docker login -u «bob» -p «hunter2» x.org
+podman login --verbose x.org -p '«hunter2»'
+docker login x.org, mysql -u root -p«hunter1» x, docker login -p «hunter2» x.org
+it has username: «hunter» and hostname: «hunterbox» in it
+redis-cli -h x -a «hunter2» ping
+wandb login --relogin «0123456789abcdef0123456789abcdef01234567»
+ngrok config add-authtoken «2abcDEFghijk1mnop_345qrstuvwxyz»
+https://api.telegram.org/bot«1234567890:AAabcdefghijklmnopqrstuvwxyz0123456»/x
+ip=10.1.2.3::«10.1.2.4»:255.255.255.0:«hunterbox»:eno1:off
+ip=[«fd00::1»]::::«hunterbox»:eno1
+{"auths":{"x.org":{"auth":"«Ym9iOmh1bnRlcjI=»"}}}
+_auth=«Ym9iOmh1bnRlcjI=»
+{"private_key_id":"«0123456789abcdef»"}
+x = "passphrase: «correct horse battery staple»", 1
+<p>passphrase: «correct horse battery staple»</p>
+<p>Serial Number: «hunter2»</p>
+<p>«gpu01»:12345:12346 [0] NCCL INFO Bootstrap</p>
 {"name":"password","value":"«hunter2»"}
 account_id: «123456789012»
 https://x.org/?k%65y=«hunter2»
@@ -161,6 +183,12 @@ std::vector<token> and std::map<user, host>
 <b>token</b> <value>x</value>
 gid=44(video) groups=44(video),110(render)
 f(0),12(x)
+User programs run in user mode
+auth: basic, auth=none, "auth": "oauth"
+mkdir -p build-dir && docker run -p 8080:80 x
+mysql -h db -p -u root
+login failed after 12345678901234567890 tries
+ip=dhcp and ip=1:2:3
 "#;
 
 #[test]
