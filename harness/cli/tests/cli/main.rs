@@ -14,6 +14,7 @@ mod delay_injection;
 mod device_compare;
 mod devices;
 mod differences;
+mod drawn_secrets;
 mod environments;
 mod escapes;
 mod examples;

@@ -27,7 +27,7 @@ sys.exit(7)
 ";
 
 /// Case that fails under `copy.zero`, and that has a kernel of its own.
-const CASE: &str = "\
+pub(crate) const CASE: &str = "\
 title: TITLE
 about: >-
   ABOUT
@@ -101,10 +101,10 @@ fn lines(channel: Channel, before: &str) -> String {
 }
 
 /// Files that are meant to be published, by their names.
-type Published = BTreeMap<String, Vec<u8>>;
+pub(crate) type Published = BTreeMap<String, Vec<u8>>;
 
 /// Adds a file, or all files of a folder with their names.
-fn add(published: &mut Published, path: &Path, name: &str) {
+pub(crate) fn add(published: &mut Published, path: &Path, name: &str) {
     if path.is_dir() {
         for entry in fs::read_dir(path).expect("a folder").map(|entry| entry.expect("an entry")) {
             let below = format!("{name}/{}", entry.file_name().to_string_lossy());
@@ -119,7 +119,7 @@ fn add(published: &mut Published, path: &Path, name: &str) {
 }
 
 /// Adds the web address that a command printed, as it is and decoded.
-fn add_address(published: &mut Published, printed: &str, name: &str) {
+pub(crate) fn add_address(published: &mut Published, printed: &str, name: &str) {
     let address = printed.lines().find(|line| line.starts_with("https://github.com/"));
     let address = address.unwrap_or_else(|| panic!("no address: {printed}"));
     let mut decoded = Vec::new();
@@ -141,7 +141,7 @@ fn add_address(published: &mut Published, printed: &str, name: &str) {
 
 /// Runs a command in a folder with the hidden environment, and returns what it printed.
 #[track_caller]
-fn run(folder: &Path, words: &[&str], codes: &[i32]) -> (String, String) {
+pub(crate) fn run(folder: &Path, words: &[&str], codes: &[i32]) -> (String, String) {
     let mut command: Command = common::rocrepro(words);
     command.current_dir(folder).env("ROCREPRO_DEVICE_KIND", "emulated").env_remove("ROCREPRO_ROCM");
     // The stack is in the usual cache, although the home folder is another one.
