@@ -261,3 +261,17 @@ fn reports_no_minimal_case_of_another_case_with_the_same_name() {
         assert!(is_of_minimise || !text.contains("theirs"), "{}: {text}", path.display());
     }
 }
+
+/// The report says that copies to the device arrive whole, so its program must make such a copy.
+#[test]
+fn printed_program_makes_the_copy_that_the_report_is_about() {
+    let folder = tempfile::tempdir().unwrap();
+    let trial = "copies/small-sizes[bytes=2,host=pageable,api=memcpy]";
+    let on = [trial, "--fault", "copy.zero", "--device", "emulated", "--out", "found"];
+    let few = ["--repeat", "1", "--budget-seconds", "10"];
+    let (code, _, stderr) = rocrepro(folder.path(), &[&["report"][..], &on, &few].concat());
+    assert_eq!(code, Some(0), "{stderr}");
+    let program =
+        std::fs::read_to_string(folder.path().join("found/repro.cpp")).expect("a program");
+    assert!(program.contains("hipMemcpyHostToDevice"), "{program}");
+}

@@ -1,5 +1,7 @@
 //! The search space of short programs: plans that are edited in ways that keep the reason why the failing call fails.
 
+use std::collections::BTreeSet;
+
 use plan::{Plan, Version};
 use rewrite::{ShortenEdit, premise::Premises};
 use search::reduce::{Made, Space, Tree};
@@ -15,6 +17,8 @@ pub(super) struct Programs<'a> {
     pub(super) failing: Option<u32>,
     /// The calls on which the failing call's expected result depends, if the failure is a wrong result.
     pub(super) premise: Premises,
+    /// The steps that wrote the wrong data, if the failure is wrong data.
+    pub(super) writers: BTreeSet<u32>,
 }
 
 impl Programs<'_> {
@@ -42,6 +46,9 @@ impl Space for Programs<'_> {
         edits.iter().for_each(|edit| rewrite::apply_shorten_edit(&mut smaller, edit));
         if smaller == *plan {
             return Made::Unchanged;
+        }
+        if !rewrite::has_steps(&smaller, &self.writers) {
+            return Made::IllFormed("the claim is about what a removed step wrote".to_owned());
         }
         let lost = self.premise.lost(&smaller, self.failing).map(|lost| lost.to_string());
         match lost.or_else(|| rewrite::used_before_creation(&smaller)) {

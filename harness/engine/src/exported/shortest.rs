@@ -425,7 +425,9 @@ pub fn shortest(
     let states = goal.at.step.filter(|_| states_a_result(&job.lowered.plan, goal));
     let premise = states.map_or(Premises::default(), |id| Premises::of_step(&job.lowered.plan, id));
     let calls = states.map_or(BTreeSet::new(), |id| Premises::functions(&job.lowered.plan, id));
-    let space = Programs { job, version, session, failing: goal.at.step, premise };
+    let of_data = goal.at.step.filter(|_| goal.kind == Kind::WrongData);
+    let writers = of_data.map_or(BTreeSet::new(), |id| rewrite::last_writes(&job.lowered.plan, id));
+    let space = Programs { job, version, session, failing: goal.at.step, premise, writers };
     // The sanitizer knows the bounds of the buffers of library kernels only, not of kernels that belong to the case.
     let own = rewrite::launches_own(&job.lowered.plan);
     let mut runs = Runs {

@@ -1,0 +1,75 @@
+//! Finds the steps that wrote the data of a check.
+
+use std::collections::BTreeSet;
+
+use plan::{Plan, Step};
+
+use crate::uses::{buffers, reads, writes};
+
+/// Number of writes behind each other that a claim is about: the copy to the host that a check makes, the write that
+/// the check is about, and the write of what that one reads.
+const DEPTH: usize = 3;
+
+/// Returns the ids of the steps that the claim of a check is about: the last step before the check that writes the
+/// checked buffer, the last step before that one that writes what it reads, and so on, [`DEPTH`] times. "The copy
+/// arrives whole" is a claim about the copy and its source, and not about what another step wrote.
+///
+/// Empty if no step has the id `check`, or if nothing writes its buffer.
+pub fn last_writes(plan: &Plan, check: u32) -> BTreeSet<u32> {
+    let steps: Vec<&Step> = plan.steps();
+    let Some(at) = steps.iter().position(|step| step.id == check) else { return BTreeSet::new() };
+    let last = |buffer: &str, before: usize| {
+        steps[..before].iter().rposition(|step| writes(&step.call).contains(&buffer))
+    };
+    let mut found = BTreeSet::new();
+    let mut wanted: BTreeSet<(usize, &str)> =
+        buffers(&steps[at].call).into_iter().map(|buffer| (at, buffer)).collect();
+    for _ in 0..DEPTH {
+        let writers: BTreeSet<usize> =
+            wanted.iter().filter_map(|(before, buffer)| last(buffer, *before)).collect();
+        wanted = BTreeSet::new();
+        for writer in &writers {
+            wanted.extend(reads(&steps[*writer].call).into_iter().map(|buffer| (*writer, buffer)));
+        }
+        found.extend(writers.into_iter().map(|writer| steps[writer].id));
+    }
+    found
+}
+
+/// Returns true if the plan has all these steps.
+pub fn has_steps(plan: &Plan, ids: &BTreeSet<u32>) -> bool {
+    let there: BTreeSet<u32> = plan.steps().iter().map(|step| step.id).collect();
+    ids.is_subset(&there)
+}
+
+#[cfg(test)]
+mod tests {
+    use case::{Case, Kernels, lower};
+    use plan::Call;
+
+    use super::*;
+
+    #[test]
+    fn finds_the_copy_and_its_source() {
+        let text = "title: t\nsource: [s]\nbuffers:\n  a: {on: host.pageable, bytes: 64}\n  b: {on: device, bytes: 64, fill: zero}\n\
+                    steps:\n  - fill: a\n  - copy: {to: b, from: a}\n  - fill: a\n  - check: b\nfaults: [copy.zero]\n";
+        let case = Case::parse("c/t", text).expect("a case");
+        let trial = case.trials().swap_remove(0);
+        let plan = lower(&case, &trial, &Kernels::new(), &[]).expect("it lowers").plan;
+        let steps = plan.steps();
+        let checks = steps.iter().filter(|step| matches!(step.call, Call::Check { .. }));
+        let check = checks.last().expect("a check").id;
+        let found = last_writes(&plan, check);
+        let names: Vec<String> = steps
+            .iter()
+            .filter(|step| found.contains(&step.id))
+            .map(|step| {
+                format!("{:?}", step.call).chars().take_while(|c| c.is_alphanumeric()).collect()
+            })
+            .collect();
+        assert_eq!(names, ["Fill", "Copy", "Copy"]);
+        assert!(has_steps(&plan, &found));
+        assert!(!has_steps(&plan, &BTreeSet::from([u32::MAX])));
+        assert!(last_writes(&plan, u32::MAX).is_empty());
+    }
+}
