@@ -286,7 +286,7 @@ impl<'a> Evidence<'a> {
         let root = all().find(|w| w.bytes == write.bytes).unwrap_or(write);
         let repeated = all().any(|w| w.step == root.step && w.occurrence != root.occurrence);
         let iteration = match repeated {
-            true => format!(", iteration {}", root.occurrence + 1),
+            true => format!(", iteration {}", root.occurrence.saturating_add(1)),
             false => String::new(),
         };
         let step = self.plan.step(root.step);

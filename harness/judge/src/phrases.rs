@@ -1,11 +1,13 @@
 /// Returns line and iteration in parentheses, for example ` (line 14, iteration 3)`. Line 0 and occurrence 0 are left
 /// out. Occurrences count from 0, iterations from 1.
 pub(crate) fn place(line: u32, occurrence: u32) -> String {
+    // The number comes from the worker, where an untrusted case can send any.
+    let iteration = occurrence.saturating_add(1);
     match (line, occurrence) {
         (0, 0) => String::new(),
-        (0, n) => format!(" (iteration {})", n + 1),
+        (0, _) => format!(" (iteration {iteration})"),
         (line, 0) => format!(" (line {line})"),
-        (line, n) => format!(" (line {line}, iteration {})", n + 1),
+        (line, _) => format!(" (line {line}, iteration {iteration})"),
     }
 }
 

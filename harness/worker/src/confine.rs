@@ -35,18 +35,19 @@ const LOWEST_PRIORITY: i32 = 19;
 /// open. Returns an event that reports how much of the confinement Linux enforces.
 ///
 /// # Errors
-/// Linux restricts no files or no system calls. Code of a case could then write into the command, which could no longer
+/// Linux restricts no files or no system calls, or a filter of system calls that was there before refuses a call that is
+/// needed. Code of a case could then write into the command, which could no longer
 /// report that the worker was not confined.
 pub(crate) fn confine(to: &Confinement, pipe: RawFd) -> Result<Event, Broken> {
-    end_with_parent();
-    close_inherited(pipe);
-    freeze_limits();
-    yield_to_the_command();
     let impossible = |why: String| {
         Broken(format!(
             "the case is not trusted, and this machine cannot confine it: {why}; `--trust` runs it unconfined"
         ))
     };
+    end_with_parent().map_err(impossible)?;
+    close_inherited(pipe).map_err(impossible)?;
+    freeze_limits();
+    yield_to_the_command();
     let partial = restrict_files(to).map_err(impossible)?;
     calls::restrict(!to.devices.is_empty())
         .map_err(|error| impossible(format!("seccomp: {error}")))?;
@@ -114,28 +115,33 @@ fn allow(
 
 /// Asks Linux to kill this process when its parent ends. Untrusted code could stop the thread that otherwise waits for
 /// the end of the parent. The seccomp filter, which is installed later, prevents the code from undoing this request.
-fn end_with_parent() {
-    // The call fails only for an invalid signal.
-    let _ = set_parent_process_death_signal(Some(Signal::KILL));
+fn end_with_parent() -> Result<(), String> {
+    set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(|error| format!("prctl: {error}"))?;
     // If the parent has already ended, the other end of standard input is closed.
     let mut input = [PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::empty())];
     let ready = poll(&mut input, Some(&Timespec::default()));
     if ready.is_ok() && input[0].revents().contains(PollFlags::HUP) {
         crate::leash::end();
     }
+    Ok(())
 }
 
 /// Closes file descriptors that were inherited from a shell or a launcher, because Landlock does not restrict files
 /// that are already open.
-fn close_inherited(pipe: RawFd) {
+fn close_inherited(pipe: RawFd) -> Result<(), String> {
     let pipe = pipe.unsigned_abs();
     for (first, last) in [(3, pipe - 1), (pipe + 1, u32::MAX)] {
         if first <= last {
             // SAFETY: no other value in this process owns a file descriptor yet, except the pipe and the three standard
             // ones.
-            unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+            let closed = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+            if closed != 0 {
+                return Err(format!("close_range: {}", std::io::Error::last_os_error()));
+            }
         }
     }
+    Ok(())
 }
 
 /// Gives this process the least share of processors. Otherwise a case with a thousand busy threads would leave the

@@ -182,22 +182,20 @@ fn confines_writes_of_untrusted_cases() {
     check(&[&resumed[..], &["--trust"]].concat(), 0, &["1 passed", trusted]);
 }
 
-/// Forbids a system call to a program and its children; see `seccomp(2)`.
-fn forbid(command: &mut Command, call: libc::c_long) {
+/// Forbids a system call to a program and its children, or only that call with this first argument; see `seccomp(2)`.
+fn forbid(command: &mut Command, call: libc::c_long, argument: Option<u32>) {
     let filter = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
+    let load = |offset| filter(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, offset);
+    let or_skip =
+        |value, skipped| filter(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, skipped, value);
+    let end = |action| filter(libc::BPF_RET | libc::BPF_K, 0, 0, action);
+    // The number of the system call is at offset 0, the first argument at offset 16.
+    let of_argument = argument.map(|value| [load(16), or_skip(value, 1)]);
+    let mut filters = vec![load(0), or_skip(call as u32, if argument.is_some() { 3 } else { 1 })];
+    filters.extend(of_argument.into_iter().flatten());
+    filters.push(end(libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32));
+    filters.push(end(libc::SECCOMP_RET_ALLOW));
     let install = move || {
-        let mut filters = [
-            // This instruction loads the number of the system call.
-            filter(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
-            filter(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, call as u32),
-            filter(
-                libc::BPF_RET | libc::BPF_K,
-                0,
-                0,
-                libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32,
-            ),
-            filter(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
-        ];
         let program = libc::sock_fprog { len: filters.len() as u16, filter: filters.as_mut_ptr() };
         // SAFETY: prctl and seccomp change only this thread; `program` and the array that it points to live until they
         // return.
@@ -215,12 +213,20 @@ fn forbid(command: &mut Command, call: libc::c_long) {
 #[test]
 fn refuses_untrusted_cases_where_the_worker_cannot_be_confined() {
     let cases = folder(&[("case.yaml", CASE)]);
-    for call in [libc::SYS_landlock_create_ruleset, libc::SYS_seccomp] {
+    let calls = [
+        (libc::SYS_landlock_create_ruleset, None),
+        (libc::SYS_seccomp, None),
+        // Files that the user's shell has open would stay open.
+        (libc::SYS_close_range, None),
+        // The worker would outlive the command.
+        (libc::SYS_prctl, Some(libc::PR_SET_PDEATHSIG as u32)),
+    ];
+    for (call, argument) in calls {
         let run = |more: &[&str]| {
             let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
             command.args(["run", "--cases-from", text(cases.path()), "--rocm", "debian:7.2.4"]);
             command.args(["--device", "emulated"]).args(more).stdin(Stdio::null());
-            forbid(&mut command, call);
+            forbid(&mut command, call, argument);
             command.output().expect("it starts")
         };
         let output = run(&[]);
