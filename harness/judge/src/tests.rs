@@ -557,6 +557,27 @@ fn any_end() -> impl Strategy<Value = End> {
     ]
 }
 
+/// Returns the event with another value of its `nth` number, or of the largest 32-bit value if the value is too large.
+fn with_number(event: &Event, nth: usize, number: u64) -> Event {
+    fn numbers(value: &mut serde_json::Value) -> Vec<&mut serde_json::Number> {
+        match value {
+            serde_json::Value::Number(one) => vec![one],
+            serde_json::Value::Array(all) => all.iter_mut().flat_map(numbers).collect(),
+            serde_json::Value::Object(all) => all.values_mut().flat_map(numbers).collect(),
+            _ => Vec::new(),
+        }
+    }
+    let changed = |number: u64| {
+        let mut value = serde_json::to_value(event).ok()?;
+        let mut numbers = numbers(&mut value);
+        let count = numbers.len();
+        **numbers.get_mut(nth.checked_rem(count)?)? = number.into();
+        serde_json::from_value(value).ok()
+    };
+    let small = number.min(u64::from(u32::MAX));
+    changed(number).or_else(|| changed(small)).unwrap_or_else(|| event.clone())
+}
+
 proptest! {
     /// Whatever events a broken worker sends, and in whatever order, there is an outcome, and never a pass without
     /// proof.
@@ -567,11 +588,16 @@ proptest! {
         end in any_end(),
         got in prop::collection::vec(any::<u8>(), 0..200),
         wall in any::<u64>(),
+        number in prop::option::of(prop::sample::select(vec![0, 1, u64::from(u32::MAX), u64::MAX])),
+        nth in 0_usize..12,
     ) {
         let mut run = healthy().read(4, 1, |bytes| *bytes = got);
         let events = run.seen.events.clone();
         let head = if keep_head { &events[..HEAD] } else { &[] };
-        let rest = picks.iter().map(|pick| pick.get(&events).clone());
+        let rest = picks.iter().map(|pick| match number {
+            Some(number) => with_number(pick.get(&events), nth, number),
+            None => pick.get(&events).clone(),
+        });
         run.seen.events = head.iter().cloned().chain(rest).collect();
         run.seen.end = end;
         run.seen.wall = Duration::from_nanos(wall);
