@@ -31,6 +31,15 @@ pub(crate) fn files(wanted: &CommandSpec) -> Result<Files, SearchError> {
     file.map(known).into_iter().collect()
 }
 
+/// Returns the digest of a case's file.
+pub(crate) fn case(id: &str, text: &str) -> Files {
+    Files::from([(format!("case {id}"), hex(&Sha256::digest(text)))])
+}
+
+fn hex(digest: &[u8]) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 fn sha256(path: &Path) -> io::Result<String> {
     let (mut file, mut sum) = (File::open(path)?, Sha256::new());
     let mut buffer = vec![0; 1 << 16];
@@ -40,7 +49,7 @@ fn sha256(path: &Path) -> io::Result<String> {
             n => sum.update(&buffer[..n]),
         }
     }
-    Ok(sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&sum.finalize()))
 }
 
 pub(crate) fn reject_changes(before: &Files, now: &Files) -> Result<(), Stop> {

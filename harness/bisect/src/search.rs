@@ -360,9 +360,10 @@ fn begun(
     };
     begun.fix = axis.is_fix();
     begun.other_line = axis.other_line();
-    if let Subject::Command(command) = subject {
-        begun.files = identity::files(command)?;
-    }
+    begun.files = match subject {
+        Subject::Command(command) => identity::files(command)?,
+        Subject::Trial { library, case, .. } => identity::case(&case.id, library.text(&case.id)),
+    };
     Ok(begun)
 }
 
@@ -370,6 +371,10 @@ fn axis_name(place: &str, device: &str, options: &SessionOptions) -> String {
     let mut name = format!("{place}, {device}");
     for (key, value) in &options.environment {
         name.push_str(&format!(", {key}={value}"));
+    }
+    // Runs with and without confinement must not be mixed.
+    if options.cases_from.as_ref().is_some_and(|from| from.trusted) {
+        name.push_str(", trusted");
     }
     name
 }

@@ -310,3 +310,49 @@ fn confines_every_command_that_runs_untrusted_code() {
         assert_eq!(written, 0, "`{}` started a process unconfined: {shown}", command.join(" "));
     }
 }
+
+/// A case that fails from the value 3 of its axis on.
+const FROM_THREE: &str = "\
+title: The result is one more
+source: [this test]
+expectation: {kind: documented, source: this test}
+matrix: {n: [1, 2, 3, 4]}
+buffers: {out: {on: device, bytes: 64, fill: zero}}
+kernels:
+  k:
+    computes: out[i] = i + 1 for i < 16
+    source: |
+      extern \"C\" __global__ void k(unsigned *out) { out[threadIdx.x] = threadIdx.x + ($n < 3); }
+steps:
+  - launch: {kernel: k, args: [out], block: 16, items: 16, stream: s}
+  - sync: s
+  - check: out
+faults: [kernel.drop]
+";
+
+/// The runs of one answer must be those of one case, and all confined or all not.
+#[test]
+fn bisect_resumes_only_with_the_same_case_and_trust() {
+    let cases = folder(&[("case.yaml", FROM_THREE)]);
+    let out = cases.path().join("out");
+    let file = cases.path().join("case.yaml");
+    let search = |more: &[&str]| {
+        let axis = ["bisect", "case", "--axis", "n=1,2,3,4", "--cases-from", text(&file)];
+        let on = ["--rocm", "debian:7.2.4", "--device", "emulated", "--out", text(&out)];
+        [&axis[..], &on, &["--resume"], more].concat().into_iter().map(str::to_owned).collect()
+    };
+    let check = |more: &[&str], code, expected: &str| {
+        let words: Vec<String> = search(more);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let output = rocrepro(&words);
+        let shown = output_text(&output);
+        assert_eq!(output.status.code(), Some(code), "{shown}");
+        assert!(shown.contains(expected), "{expected:?}: {shown}");
+    };
+    check(&["--budget-runs", "3"], 4, "");
+    check(&["--trust"], 2, "another bisect");
+    std::fs::write(&file, FROM_THREE.replace("< 3", "< 2")).expect("a file");
+    check(&[], 2, "was changed after this bisect started");
+    std::fs::write(&file, FROM_THREE).expect("a file");
+    check(&[], 0, "last good 2, first bad 3");
+}
