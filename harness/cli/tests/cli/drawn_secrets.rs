@@ -96,7 +96,7 @@ impl Place {
         let is_line = [Stdout, Exception, Env, AmdLog, CaseTitle, CaseAbout].contains(&self);
         // A `$` in a case begins the name of an axis.
         let is_axis = [CaseTitle, CaseAbout, KernelComment].contains(&self) && text.contains('$');
-        has_space && !is_axis && !(is_line && text.contains('\n'))
+        has_space && !is_axis && !(is_line && text.contains(char::is_control))
     }
 }
 
