@@ -34,6 +34,8 @@ mod fixture;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod tests_any_events;
+#[cfg(test)]
 mod tests_bytes;
 #[cfg(test)]
 mod tests_details;

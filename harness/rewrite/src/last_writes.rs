@@ -57,8 +57,8 @@ mod tests {
         let trial = case.trials().swap_remove(0);
         let plan = lower(&case, &trial, &Kernels::new(), &[]).expect("it lowers").plan;
         let steps = plan.steps();
-        let checks = steps.iter().filter(|step| matches!(step.call, Call::Check { .. }));
-        let check = checks.last().expect("a check").id;
+        let mut checks = steps.iter().filter(|step| matches!(step.call, Call::Check { .. }));
+        let check = checks.next_back().expect("a check").id;
         let found = last_writes(&plan, check);
         let names: Vec<String> = steps
             .iter()

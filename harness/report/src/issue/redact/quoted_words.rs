@@ -14,7 +14,7 @@ static WORD: LazyLock<Option<Regex>> = LazyLock::new(|| {
 /// Applies a function to a text, and separately to each word that is quoted in several pieces. A word that the function
 /// does not change stays as it is.
 pub(super) fn separately(text: &str, redact: &impl Fn(&str) -> String) -> String {
-    // While the text is redacted, a mark that does not occur in it stands for each word.
+    // While the text is redacted, each word is replaced by a mark that does not occur in the text.
     let mark = ('\u{e000}'..='\u{f8ff}').find(|mark| !text.contains(*mark));
     let (Some(pattern), Some(mark)) = (WORD.as_ref().filter(|_| text.contains('\'')), mark) else {
         return redact(text);
