@@ -41,6 +41,8 @@ struct Search<'s> {
     goal: Outcome,
     /// Call of the helper that ends the program, if the program has one.
     last_call: Option<&'static str>,
+    /// Brackets that the original program leaves open, of each kind; all are zero but for brackets in texts.
+    open_brackets: [i64; 3],
     oracle: Oracle,
     deadline: Instant,
     /// Number of processes that may still be started.
@@ -113,6 +115,7 @@ pub(super) fn minimise(
         job: job.clone(),
         place,
         goal: failed.outcome.clone(),
+        open_brackets: open_brackets(&source.text),
         last_call: LAST_CALLS.into_iter().find(|call| source.text.contains(call)),
         oracle: releases.oracle(session, &job, cancel)?,
         deadline: begun + options.budget,
@@ -285,14 +288,17 @@ impl Search<'_> {
     /// Does what [`Search::still`] does for several texts, whose first runs are made at once. One run is enough to
     /// reject most texts.
     fn still_each(&mut self, texts: &[String]) -> Option<Vec<bool>> {
-        let last = self.last_call;
-        let ends = |text: &&String| last.is_none_or(|call| text.contains(call));
-        let tried: Vec<String> = texts.iter().filter(ends).cloned().collect();
+        let (last, open) = (self.last_call, self.open_brackets);
+        // A text with half of a pair of brackets does not compile, and finding that out takes seconds.
+        let may_run = |text: &&String| {
+            last.is_none_or(|call| text.contains(call)) && open_brackets(text) == open
+        };
+        let tried: Vec<String> = texts.iter().filter(may_run).cloned().collect();
         self.tries += tried.len() as u32;
         let mut firsts = self.run(None, &tried)?.into_iter();
         let mut all = Vec::new();
         for text in texts {
-            let first = if ends(&text) { firsts.next() } else { None };
+            let first = if may_run(&text) { firsts.next() } else { None };
             let Some(first) = first else {
                 all.push(false);
                 continue;
@@ -405,6 +411,12 @@ impl TextPlace {
     }
 }
 
+/// Returns for each kind of bracket how many more the text opens than it closes.
+fn open_brackets(text: &str) -> [i64; 3] {
+    let count = |bracket: char| text.matches(bracket).count() as i64;
+    [('(', ')'), ('[', ']'), ('{', '}')].map(|(open, close)| count(open) - count(close))
+}
+
 /// Returns the file of the same name in the folder `n` beside a file.
 fn of_number(file: &Path, n: u32) -> PathBuf {
     let folder = file.parent().unwrap_or(Path::new("."));
@@ -414,6 +426,12 @@ fn of_number(file: &Path, n: u32) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_brackets_of_each_kind() {
+        assert_eq!(open_brackets("f(a[1], {\n"), [1, 0, 1]);
+        assert_eq!(open_brackets("f(a[1], {})\n}"), [0, 0, -1]);
+    }
 
     #[test]
     fn removes_the_same_lines_from_case_and_program() {
