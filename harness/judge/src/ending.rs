@@ -159,5 +159,6 @@ fn how_long(seen: &Observation) -> String {
 }
 
 fn last_words(seen: &Observation) -> Option<String> {
-    phrases::last_line(&seen.stderr).map(|line| format!("Last line on standard error: {line}"))
+    let last = phrases::last_line_but_warnings(&seen.stderr);
+    last.map(|line| format!("Last line on standard error: {line}"))
 }

@@ -91,10 +91,43 @@ const LONGEST_LINE: usize = 1000;
 
 /// Returns the last line that is not blank. The end of a long line is replaced by `...`.
 pub(crate) fn last_line(text: &str) -> Option<String> {
-    let line = text.lines().map(str::trim).rfind(|line| !line.is_empty())?;
+    text.lines().map(str::trim).rfind(|line| !line.is_empty()).map(shortened)
+}
+
+/// Returns the last line that is neither blank nor part of a warning of Python. Python prints a warning as
+/// `FILE:LINE: CATEGORY: MESSAGE`, and below it the line of the source, indented by two spaces.
+///
+/// Source: the function `_formatwarnmsg_impl` of Python's module `warnings`.
+pub(crate) fn last_line_but_warnings(text: &str) -> Option<String> {
+    let mut in_warning = false;
+    let mut last = None;
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        let is_its_source = in_warning && line.starts_with("  ");
+        in_warning = is_warning(line);
+        if !in_warning && !is_its_source {
+            last = Some(line.trim());
+        }
+    }
+    last.map(shortened)
+}
+
+/// Returns true if the line is the first of a warning of Python.
+fn is_warning(line: &str) -> bool {
+    let parts: Vec<&str> = line.split(": ").collect();
+    parts.windows(2).any(|pair| {
+        let number = pair[0].rsplit_once(':').map(|(_, number)| number);
+        let is_place =
+            number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
+        let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
+        is_place && pair[1].ends_with("Warning") && pair[1].chars().all(is_name)
+    })
+}
+
+/// Returns the line. The end of a long one is replaced by `...`.
+fn shortened(line: &str) -> String {
     let ends = line.char_indices().map(|(at, character)| at + character.len_utf8());
     let kept = ends.take_while(|end| *end <= LONGEST_LINE).last().unwrap_or(0);
-    Some(if kept == line.len() { line.to_owned() } else { format!("{} ...", &line[..kept]) })
+    if kept == line.len() { line.to_owned() } else { format!("{} ...", &line[..kept]) }
 }
 
 #[cfg(test)]
@@ -110,6 +143,24 @@ mod tests {
         assert_eq!(shown, format!("a{} ...", "ä".repeat(499)));
         assert_eq!(last_line("first\n last \n\n").as_deref(), Some("last"));
         assert_eq!(last_line("\n \n"), None);
+    }
+
+    /// The warnings are those that Python 3.13 prints.
+    #[test]
+    fn warnings_of_python_are_not_the_last_line() {
+        #[track_caller]
+        fn check(text: &str, expected: Option<&str>) {
+            assert_eq!(last_line_but_warnings(text).as_deref(), expected);
+        }
+        let warning =
+            "/a b/jit.py:12: UserWarning: no fusion: off\n  warn_once(FP_FUSION_DEFAULT_WARNING)\n";
+        check(warning, None);
+        check(&format!("real error\n\n{warning}"), Some("real error"));
+        check(&format!("{warning}real error\n"), Some("real error"));
+        check(&format!("{warning}{warning}  indented\n"), Some("indented"));
+        check("<stdin>:1: torch.x.OwnWarning: a\n", None);
+        check("main.cpp:3:4: warning: unused\n  int x;\n", Some("int x;"));
+        check("error: a Warning: b\n", Some("error: a Warning: b"));
     }
 
     /// The expected names are those that the shell lists (`kill -l`, POSIX).

@@ -334,8 +334,9 @@ fn first_wrong(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<O
         let signature = format!("{}:{name}:{}", kind.name(), wrong.class);
         let text = format!("{name}{}: {}", in_file(context, line), wrong.text);
         let others: Vec<String> = failed
-            .map(|(name, line, wrong)| {
-                format!("Also: {name}{}: {}", in_file(context, line), wrong.text)
+            .flat_map(|(name, line, wrong)| {
+                let text = format!("Also: {name}{}: {}", in_file(context, line), wrong.text);
+                [text].into_iter().chain(wrong.details.iter().cloned())
             })
             .collect();
         let api = (wrong.about == About::Answer).then(|| name.clone());
@@ -553,10 +554,11 @@ fn how_it_ended(seen: &ProgramSeen<'_>) -> String {
 }
 
 fn last_words(seen: &ProgramSeen<'_>) -> Vec<String> {
-    let line = |about: &str, text: &str| {
-        phrases::last_line(text).map(|line| format!("Last line on standard {about}: {line}"))
+    let line = |about: &str, last: Option<String>| {
+        last.map(|line| format!("Last line on standard {about}: {line}"))
     };
-    [line("error", &seen.observation.stderr), line("output", seen.stdout)]
+    let error = phrases::last_line_but_warnings(&seen.observation.stderr);
+    [line("error", error), line("output", phrases::last_line(seen.stdout))]
         .into_iter()
         .flatten()
         .collect()

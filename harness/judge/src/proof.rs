@@ -372,7 +372,7 @@ fn unproven(why: &str, summary: String, seen: &Observation) -> Box<Outcome> {
 /// Returns the lines of the worker's output that may explain why it reported no more.
 fn evidence(seen: &Observation) -> Vec<String> {
     let line = |about: &str, text: String| format!("{about}: {text}");
-    let stderr = phrases::last_line(&seen.stderr);
+    let stderr = phrases::last_line_but_warnings(&seen.stderr);
     let noise = seen.noise.iter().find_map(|text| phrases::last_line(text));
     stderr
         .map(|text| line("Last line on standard error", text))

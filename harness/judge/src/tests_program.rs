@@ -437,7 +437,8 @@ fn location_is_a_line_of_the_case_or_the_program() {
     let places: Vec<_> = red.iter().map(|at| (at.line, at.api.as_deref())).collect();
     assert_eq!(places, [(Some(8), None), (Some(8), Some("sum")), (Some(7), None)]);
     assert_eq!((first.at.line, first.at.api), (Some(8), None));
-    assert!(first.details.iter().any(|line| line == "Also: sum (line 8): 3 of 3 wrong"));
+    // Each wrong check is followed by its values.
+    assert_eq!(first.details[..3], ["got 1", "Also: sum (line 8): 3 of 3 wrong", "got 1"]);
     let answered = Run { said: vec![begin(), said[3].clone()], ..good() }.outcome();
     assert_eq!((answered.at.line, answered.at.api.as_deref()), (Some(8), Some("sum")));
 
