@@ -184,12 +184,16 @@ bool compare(const std::string &name, const std::vector<T> &got, const std::vect
   std::string kind = classify(got, at, before), first = std::to_string(at[0]);
   std::string text = std::to_string(at.size()) + " of " + std::to_string(got.size()) + " wrong from element " + first;
   text += kind == "zero" ? ": all zero" : kind == "nan" ? ": all NaN" : kind == "stale" ? ": all as before" : "";
-  std::string some[2];
-  for (size_t n = 0; n < at.size() && n < 4; n++) {
+  std::string some[2], places;
+  const size_t last = (at.size() < 4 ? at.size() : 4) - 1;
+  for (size_t n = 0; n <= last; n++) {
+    places += (n ? ", " : "") + std::to_string(at[n]);
     some[0] += (n ? ", " : "") + shown(got[at[n]]);
     some[1] += (n ? ", " : "") + shown(right[at[n]]);
   }
-  Wrong bad{"data", kind, text, {"  got at " + first + ": " + some[0], "right at " + first + ": " + some[1]}};
+  // Values without gaps follow one index.
+  if (at[last] - at[0] == last) places = first;
+  Wrong bad{"data", kind, text, {"  got at " + places + ": " + some[0], "right at " + places + ": " + some[1]}};
   if (!before.empty() && before.size() != got.size())
     bad.details.push_back("`before` has " + std::to_string(before.size()) + " values and says nothing of these " + std::to_string(got.size()));
   return told(name, line, &bad);

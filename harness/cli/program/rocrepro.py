@@ -195,9 +195,12 @@ def _compare(name, got, right, differs, before=None, poison=None):
     words = {"zero": ": all zero", "nan": ": all NaN", "stale": ": all as before", "poison": ": all poison"}
     text = "%d of %d wrong from element %d%s" % (len(wrong), len(got), first, words.get(kind, ""))
     some = wrong[:4]
+    # Values without gaps follow one index.
+    follow = some[-1] - first == len(some) - 1
+    at = str(first) if follow else ", ".join(str(i) for i in some)
     details = [
-        "  got at %d: %s" % (first, ", ".join(repr(got[i]) for i in some)),
-        "right at %d: %s" % (first, ", ".join(repr(right[i]) for i in some)),
+        "  got at %s: %s" % (at, ", ".join(repr(got[i]) for i in some)),
+        "right at %s: %s" % (at, ", ".join(repr(right[i]) for i in some)),
     ]
     if lost:
         details.append("`before` has %d values and says nothing of these %d" % (len(before), len(got)))

@@ -255,3 +255,38 @@ fn applies_tolerances_in_python() {
     ];
     assert_eq!(printed, right);
 }
+
+/// Wrong values are shown with their own indices unless they follow one another.
+#[test]
+fn wrong_values_are_shown_with_their_indices() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("report");
+    let said = || {
+        let text = fs::read_to_string(&report).unwrap();
+        fs::remove_file(&report).unwrap();
+        let said = text.lines().map(|line| serde_json::from_str::<judge::Said>(line).expect(line));
+        let wrong = said.filter_map(|said| match said {
+            judge::Said::Check { wrong, .. } => wrong,
+            _ => None,
+        });
+        wrong.map(|wrong| wrong.details.join("; ")).collect::<Vec<_>>()
+    };
+    let expected = [
+        "  got at 1, 3: 9, 8; right at 1, 3: 1, 3",
+        "  got at 1: 9, 8; right at 1: 1, 2",
+        "  got at 0, 1, 2, 4: 7, 7, 7, 7; right at 0, 1, 2, 4: 0, 1, 2, 4",
+        "  got at 4: 7; right at 4: 4",
+    ];
+    let got = ["0, 9, 2, 8, 4, 5", "0, 9, 8, 3, 4, 5", "7, 7, 7, 3, 7, 7", "0, 1, 2, 3, 7, 5"];
+    let right = "0, 1, 2, 3, 4, 5";
+    let calls = got.map(|got| format!("rocrepro.equal('a', [{got}], [{right}])\n")).concat();
+    let mut python = Command::new("python3");
+    python.args(["-B", "-c", &format!("import rocrepro\n{calls}")]);
+    lines(python.env("PYTHONPATH", folder_of_helpers()).env("ROCREPRO_REPORT", &report));
+    assert_eq!(said(), expected, "Python");
+    let vector = |values: &str| format!("std::vector<int>{{{values}}}");
+    let call = |got| format!("rocrepro::equal(\"a\", {}, {});\n", vector(got), vector(right));
+    let set = format!("setenv(\"ROCREPRO_REPORT\", {:?}, 1);\n", report.display().to_string());
+    cpp(&format!("{set}{}return rocrepro::done();", got.map(call).concat()));
+    assert_eq!(said(), expected, "C++");
+}
