@@ -24,7 +24,7 @@ pub(super) fn readable(raw: &str, emulated: Option<&Path>) -> String {
     let mut out = String::new();
     let mut number = 0;
     let mut own = 0;
-    let (mut last, mut again) = (String::new(), 0);
+    let (mut last, mut again) = (String::new(), Again::default());
     for line in raw.lines() {
         let words: Vec<&str> = line.split(' ').collect();
         match words.as_slice() {
@@ -40,14 +40,13 @@ pub(super) fn readable(raw: &str, emulated: Option<&Path>) -> String {
                 last.clear();
             }
             ["frames", count] => {
-                repeated(&mut out, &mut again);
-                out.push_str(&format!("    [{count} frames more]\n"));
+                again.behind_gap(&mut out, count.parse().unwrap_or_default());
             }
             _ if own > 0 => own -= 1,
             _ => {
                 let Some(frame) = frame(line, emulated) else { continue };
                 if frame == last {
-                    again += 1;
+                    again.times += 1;
                     continue;
                 }
                 repeated(&mut out, &mut again);
@@ -60,11 +59,44 @@ pub(super) fn readable(raw: &str, emulated: Option<&Path>) -> String {
     out
 }
 
-fn repeated(out: &mut String, again: &mut u32) {
-    if *again > 0 {
-        out.push_str(&format!("    [the same {again} times more]\n"));
+/// Frames behind the last one that was printed.
+#[derive(Default)]
+struct Again {
+    /// Number of equal frames, and the number of frames behind them that the signal handler left out.
+    gap: Option<(u32, u32)>,
+    /// Number of equal frames, behind the gap if there is one.
+    times: u32,
+}
+
+impl Again {
+    /// Notes that the signal handler left out `count` frames.
+    fn behind_gap(&mut self, out: &mut String, count: u32) {
+        if self.gap.is_some() {
+            repeated(out, self);
+        }
+        self.gap = Some((std::mem::take(&mut self.times), count));
     }
-    *again = 0;
+}
+
+/// Describes the frames behind the last one that was printed, in one statement if those on both sides of a gap are
+/// equal.
+fn repeated(out: &mut String, again: &mut Again) {
+    let Again { gap, times } = std::mem::take(again);
+    let mut tell = |text: String| out.push_str(&format!("    [{text}]\n"));
+    match gap {
+        Some((before, count)) if times > 0 => tell(format!(
+            "{} frames more; the first {before} and the last {times} of them are the same",
+            before + count + times
+        )),
+        Some((before, count)) => {
+            if before > 0 {
+                tell(format!("the same {before} times more"));
+            }
+            tell(format!("{count} frames more"));
+        }
+        None if times > 0 => tell(format!("the same {times} times more")),
+        None => {}
+    }
 }
 
 /// Number of frames that belong to the signal handler: two functions, and the Linux kernel's return trampoline.
@@ -92,6 +124,22 @@ mod tests {
             readable(raw, None),
             "thread 7 gets SIGSEGV\n#0  libamdhip64.so.7 +0x2a4\n    [the same 1 times more]\n    [900 frames more]\n\
              #1  libamdhip64.so.7 hipGraphInstantiate+0x41\nthread 8 waits\n#0  libc.so.6 poll+0x4f\n"
+        );
+    }
+
+    /// The signal handler leaves out the middle of a long stack.
+    #[test]
+    fn recursion_around_a_gap_is_one_statement() {
+        let (own, frame) = ("a(b) [0x1]\n".repeat(3), "/lib/libamdhip64.so.7(+0xe6) [0x4]\n");
+        let raw = format!(
+            "thread 7 signal 11\n{own}{}frames 24908\n{}/lib/libamdhip64.so.7(+0xe7) [0x5]\n",
+            frame.repeat(20),
+            frame.repeat(3)
+        );
+        assert_eq!(
+            readable(&raw, None),
+            "thread 7 gets SIGSEGV\n#0  libamdhip64.so.7 +0xe6\n    [24930 frames more; the first 19 and the last 3 of \
+             them are the same]\n#1  libamdhip64.so.7 +0xe7\n"
         );
     }
 
