@@ -8,6 +8,7 @@ mod minimised;
 
 use std::cmp::Ordering;
 
+use search::fisher::{Count, fisher};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 pub use self::minimised::{Instead, InvalidVariant, Minimised, MinimisedProgram, Needed, Passes};
@@ -114,23 +115,14 @@ impl Rate {
     /// Compares two failure rates by Fisher's exact test. Returns `Equal` if equal probabilities would lead to the
     /// observed numbers of failures, or to less likely ones, in at least 5 % of all experiments.
     pub fn compared(self, other: Rate) -> Ordering {
-        let (failed, runs) = (self.failed + other.failed, self.runs + other.runs);
-        // Probability that `n` of all failures are in the runs of `self`: a hypergeometric distribution.
-        let chance = |n: u32| {
-            let rest = ln_choose(other.runs, failed - n);
-            (ln_choose(self.runs, n) + rest - ln_choose(runs, failed)).exp()
-        };
-        let possible = failed.saturating_sub(other.runs)..=failed.min(self.runs);
-        let own = chance(self.failed) * (1.0 + 1e-9);
-        let p: f64 = possible.map(chance).filter(|chance| *chance <= own).sum();
+        let p = fisher(self.count(), other.count());
         let (one, two) = (self.failed * other.runs, other.failed * self.runs);
         if p < 0.05 { one.cmp(&two) } else { Ordering::Equal }
     }
-}
 
-/// Returns the natural logarithm of the binomial coefficient: the number of ways to choose `n` of `all` items.
-fn ln_choose(all: u32, n: u32) -> f64 {
-    (1..=n).map(|k| (f64::from(all - n + k) / f64::from(k)).ln()).sum()
+    fn count(self) -> Count {
+        Count { failed: self.failed, runs: self.runs }
+    }
 }
 
 /// A failure that occurred during a search but has another signature. It is probably another bug.

@@ -4,12 +4,17 @@
 //! The failure may be intermittent, so its rate without any change, the base rate, is measured first. A change helps if
 //! the trial passes with it so often in a row that the failure would have occurred with high probability. If the trial
 //! still fails with a change, its failure rate is compared with the base rate: the change has no effect once the counts
-//! favour the base rate over a quarter of it, and makes the failure rarer once they favour the quarter. Otherwise the
-//! effect stays undecided.
+//! favour the base rate over a quarter of it, and may make the failure rarer once they favour the quarter. Otherwise
+//! the effect stays undecided.
+//!
+//! Of dozens of changes without any effect, some have few failures by chance, and so may the runs without any change
+//! have many. So a change helps, or makes the failure rarer, only if Fisher's exact test shows a difference from the
+//! runs without any change after Bonferroni's correction for the number of changes.
 
 use std::collections::BTreeMap;
 
 use crate::{
+    fisher::Count,
     reduce::Seen,
     sequential::{evidence, lower_bound, passes_needed},
 };
@@ -17,8 +22,12 @@ use crate::{
 /// Error probability and run limits of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MitigateSettings {
-    /// Probability that a change without effect is reported as helping, 0 to 1.
+    /// Probability that a change without effect is reported as helping, 0 to 1, if the base rate is at the lower end of
+    /// its confidence interval.
     pub error: f64,
+    /// Largest probability that any of the changes is reported as helping, or as making the failure rarer, if none of
+    /// them has an effect, 0 to 1.
+    pub any_error: f64,
     /// Number of failures from which the base rate is estimated.
     pub failures: u32,
     /// Maximum number of runs without any change, for the estimate of the base rate.
@@ -28,10 +37,15 @@ pub struct MitigateSettings {
 }
 
 impl Default for MitigateSettings {
-    /// Returns settings with which one of a thousand changes without effect is reported as helping. For a few dozen
-    /// changes, the total error probability is then below 5 %.
+    /// Returns settings with which at most 5 % of all searches report an effect where no change has one.
     fn default() -> MitigateSettings {
-        MitigateSettings { error: 0.001, failures: 10, base_runs: 200, factor_runs: 1000 }
+        MitigateSettings {
+            error: 0.001,
+            any_error: 0.05,
+            failures: 10,
+            base_runs: 200,
+            factor_runs: 1000,
+        }
     }
 }
 
@@ -57,6 +71,16 @@ impl FactorRuns {
         self.same + self.passes + failed.sum::<u32>()
     }
 
+    /// Returns the number of failures with the signature that the search is about.
+    fn same(&self) -> Count {
+        Count { failed: self.same, runs: self.runs() }
+    }
+
+    /// Returns the number of failures with any signature.
+    fn any(&self) -> Count {
+        Count { failed: self.runs() - self.passes, runs: self.runs() }
+    }
+
     fn add(&mut self, seen: Seen) {
         match seen {
             Seen::Same => self.same += 1,
@@ -79,9 +103,9 @@ pub enum ChangeEffect {
     Helped,
     /// The failure is as frequent as before.
     Nothing,
-    /// The failure occurs at a quarter of the base rate or less.
+    /// The failure occurs at a quarter of the base rate or less, and the trial fails less often in any way.
     Rarer,
-    /// The trial fails in another way, with this signature.
+    /// The trial fails in another way, with this signature. With some changes it does so only in some runs.
     Changed(String),
     /// The change itself made the case invalid, so the failure with this signature proves nothing.
     Invalid(String),
@@ -138,11 +162,21 @@ pub fn search(
     }
     let rate = lower_bound(base.same, base.runs(), 0.05);
     let passes = passes_needed(rate, settings.error);
+    // The changes that do not help alone are tried together, which is one more test.
+    let level = settings.any_error / (factors + 1) as f64;
+    let most = settings.factor_runs;
+    let significant = (1..=most).find(|runs| {
+        let count = Count { failed: 0, runs: *runs };
+        count.is_rarer(base.same(), level)
+    });
     let limits = Limits {
         rate: f64::from(base.same) / f64::from(base.runs()),
-        passes: passes.min(settings.factor_runs),
-        enough: passes <= settings.factor_runs,
-        most: settings.factor_runs,
+        same: base.same(),
+        any: base.any(),
+        level,
+        passes: passes.max(significant.unwrap_or(most)).min(most),
+        enough: passes <= most && significant.is_some(),
+        most,
     };
     let mut single = Vec::with_capacity(factors);
     tried(&base, &single);
@@ -162,6 +196,12 @@ pub fn search(
 struct Limits {
     /// Failure rate without any change, 0 to 1.
     rate: f64,
+    /// Failures without any change that have the signature of the search.
+    same: Count,
+    /// All failures without any change.
+    any: Count,
+    /// Largest p-value of a difference from the runs without any change, corrected for the number of changes.
+    level: f64,
     /// Consecutive passes after which a change counts as helping.
     passes: u32,
     /// True if the run limit allows that many passes.
@@ -199,14 +239,53 @@ impl Limits {
             return Some((effect, tally));
         }
         loop {
-            if let Some(effect) = self.compare(&tally) {
-                return Some((effect, tally));
+            match self.compare(&tally) {
+                Some(ChangeEffect::Rarer) => return self.confirm(factor, tally, run),
+                Some(effect) => return Some((effect, tally)),
+                None => {}
             }
             if tally.runs() >= self.most || tally.no_verdict > self.most {
                 return Some((ChangeEffect::Undecided, tally));
             }
             run(&[factor], 1)?.into_iter().for_each(|seen| tally.add(seen));
         }
+    }
+
+    /// Decides whether a change makes the failure rarer, for which its counts speak so far. The number of further runs
+    /// does not depend on their outcomes, because a search that ended at the first significant count would often find
+    /// one by chance.
+    fn confirm(
+        self,
+        factor: usize,
+        mut tally: FactorRuns,
+        run: &mut RunFactors<'_>,
+    ) -> Option<(ChangeEffect, FactorRuns)> {
+        let expected = |runs: u32| (f64::from(runs) * self.rate * SHARE).ceil() as u32;
+        let needed = (tally.runs()..=self.most).find(|runs| {
+            let count = Count { failed: expected(*runs), runs: *runs };
+            count.is_rarer(self.same, self.level)
+        });
+        let Some(needed) = needed else { return Some((ChangeEffect::Undecided, tally)) };
+        while tally.runs() < needed && tally.no_verdict <= self.most {
+            run(&[factor], needed - tally.runs())?.into_iter().for_each(|seen| tally.add(seen));
+        }
+        let effect = if tally.same().is_rarer(self.same, self.level) {
+            // What fails in another way instead does not fail less often.
+            match most_frequent(&tally.others).or_else(|| most_frequent(&tally.invalid)) {
+                Some(other) if !tally.any().is_rarer(self.any, self.level) => {
+                    match tally.others.is_empty() {
+                        true => ChangeEffect::Invalid(other),
+                        false => ChangeEffect::Changed(other),
+                    }
+                }
+                _ => ChangeEffect::Rarer,
+            }
+        } else if self.compare(&tally) == Some(ChangeEffect::Nothing) {
+            ChangeEffect::Nothing
+        } else {
+            ChangeEffect::Undecided
+        };
+        Some((effect, tally))
     }
 
     /// Runs the trial with a set of changes until the failure occurs again, or the trial has passed often enough.
@@ -373,6 +452,49 @@ mod tests {
             matches!(found.single[0].0, ChangeEffect::Undecided | ChangeEffect::Rarer),
             "{found:?}"
         );
+    }
+
+    /// Returns the share of searches among 30 changes that report any effect, if the last change has the rate `changed`
+    /// and all others the rate `base`.
+    fn share_with_effect(base: f64, changed: f64) -> f64 {
+        let searches = 1000;
+        let names_any = |seed| {
+            let fails = |set: &[usize]| Ok(if set == [29] { changed } else { base });
+            let Some(found) = simulate(30, seed, fails) else { return false };
+            let is_named = |effect: &&ChangeEffect| {
+                matches!(effect, ChangeEffect::Helped | ChangeEffect::Rarer)
+            };
+            !found.set.is_empty() || effects(&found).iter().any(is_named)
+        };
+        (0..searches).filter(|seed| names_any(*seed)).count() as f64 / searches as f64
+    }
+
+    /// Many changes without any effect must not lead to a report of an effect, while a real effect is found.
+    #[test]
+    fn effects_are_corrected_for_the_number_of_changes() {
+        for rate in [0.12, 0.4, 0.7] {
+            let share = share_with_effect(rate, rate);
+            assert!(share <= 0.05, "{share} of all searches at a rate of {rate} name a change");
+        }
+        let share = share_with_effect(0.4, 0.02);
+        assert!(share >= 0.9, "only {share} of all searches name the change that has an effect");
+    }
+
+    /// Runs that fail in another way with a change do not make the trial fail less often.
+    #[test]
+    fn other_failures_in_place_of_the_failure_are_a_change_of_it() {
+        let mut dice = Dice(1);
+        let mut run = |set: &[usize], count: u32| {
+            let one = |dice: &mut Dice| match (set.is_empty(), dice.below(0.05)) {
+                (true, _) | (_, true) => Seen::Same,
+                _ => Seen::Other("hang".to_owned()),
+            };
+            Some((0..count).map(|_| one(&mut dice)).collect())
+        };
+        let settings = MitigateSettings { error: 1e-12, ..MitigateSettings::default() };
+        let found = search(1, &|_, _| true, &settings, &mut run, &mut |_, _| ()).expect("it fails");
+        assert!(found.single[0].1.same > 0, "{found:?}");
+        assert_eq!(effects(&found), [&ChangeEffect::Changed("hang".to_owned())]);
     }
 
     #[test]
