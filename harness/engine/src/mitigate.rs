@@ -10,7 +10,9 @@ use std::{
 use judge::{Kind, may_be_same};
 use report::{
     Record,
-    evidence::{Factor, FactorKind, FactorVerdict, Mitigations, NotTried, Rate, Setting},
+    evidence::{
+        Factor, FactorKind, FactorVerdict, Mitigations, NotTried, OtherFailure, Rate, Setting,
+    },
 };
 use search::{
     mitigate::{ChangeEffect, FactorRuns, MitigateSettings, search},
@@ -110,6 +112,7 @@ pub fn mitigate(
         digest: job.sha256(),
         on: Setting::of(failed),
         base: rate(base),
+        base_others: others(base),
         runs,
         factors: tried.iter().zip(single).map(factor).collect(),
         minimal_set: Vec::new(),
@@ -278,6 +281,16 @@ fn rate(tally: &FactorRuns) -> Rate {
     Rate { failed: tally.same, runs: tally.runs() }
 }
 
+/// Returns the failures with other signatures, the most frequent first.
+fn others(tally: &FactorRuns) -> Vec<OtherFailure> {
+    let all = tally.others.iter().chain(&tally.invalid);
+    let mut all: Vec<_> = all
+        .map(|(signature, count)| OtherFailure { signature: signature.clone(), count: *count })
+        .collect();
+    all.sort_by_key(|other| std::cmp::Reverse(other.count));
+    all
+}
+
 fn factor((tried, (effect, tally)): (&TriedChange, &(ChangeEffect, FactorRuns))) -> Factor {
     let (kind, name, value) = match &tried.change {
         Change::Variable { name, value } => (FactorKind::Env, name.clone(), value.clone()),
@@ -291,6 +304,7 @@ fn factor((tried, (effect, tally)): (&TriedChange, &(ChangeEffect, FactorRuns)))
         meaning: tried.meaning.clone(),
         since: tried.since.clone(),
         rate: rate(tally),
+        others: others(tally),
         verdict: match effect {
             ChangeEffect::Helped => FactorVerdict::Helped,
             ChangeEffect::Nothing => FactorVerdict::NoEffect,

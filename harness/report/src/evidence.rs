@@ -149,6 +149,9 @@ pub struct Mitigations {
     pub on: Setting,
     /// Failure rate without any mitigation.
     pub base: Rate,
+    /// Failures with other signatures in these runs without any mitigation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub base_others: Vec<OtherFailure>,
     /// Number of processes that were started.
     pub runs: u32,
     /// Factors that were tried, in the order in which they were tried.
@@ -180,6 +183,9 @@ pub struct Factor {
     pub since: Option<String>,
     /// Failure rate with the change. A failure with another signature is not counted.
     pub rate: Rate,
+    /// Failures with other signatures in the same runs, the most frequent first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<OtherFailure>,
     /// Effect of the change.
     pub verdict: FactorVerdict,
     /// Component of ROCm that an effective change points to.
@@ -206,9 +212,10 @@ pub enum FactorVerdict {
     Helped,
     /// The failure is as frequent as before.
     NoEffect,
-    /// The failure still occurs, at a quarter of the rate or less.
+    /// The failure still occurs, at a quarter of the rate or less. The difference is significant after correction for
+    /// the number of factors.
     Rarer,
-    /// The trial fails with another signature.
+    /// The trial fails with another signature, in all runs or in some.
     ChangedSignature {
         /// Signature of the new failure.
         to: String,
@@ -480,6 +487,7 @@ mod tests {
             signature: "wrong-data:back:zero".to_owned(),
             on,
             base: Rate { failed: 5, runs: 5 },
+            base_others: Vec::new(),
             runs: 12,
             factors: vec![Factor {
                 name: "HSA_ENABLE_SDMA".to_owned(),
@@ -488,6 +496,7 @@ mod tests {
                 meaning: "Copies are made by kernels.".to_owned(),
                 since: None,
                 rate: Rate { failed: 0, runs: 7 },
+                others: vec![OtherFailure { signature: "hang".to_owned(), count: 7 }],
                 verdict: FactorVerdict::ChangedSignature { to: "hang".to_owned() },
                 component: "copy engine".to_owned(),
             }],

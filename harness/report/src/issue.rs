@@ -314,3 +314,5 @@ fn rocm_version(findings: &Findings) -> String {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_statements;

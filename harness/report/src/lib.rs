@@ -16,6 +16,7 @@ mod complete;
 mod conditions;
 pub mod evidence;
 mod explain;
+mod failures;
 mod gpu;
 mod ground;
 mod held;

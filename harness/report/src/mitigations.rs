@@ -6,6 +6,7 @@ use anstyle::{AnsiColor, Style};
 
 use crate::{
     evidence::{Factor, FactorKind, FactorVerdict, Mitigations},
+    failures::otherwise,
     words::{BOLD, DIM, count, styled},
 };
 
@@ -14,7 +15,13 @@ use crate::{
 pub fn mitigations(found: &Mitigations) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "{}", styled(BOLD, &found.trial));
-    let _ = writeln!(text, "  {} in {} runs without any change\n", found.signature, found.base);
+    let _ = write!(text, "  {} in {} runs without any change", found.signature, found.base);
+    match otherwise(&found.base_others) {
+        0 => text.push_str("\n\n"),
+        other => {
+            let _ = writeln!(text, ", another failure in {other}\n");
+        }
+    }
     let width = found.factors.iter().map(|f| name(f).chars().count()).max().unwrap_or(0);
     let rank = |factor: &&Factor| match factor.verdict {
         FactorVerdict::Helped => 0,
@@ -41,14 +48,15 @@ pub fn mitigations(found: &Mitigations) -> String {
         };
         let more = match &factor.verdict {
             FactorVerdict::Helped => format!("  {}", factor.component),
-            FactorVerdict::ChangedSignature { to } => format!("  {to}"),
-            FactorVerdict::Wrong { to } => {
-                format!("  {to}: other results may be right for the changed calls")
+            FactorVerdict::Wrong { .. } => {
+                format!("  {}: other results may be right for the changed calls", factor.outcomes())
             }
+            FactorVerdict::ChangedSignature { .. } => format!("  {}", factor.outcomes()),
+            _ if !factor.others.is_empty() => format!("  {}", factor.outcomes()),
             _ => String::new(),
         };
         let word = styled(style, format!("{word:<13}"));
-        let rate = factor.rate.to_string();
+        let rate = factor.any_failure().map_or(String::new(), |rate| rate.to_string());
         let _ = writeln!(text, "  {word} {:<width$}  {rate:>7}{more}", name(factor));
     }
     text.push('\n');
@@ -101,6 +109,7 @@ mod tests {
             signature: "hang:hipMemcpy".to_owned(),
             on: Setting::of(&failed("a/b")),
             base: Rate { failed: 2, runs: 2 },
+            base_others: Vec::new(),
             runs: 2,
             factors: Vec::new(),
             minimal_set: Vec::new(),

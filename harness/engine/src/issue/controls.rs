@@ -81,6 +81,7 @@ fn control(what: String, release: Option<String>, runs: TrialRuns) -> Control {
         release,
         rate: Rate { failed, runs: runs.rate.runs },
         signature: runs.signature,
+        others: runs.others,
         likeness: None,
         again,
     }

@@ -7,6 +7,7 @@ use super::Environment;
 use crate::{
     Record,
     evidence::{Bisected, Exported, Minimised, MinimisedProgram, Mitigations, OtherFailure, Rate},
+    failures::{listed, otherwise},
 };
 
 /// All results about one failure, from which an issue is written.
@@ -149,6 +150,8 @@ pub struct Control {
     pub rate: Rate,
     /// Most frequent signature of the control runs; `None` if no run failed.
     pub signature: Option<String>,
+    /// Failures of the control runs with other signatures than the most frequent one.
+    pub others: Vec<OtherFailure>,
     /// Likeness of the most frequent failure to the reported one. It is determined before the signatures are escaped
     /// for Markdown.
     pub likeness: Option<Likeness>,
@@ -169,11 +172,18 @@ impl Control {
     /// Describes the failure of the control runs, and whether it is the failure with the signature `reported`.
     pub fn failure(&self, reported: &str) -> String {
         let Some(signature) = &self.signature else { return "passes".to_owned() };
-        match self.likeness.unwrap_or_else(|| likeness(reported, signature)) {
+        let text = match self.likeness.unwrap_or_else(|| likeness(reported, signature)) {
             Likeness::Same => format!("`{signature}`"),
             Likeness::Different => format!("another failure: `{signature}`"),
             Likeness::Unknown => {
                 format!("`{signature}`, only an exit status, so perhaps another failure")
+            }
+        };
+        match self.others.as_slice() {
+            [] => text,
+            others => {
+                let first = self.rate.failed - otherwise(others);
+                format!("{first} as {text}, {}", listed(others))
             }
         }
     }

@@ -22,14 +22,18 @@ pub(super) fn folded_section(text: &str) -> String {
 
 /// Formats a failure rate: `5/5`, or `3/5 (95 % interval 14 % to 95 %)` if the failure does not always occur.
 pub(super) fn with_interval(rate: Rate) -> String {
+    if rate.runs == 0 { "not run".to_owned() } else { format!("{rate}{}", interval(rate)) }
+}
+
+/// Formats the interval of a rate in parentheses, with a space before them. Empty if the failure always occurs, or if
+/// there were no runs.
+pub(super) fn interval(rate: Rate) -> String {
     match rate.interval() {
-        None => "not run".to_owned(),
-        Some(_) if rate.failed == rate.runs => rate.to_string(),
-        Some((low, high)) => format!(
-            "{rate} (95 % interval {} to {})",
-            percent(low, f64::floor),
-            percent(high, f64::ceil)
-        ),
+        Some((low, high)) if rate.failed < rate.runs => {
+            let (low, high) = (percent(low, f64::floor), percent(high, f64::ceil));
+            format!(" (95 % interval {low} to {high})")
+        }
+        _ => String::new(),
     }
 }
 

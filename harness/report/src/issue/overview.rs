@@ -6,12 +6,13 @@ use judge::{End, Likeness};
 
 use super::{
     AsPrinted, Control, Findings, KnownBug, NotJudged,
-    markdown::{fenced, folded, with_interval},
+    markdown::{fenced, folded, interval, with_interval},
     program as own_program,
     write::{factor_title, place, sentence},
 };
 use crate::{
-    evidence::{Factor, FactorVerdict, Mitigations, NotTried, OtherFailure, Setting},
+    evidence::{Factor, FactorVerdict, Mitigations, NotTried, Setting},
+    failures::{any, fails, listed},
     words::{count, link, stack_and_device},
 };
 
@@ -46,7 +47,17 @@ fn on_cpu(run: &AsPrinted) -> Option<String> {
 
 fn fails_in(findings: &Findings) -> String {
     let place = stack_and_device(&findings.record);
-    let mut text = format!("{} runs on {place}", with_interval(findings.rate));
+    let others = findings.others.as_slice();
+    let mut text = match others {
+        [] => format!("{} runs on {place}", with_interval(findings.rate)),
+        _ => format!(
+            "{} runs, {} of them as described here{}, {}, on {place}",
+            any(findings.rate, others),
+            findings.rate.failed,
+            interval(findings.rate),
+            listed(others)
+        ),
+    };
     let also: Vec<_> = releases(findings, |control| {
         control.rate.failed > 0 && control.likeness == Some(Likeness::Same)
     });
@@ -65,7 +76,12 @@ fn releases(findings: &Findings, is_wanted: impl Fn(&Control) -> bool) -> Vec<St
 }
 
 fn failed(control: &Control) -> String {
-    format!("{} of {} failed", control.rate.failed, count(control.rate.runs, "run"))
+    let Control { rate, others, .. } = control;
+    let text = format!("{} of {} failed", rate.failed, count(rate.runs, "run"));
+    match others.as_slice() {
+        [] => text,
+        others => format!("{text}, {}", listed(others)),
+    }
 }
 
 fn passes_on(findings: &Findings) -> String {
@@ -132,9 +148,9 @@ fn helps(findings: &Findings) -> String {
         ([], set) => format!("only together: `{}`.", set.join("`, `")),
         (helped, _) => {
             format!(
-                "{}; without it {} failed{}.",
+                "{}; without it {}{}.",
                 helped.join(", "),
-                found.base,
+                fails(found.base, &found.base_others),
                 not_reached(found)
             )
         }
@@ -144,9 +160,11 @@ fn helps(findings: &Findings) -> String {
 /// Names a change with which the program fails in another way, as the end of a sentence.
 fn changed(found: &Mitigations) -> String {
     let other = |factor: &Factor| match &factor.verdict {
-        FactorVerdict::ChangedSignature { to } => {
-            Some(format!("; with {} it fails as `{to}`", factor_title(factor)))
-        }
+        FactorVerdict::ChangedSignature { to } => Some(match factor.others.as_slice() {
+            // Evidence of an earlier version does not say how many runs failed.
+            [] => format!("; with {} it fails as `{to}`", factor_title(factor)),
+            _ => format!("; with {} {}", factor_title(factor), factor.outcomes()),
+        }),
         _ => None,
     };
     found.factors.iter().find_map(other).unwrap_or_default()
@@ -207,10 +225,6 @@ pub(super) fn program(findings: &Findings) -> Option<String> {
 /// Lists the failure rates of the trial and of its controls, folded.
 pub(super) fn controls(findings: &Findings) -> String {
     let mut text = String::new();
-    for OtherFailure { signature, count: times } in &findings.others {
-        let runs = count(*times, "run");
-        let _ = write!(text, "{runs} failed in another way: `{signature}`.\n\n");
-    }
     if findings.controls.is_empty() {
         text.push_str(match own_program::own(findings) {
             Some(_) => {
@@ -221,7 +235,13 @@ pub(super) fn controls(findings: &Findings) -> String {
     } else {
         text.push_str("| run | failures | |\n| --- | --- | --- |");
         let signature = &findings.record.outcome.signature;
-        let _ = write!(text, "\n| as reported | **{}** | `{signature}` |", findings.rate);
+        let others = findings.others.as_slice();
+        let shown = match others {
+            [] => format!("`{signature}`"),
+            _ => format!("{} as `{signature}`, {}", findings.rate.failed, listed(others)),
+        };
+        let all = any(findings.rate, others);
+        let _ = write!(text, "\n| as reported | **{all}** | {shown} |");
         for control in &findings.controls {
             let shown = control.failure(signature);
             let _ = write!(text, "\n| {} | {} | {shown} |", control.what, control.rate);

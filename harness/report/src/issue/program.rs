@@ -10,7 +10,11 @@ use super::{
     findings::{AsPrinted, Own},
     markdown::{fenced, with_interval},
 };
-use crate::{Record, words::count};
+use crate::{
+    Record,
+    failures::{listed, otherwise},
+    words::count,
+};
 
 /// Substrings of kernel names by which a library is recognised, each with the library's name in the form.
 const KERNELS: [(&str, &str); 8] = [
@@ -248,6 +252,15 @@ pub(super) fn steps(findings: &Findings, file: &str, own: &Own) -> String {
                 None => String::new(),
             }
         );
+        let printed = findings.program.as_ref().map_or(0, |it| it.text.lines().count());
+        if own.text_is_whole && own.helper.is_none() && printed > found.lines {
+            let more = count(printed - found.lines, "line");
+            let _ = write!(
+                text,
+                " The printed text has {more} more, which replace the functions of rocrepro's helper that the \
+                 program calls."
+            );
+        }
         if !found.complete {
             text.push_str(" The search was stopped early, so more lines may be unnecessary.");
         }
@@ -289,8 +302,16 @@ pub(super) fn steps(findings: &Findings, file: &str, own: &Own) -> String {
         rate.failed,
         rate.runs
     );
+    if !findings.others.is_empty() {
+        let other = otherwise(&findings.others);
+        let _ = write!(
+            text,
+            " In {other} of them it failed in another way: {}.",
+            listed(&findings.others)
+        );
+    }
     if rate.failed < rate.runs {
-        let _ = write!(text, " Its rate is {}.", with_interval(rate));
+        let _ = write!(text, " The rate of the described failure is {}.", with_interval(rate));
     }
     text
 }

@@ -53,6 +53,7 @@ pub(super) fn in_markdown(findings: &Findings) -> Findings {
     for control in &mut findings.controls {
         prose(control.release.iter_mut().chain([&mut control.what]));
         spans(&mut control.signature);
+        others(&mut control.others);
     }
     prose(findings.not_judged.iter_mut().flat_map(|other| [&mut other.release, &mut other.why]));
     prose(findings.shortened.iter_mut().flat_map(|found| &mut found.passes));
@@ -105,7 +106,9 @@ fn minimised(found: &mut Minimised) {
 }
 
 fn mitigations(found: &mut Mitigations) {
+    others(&mut found.base_others);
     for factor in &mut found.factors {
+        others(&mut factor.others);
         prose([&mut factor.meaning, &mut factor.component]);
         match factor.kind {
             FactorKind::Env | FactorKind::Limit => spans([&mut factor.name, &mut factor.value]),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Filing, Findings, Issue, redact::WORDS};
-use crate::{evidence::REPORT_FILE, words::link};
+use crate::{evidence::REPORT_FILE, failures::counted, words::link};
 
 impl Issue {
     /// Returns the text of the report file: comments that contain the title and repository, then the text of the issue.
@@ -53,7 +53,8 @@ pub fn summary(folder: &Path, findings: &Findings, issue: &Issue, open: bool) ->
     if !issues.is_empty() {
         text.push_str(&format!("  known as    {}\n", issues.join(", ")));
     }
-    text.push_str(&format!("  rate        {}\n", findings.rate));
+    let rate = counted(findings.rate, &findings.others);
+    text.push_str(&format!("  rate        {rate}\n"));
     for control in &findings.controls {
         let failure = control.failure(&findings.record.outcome.signature);
         text.push_str(&format!("  control     {}: {}; {failure}\n", control.what, control.rate));

@@ -16,7 +16,7 @@ use crate::{
 const PROGRAM: &str = "#include <hip/hip_runtime.h>\nint main() { return 0; }\n";
 
 /// Returns findings in which every optional field is set, for an injected fault on the emulated device.
-fn planted() -> Findings {
+pub(super) fn planted() -> Findings {
     let record = with_fault(Fault::CopyZero, failed("copies/small-sizes[bytes=2,host=pageable]"));
     let on = Setting::of(&record);
     let rate = |failed, runs| Rate { failed, runs };
@@ -27,6 +27,12 @@ fn planted() -> Findings {
         meaning: "What it changes.".to_owned(),
         since: None,
         rate: rate(failed, 7),
+        others: match &verdict {
+            FactorVerdict::ChangedSignature { to } | FactorVerdict::Wrong { to } => {
+                vec![OtherFailure { signature: to.clone(), count: 7 }]
+            }
+            _ => Vec::new(),
+        },
         verdict,
         component: "copy engine".to_owned(),
     };
@@ -73,6 +79,7 @@ fn planted() -> Findings {
             release: None,
             rate: rate(0, 5),
             signature: None,
+            others: Vec::new(),
             likeness: None,
             again: "rocrepro run x".to_owned(),
         }],
@@ -126,6 +133,7 @@ fn planted() -> Findings {
             signature: record.outcome.signature.clone(),
             on: on.clone(),
             base: rate(5, 10),
+            base_others: vec![OtherFailure { signature: "hang:hipMemcpy".to_owned(), count: 2 }],
             runs: 30,
             factors: vec![
                 factor("HSA_ENABLE_SDMA", "0", FactorKind::Env, 0, FactorVerdict::Helped),

@@ -6,12 +6,13 @@ use judge::Kind;
 
 use super::{
     Findings, Home,
-    markdown::{fenced, folded, with_interval},
+    markdown::{fenced, folded, interval, with_interval},
     program as own_program,
     title::symptom,
 };
 use crate::{
     evidence::{Exported, Factor, FactorKind, FactorVerdict, Passes, Rate, Setting},
+    failures::{any, counted, listed},
     must_hold,
     words::{count, without_lines},
 };
@@ -91,13 +92,16 @@ fn launches_nothing(findings: &Findings) -> bool {
 /// Describes where the libraries are from. Builds by a distribution contain the distribution's patches.
 fn builds(findings: &Findings) -> String {
     let spec = &findings.record.stack.spec;
-    match findings.packages.is_empty() {
-        true => format!("those found in `{spec}`"),
-        false => {
-            "those of Debian's packages, unpacked into a folder; they contain Debian's patches and are listed below"
-                .to_owned()
-        }
-    }
+    let names: Vec<&str> = findings.packages.iter().map(|(name, _)| name.as_str()).collect();
+    // The process may have loaded more libraries after these were listed.
+    let listed = match names.as_slice() {
+        [] => return format!("those found in `{spec}`"),
+        [name] => format!("below is the version of {name}"),
+        names => format!("below are the versions of {}", names.join(", ")),
+    };
+    format!(
+        "those of Debian's packages, unpacked into a folder; they contain Debian's patches, and {listed}"
+    )
 }
 
 /// Describes what the exported program requires in addition to a C++ compiler. `None` unless that is only HIP and
@@ -224,13 +228,32 @@ pub(super) fn factor_title(factor: &Factor) -> String {
 pub(super) fn mitigations(findings: &Findings) -> Option<String> {
     let found = findings.mitigations.as_ref().filter(|found| !found.factors.is_empty())?;
     let mut text = format!(
-        "#### Settings that were tried\n\nWithout any change the test fails in {} runs.\n\n",
-        with_interval(found.base)
+        "#### Settings that were tried\n\n{} fails in {} runs without any change{}.\n\n",
+        // The exported program has failure rates of its own.
+        match &findings.program {
+            Some(program) if program.own.is_none() =>
+                "The case from which the program above was printed",
+            Some(_) => "The program",
+            None => "The case",
+        },
+        match found.base_others.is_empty() {
+            true => with_interval(found.base),
+            false => any(found.base, &found.base_others).to_string(),
+        },
+        match found.base_others.as_slice() {
+            [] => String::new(),
+            others => format!(
+                ", {} of them as described here{}, {}",
+                found.base.failed,
+                interval(found.base),
+                listed(others)
+            ),
+        }
     );
     let title = factor_title;
     let of = |wanted: fn(&FactorVerdict) -> bool| {
         let found = found.factors.iter().filter(|f| wanted(&f.verdict));
-        found.map(|f| format!("{} ({})", title(f), f.rate)).collect::<Vec<_>>()
+        found.map(|f| format!("{} ({})", title(f), f.outcomes())).collect::<Vec<_>>()
     };
     let lists = [
         ("Helps", of(|v| *v == FactorVerdict::Helped)),
@@ -257,7 +280,7 @@ pub(super) fn mitigations(findings: &Findings) -> Option<String> {
         let effect = match &factor.verdict {
             FactorVerdict::Helped => "**helps**".to_owned(),
             FactorVerdict::NoEffect => "none".to_owned(),
-            FactorVerdict::ChangedSignature { to } => format!("fails as `{to}`"),
+            FactorVerdict::ChangedSignature { .. } => factor.outcomes(),
             FactorVerdict::Rarer => "rarer".to_owned(),
             FactorVerdict::Wrong { to } => format!("not conclusive: `{to}`"),
             FactorVerdict::Undecided => "undecided".to_owned(),
@@ -266,8 +289,8 @@ pub(super) fn mitigations(findings: &Findings) -> Option<String> {
             text,
             "\n| {} | {} | {} | {effect} | {} |",
             title(factor),
-            factor.rate,
-            found.base,
+            factor.any_failure().map_or("unknown".to_owned(), |rate| rate.to_string()),
+            counted(found.base, &found.base_others),
             factor.meaning
         );
     }

@@ -1,0 +1,100 @@
+//! Tests of what issues say about rates, and of the numbers and names to which their sentences refer.
+
+use super::{tests::planted, *};
+use crate::evidence::{FactorVerdict, MinimisedProgram, OtherFailure, Rate, Setting};
+
+fn hang(count: u32) -> OtherFailure {
+    OtherFailure { signature: "hang:hipMemcpy".to_owned(), count }
+}
+
+fn page(findings: &Findings) -> String {
+    Issue::new(findings, None).markdown()
+}
+
+#[test]
+fn runs_that_fail_in_another_way_are_not_passes() {
+    let mut findings = planted();
+    (findings.rate, findings.others) = (Rate { failed: 2, runs: 5 }, vec![hang(3)]);
+    let control = &mut findings.controls[0];
+    (control.rate, control.others) = (Rate { failed: 5, runs: 5 }, vec![hang(2)]);
+    control.signature = Some("crash:hipFree".to_owned());
+    let text = page(&findings);
+    let fails = "**Fails** in 5/5 runs, 2 of them as described here (95 % interval 5.2 % to 86 %), 3 as \
+                 `hang:hipMemcpy`, on ROCm 7.2.4";
+    assert!(text.contains(fails), "{text}");
+    let row = "| as reported | **5/5** | 2 as `wrong-data:back:zero`, 3 as `hang:hipMemcpy` |";
+    assert!(text.contains(row), "{text}");
+    let other = "| 5/5 | 3 as another failure: `crash:hipFree`, 2 as `hang:hipMemcpy` |";
+    assert!(text.contains(other), "{text}");
+}
+
+#[test]
+fn changes_of_the_failure_are_counted_as_failures() {
+    let mut findings = planted();
+    let found = findings.mitigations.as_mut().expect("settings");
+    found.factors.retain(|factor| matches!(factor.verdict, FactorVerdict::ChangedSignature { .. }));
+    let text = page(&findings);
+    for part in [
+        "**What helps:** none of 1 change that were tried; with calls: pin the host buffer 7 of 7 runs fail in another \
+         way: `hang:hipMemcpy`",
+        "* **Fails in another way:** calls: pin the host buffer (7 of 7 runs fail in another way: `hang:hipMemcpy`)",
+        "| calls: pin the host buffer | 7/7 | 7/10, 5 of them as described | 7 of 7 runs fail in another way: \
+         `hang:hipMemcpy` |",
+        "fails in 7/10 runs without any change, 5 of them as described here (95 % interval 18 % to 82 %), 2 as \
+         `hang:hipMemcpy`",
+    ] {
+        assert!(text.contains(part), "{part}\n\n{text}");
+    }
+    assert!(!text.contains("0/7"), "{text}");
+}
+
+/// Only those packages are listed whose libraries the failing process reported.
+#[test]
+fn notice_names_the_packages_that_are_listed() {
+    let text = page(&planted());
+    assert!(
+        text.contains("Debian's patches, and below is the version of libamdhip64-7. In place"),
+        "{text}"
+    );
+    assert!(
+        text.contains("Debian packages, with Debian's patches: libamdhip64-7 7.2.4-1."),
+        "{text}"
+    );
+}
+
+/// The lines of the shorter program are those before the helper's functions replaced its import.
+#[test]
+fn printed_helper_is_not_counted_as_part_of_the_shorter_program() {
+    let mut findings = planted();
+    findings.shortened = Some(MinimisedProgram {
+        trial: String::new(),
+        digest: String::new(),
+        signature: String::new(),
+        on: Setting::of(&findings.record),
+        file: String::new(),
+        lines_before: 71,
+        lines: 2,
+        tries: 1,
+        rate: Rate { failed: 3, runs: 3 },
+        complete: true,
+        passes: Some("on debian:6.4.3".to_owned()),
+        reducer: None,
+    });
+    let own = Own {
+        plainly: Vec::new(),
+        packages: Vec::new(),
+        again: Vec::new(),
+        text_is_whole: true,
+        in_case: false,
+        helper: None,
+        as_printed: None,
+    };
+    let program = findings.program.as_mut().expect("a program");
+    let said = |findings: &Findings| super::program::steps(findings, "a.py", &own);
+    program.text = "a\nb\n".to_owned();
+    let text = said(&findings);
+    assert!(text.contains("from 71 lines to 2:") && !text.contains("printed text"), "{text}");
+    findings.program.as_mut().expect("a program").text.push_str("c\n");
+    let text = said(&findings);
+    assert!(text.contains("The printed text has 1 line more, "), "{text}");
+}
