@@ -311,7 +311,8 @@ pub(super) fn steps(findings: &Findings, file: &str, own: &Own) -> String {
         );
     }
     if rate.failed < rate.runs {
-        let _ = write!(text, " The rate of the described failure is {}.", with_interval(rate));
+        let what = if findings.others.is_empty() { "Its rate" } else { "The rate of that failure" };
+        let _ = write!(text, " {what} is {}.", with_interval(rate));
     }
     text
 }
