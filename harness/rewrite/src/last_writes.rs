@@ -11,7 +11,7 @@ use crate::uses::{buffers, reads, writes};
 const DEPTH: usize = 3;
 
 /// Returns the ids of the steps that the claim of a check is about: the last step before the check that writes the
-/// checked buffer, the last step before that one that writes what it reads, and so on, [`DEPTH`] times. "The copy
+/// checked buffer, the last step before that one that writes what it reads, and so on, three times. "The copy
 /// arrives whole" is a claim about the copy and its source, and not about what another step wrote.
 ///
 /// Empty if no step has the id `check`, or if nothing writes its buffer.
