@@ -1,7 +1,7 @@
 // hipMemcpyAsync returns hipSuccess.
 // A failing run ended with: FAIL: hipMemcpyAsync(out, src, 4, hipMemcpyHostToDevice, s) returned hipErrorInvalidValue; expected hipSuccess (line 36)
 // Upstream: ROCm/ROCm#4614
-// Failed as described in 3 of 3 runs on ROCm 7.2.4 (debian:7.2.4), emulated gfx1151, not a GPU, 2026-11-28.
+// Failed as described in 3 of 3 runs on ROCm 7.2.4 (debian:7.2.4), emulated gfx1151, not a GPU, 2026-11-29.
 // Passed in 3 of 3 runs on ROCm 5.7.1 (debian:5.7.1), emulated gfx1100, not a GPU.
 // Printed by rocrepro from capture/retry-after-invalidated-capture[node=copy].
 // Build: g++ -std=c++17 -pthread -D__HIP_PLATFORM_AMD__ -I/opt/rocm/include repro.cpp -o repro -L/opt/rocm/lib -lamdhip64

@@ -1,7 +1,7 @@
 // hipGraphInstantiate returns, and the process goes on.
 // Failure: the process was killed by SIGSEGV in hipGraphInstantiate.
-// Upstream: ROCm/ROCm#6602, pytorch/pytorch#155720
-// Failed as described in 3 of 3 runs on ROCm 7.2.4 (debian:7.2.4), emulated gfx1151, not a GPU, 2026-11-28.
+// Upstream: ROCm/ROCm#6602
+// Failed as described in 3 of 3 runs on ROCm 7.2.4 (debian:7.2.4), emulated gfx1151, not a GPU, 2026-11-29.
 // Passed in 3 of 3 runs on ROCm 6.4.3 (debian:6.4.3), emulated gfx1151, not a GPU.
 // Printed by rocrepro from graphs/long-chain[nodes=30000].
 // Build: g++ -std=c++17 -pthread -D__HIP_PLATFORM_AMD__ -I/opt/rocm/include repro.cpp -o repro -L/opt/rocm/lib -lamdhip64
