@@ -217,8 +217,10 @@ fn digest(session: &Session, jobs: &[Job<'_>], repeat: u32, known: &str) -> Stri
         add(&value);
     }
     // The summary of a run says whether its workers were confined, also if a trial of it has no record.
-    if session.trusts_given_cases() {
-        add("--trust");
+    match (session.trusts_given_cases(), session.is_foreign()) {
+        (true, _) => add("--trust"),
+        (false, true) => add("--cases-from"),
+        (false, false) => {}
     }
     for job in jobs {
         add(&format!("{:?} {:?} {:?}", job.case, job.late(session.late), job.faults));

@@ -180,6 +180,17 @@ fn confines_writes_of_untrusted_cases() {
     let resumed = [&recorded[..], &["--resume"]].concat();
     check(&resumed, 2, &["has other trials, options, libraries"]);
     check(&[&resumed[..], &["--trust"]].concat(), 0, &["1 passed", trusted]);
+    // The same trials of the library are not confined.
+    let library = outside.path().join("library.jsonl");
+    let same = ["run", "errors/names", "--rocm", "debian:7.2.4", "--record", text(&library)];
+    check(&same, 0, &["passed"]);
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../cases");
+    let copy = folder(&[]);
+    std::fs::create_dir(copy.path().join("errors")).expect("a folder");
+    let name = "errors/names.yaml";
+    std::fs::copy(format!("{source}/{name}"), copy.path().join(name)).expect("a copy");
+    let mixed = [&same[..], &["--resume", "--cases-from", text(copy.path())]].concat();
+    check(&mixed, 2, &["has other trials, options, libraries"]);
 }
 
 /// Forbids a system call to a program and its children, or only that call with this first argument; see `seccomp(2)`.
