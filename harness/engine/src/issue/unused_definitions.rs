@@ -48,6 +48,10 @@ impl UnusedDefinitions<'_> {
         let ([build, _], "cpp", Some(source)) = (commands, printed.language, source) else {
             return Ok(printed);
         };
+        let ran = printed.own.as_ref().and_then(|own| own.as_printed.as_ref());
+        if !matches!(ran, Some(AsPrinted::Ran { fails_alike: true, .. })) {
+            return Ok(printed);
+        }
         let own = own_lines(&printed.text, source);
         let checks = [format!("{build} -fsyntax-only -Werror=return-type -Werror=uninitialized")];
         let mut cancelled = false;
@@ -93,6 +97,7 @@ impl UnusedDefinitions<'_> {
         }
     }
 }
+
 /// Returns those lines of a printed program that are lines of its source, without surrounding spaces.
 fn own_lines<'t>(printed: &'t str, source: &str) -> Vec<&'t str> {
     let mut left: Vec<&str> = source.lines().map(str::trim).collect();
