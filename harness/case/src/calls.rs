@@ -18,6 +18,7 @@ use plan::{ByVersion, Call, Plan, Step, verbs};
 use self::args::Args;
 pub(crate) use self::statuses::every as every_status;
 use crate::{
+    hints,
     matrix::read_selector,
     read::Reader,
     scope::Scope,
@@ -107,18 +108,17 @@ pub(crate) fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out
                 }
                 Some(known) => verb = Some((known, value)),
                 None => {
-                    let known = verbs().map(|verb| verb.name).chain([
-                        "returns",
-                        "gives",
-                        "when",
-                        crate::for_each::WORD,
-                    ]);
-                    let near = crate::diagnostic::nearest(text, known);
-                    let help = match near {
-                        Some(word) => format!("did you mean `{word}`?"),
-                        None => "see `rocrepro case explain --steps` for all steps".to_owned(),
+                    let (message, help) = match hints::verb_without_indented_keys(entries, text) {
+                        Some(verb) => (
+                            format!("`{text}` must be indented further than `{}`", verb.name),
+                            format!(
+                                "here YAML takes `{text}` as a step; it is a key of `{}`",
+                                verb.name
+                            ),
+                        ),
+                        None => (format!("unknown step `{text}`"), hints::step(text)),
                     };
-                    reader.mistake_with_help(key.at, format!("unknown step `{text}`"), Some(help));
+                    reader.mistake_with_help(key.at, message, Some(help));
                     return;
                 }
             },

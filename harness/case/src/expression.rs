@@ -1,7 +1,7 @@
 //! Arithmetic with whole numbers, after matrix values have been substituted, for example `$n * 4 + 1`.
 
-/// Evaluates an expression of `+ - * / ( )` and unsigned numbers. The suffixes `K` and `M` of a number mean KiB and
-/// MiB.
+/// Evaluates an expression of `+ - * / ( )` and unsigned numbers, decimal or hexadecimal (`0x40`). The suffixes `K` and
+/// `M` of a decimal number mean KiB and MiB.
 pub(crate) fn evaluate(text: &str) -> Result<u64, String> {
     let mut parser = Parser { rest: text.trim() };
     let value = parser.sum(0)?;
@@ -16,7 +16,7 @@ struct Parser<'a> {
     rest: &'a str,
 }
 
-impl Parser<'_> {
+impl<'a> Parser<'a> {
     fn eat(&mut self, c: char) -> bool {
         match self.rest.trim_start().strip_prefix(c) {
             Some(rest) => {
@@ -61,6 +61,9 @@ impl Parser<'_> {
             let value = self.sum(depth + 1)?;
             return if self.eat(')') { Ok(value) } else { Err("a `)` is missing".into()) };
         }
+        if let Some(hex) = self.rest.strip_prefix("0x") {
+            return self.hexadecimal(hex);
+        }
         let digits =
             self.rest.len() - self.rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         if digits == 0 {
@@ -82,6 +85,17 @@ impl Parser<'_> {
         self.rest = self.rest.trim_start();
         value.checked_mul(unit).ok_or_else(|| "the number is too large".into())
     }
+
+    /// Reads the digits after `0x`.
+    fn hexadecimal(&mut self, digits: &'a str) -> Result<u64, String> {
+        let end = digits.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(digits.len());
+        let (number, rest) = digits.split_at(end);
+        if number.is_empty() {
+            return Err("`0x` needs hexadecimal digits".to_owned());
+        }
+        self.rest = rest.trim_start();
+        u64::from_str_radix(number, 16).map_err(|_| "the number is too large".to_owned())
+    }
 }
 
 #[cfg(test)]
@@ -99,6 +113,11 @@ mod tests {
         check(" 2 + 3 * 4 ", Ok(14));
         check("(2+3)*4 - 1", Ok(19));
         check("64M", Ok(64 << 20));
+        check("0x40 * 2", Ok(128));
+        check("0xFFffFFffFFffFFff", Ok(u64::MAX));
+        check("0x10000000000000000", Err("the number is too large"));
+        check("0x", Err("`0x` needs hexadecimal digits"));
+        check("0x1G", Err("`G` is not part of a number"));
         check("7 / 2", Ok(3));
         check("1/0", Err("division by zero"));
         check("1-2", Err("the number is negative"));

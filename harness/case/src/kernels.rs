@@ -33,6 +33,16 @@ pub(crate) fn read_own(reader: &mut Reader, key: &Key, node: &Node, kernels: &Ke
     if !matches!(node.value, Value::Map(_)) {
         own.source = reader.text(node, "a kernel").map(str::to_owned);
     }
+    if let (Some(text), Value::Scalar(_)) = (&own.source, &node.value)
+        && is_file_name(text)
+    {
+        let message = format!("`{text}` is the name of a file, not the source of a kernel");
+        let help = format!(
+            "write the source here, or leave the entry out: `{name}.hip` next to the case is read without it"
+        );
+        reader.mistake_with_help(node.at, message, Some(help));
+        return own;
+    }
     let mut computes = None;
     if let Value::Map(_) = &node.value {
         let what = format!("kernel `{name}`");
@@ -56,12 +66,39 @@ pub(crate) fn read_own(reader: &mut Reader, key: &Key, node: &Node, kernels: &Ke
         );
         reader.mistake(key.at, message);
     }
+    let source = own.source.as_ref().or_else(|| kernels.get(name));
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let source = source.filter(|source| !source.trim().is_empty() && name.chars().all(is_name));
+    if let Some(why) = source.and_then(|source| not_found_by_name(source, name)) {
+        let help = format!("the source needs `extern \"C\" __global__ void {name}(...)`");
+        reader.mistake_with_help(key.at, why, Some(help));
+    }
     if let Some(computes) = computes {
         let nothing = String::new();
         let source = own.source.as_ref().or_else(|| kernels.get(name)).unwrap_or(&nothing);
         own.computes = formulas(reader, computes, name, source);
     }
     own
+}
+
+/// Returns true for a single word with the extension of a source file.
+fn is_file_name(text: &str) -> bool {
+    let endings = [".hip", ".cpp", ".cc", ".cu", ".h"];
+    !text.trim().contains(char::is_whitespace)
+        && endings.iter().any(|ending| text.trim().ends_with(ending))
+}
+
+/// Returns the reason why the runtime cannot find a kernel by its name in a module compiled from this source; `None` if
+/// no reason is visible in the text.
+fn not_found_by_name(source: &str, name: &str) -> Option<String> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if !source.split(|c| !is_word(c)).any(|word| word == name) {
+        return Some(format!("the source of kernel `{name}` defines no `{name}`"));
+    }
+    let is_c = source.contains("extern \"C\"") || source.contains("#include");
+    (source.contains("__global__") && !is_c).then(|| {
+        format!("kernel `{name}` is not `extern \"C\"`, so it cannot be found by its name")
+    })
 }
 
 fn formulas(reader: &mut Reader, node: &Node, name: &str, source: &str) -> Vec<String> {

@@ -18,6 +18,7 @@ mod expectation;
 mod expression;
 mod for_each;
 mod header;
+mod hints;
 mod interposer;
 mod kernels;
 mod lower;

@@ -275,7 +275,10 @@ fn expand(axes: &[Axis], exclude: &[Selector]) -> Vec<Trial> {
 
 /// A `$name` that cannot be replaced in a text.
 pub(crate) struct BadSubstitution {
+    /// Position of the whole text.
     pub(crate) at: At,
+    /// Position of the `$name`.
+    place: At,
     /// Axis for which the trial has no value; `None` if the text is longer than [`MOST_TEXT`].
     axis: Option<String>,
 }
@@ -287,15 +290,16 @@ impl BadSubstitution {
                 "with the values of its axes, the text has more than {} MiB",
                 MOST_TEXT >> 20
             );
-            return Some(Diagnostic { at: self.at, message, help: None });
+            return Some(Diagnostic { at: self.place, message, help: None });
         };
         (!matrix.may_have(axis)).then(|| Diagnostic {
-            at: self.at,
+            at: self.place,
             message: match axis.as_str() {
                 "" => "`$` must be followed by the name of an axis".to_owned(),
                 axis => format!("the matrix has no axis `{axis}`"),
             },
-            help: suggest(axis, trial.values.iter().map(|(axis, _)| &**axis)),
+            help: suggest(axis, trial.values.iter().map(|(axis, _)| &**axis))
+                .or_else(|| Some("a dollar sign in a text is written as `$$`".to_owned())),
         })
     }
 }
@@ -312,6 +316,21 @@ pub(crate) fn substitute(node: &Node, trial: &Trial, missing: &mut Vec<BadSubsti
         ),
     };
     Node { at: node.at, value }
+}
+
+/// Returns the position of `$name` at the byte `start` of a text. If the text has a single line, that is the position of the
+/// whole text, because quotation marks and escapes move its parts.
+fn within(whole: At, text: &str, start: usize, name: &str) -> At {
+    let before = &text[..start];
+    if !text.trim_end().contains('\n') {
+        return whole;
+    }
+    let in_line = before.rsplit('\n').next().unwrap_or_default();
+    At {
+        line: whole.line + before.matches('\n').count() as u32,
+        column: whole.column + in_line.chars().count() as u32,
+        length: name.chars().count() as u32 + 1,
+    }
 }
 
 /// Replaces the axes in a text by the values of the trial.
@@ -334,6 +353,7 @@ fn substitute_text(
     let mut out = String::new();
     let mut rest = text;
     while let Some(i) = rest.find('$') {
+        let start = text.len() - rest.len() + i;
         out.push_str(&rest[..i]);
         rest = &rest[i + 1..];
         if let Some(after) = rest.strip_prefix('$') {
@@ -349,10 +369,13 @@ fn substitute_text(
         rest = after;
         match trial.value(name) {
             Some(value) => out.push_str(value),
-            None => missing.push(BadSubstitution { at: node.at, axis: Some(name.to_owned()) }),
+            None => {
+                let place = within(node.at, text, start, name);
+                missing.push(BadSubstitution { at: node.at, place, axis: Some(name.to_owned()) });
+            }
         }
         if out.len() > MOST_TEXT {
-            missing.push(BadSubstitution { at: node.at, axis: None });
+            missing.push(BadSubstitution { at: node.at, place: node.at, axis: None });
             return String::new();
         }
     }

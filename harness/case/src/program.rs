@@ -63,6 +63,30 @@ pub(crate) fn file_named(text: &str, kind: &str) -> Option<String> {
     (text.ends_with(ending) && text.chars().all(plain)).then(|| text.to_owned())
 }
 
+/// Returns a hint if a program is a single word that looks like a file name, but does not have the extension of this kind
+/// of program.
+pub(crate) fn not_a_program(text: &str, kind: &str) -> Option<String> {
+    let text = text.trim();
+    let (stem, ending) = text.rsplit_once('.')?;
+    let is_word = |part: &str| {
+        !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c))
+    };
+    if !is_word(stem) || !is_word(ending) {
+        return None;
+    }
+    let right = if kind == "python" { "py" } else { "cpp" };
+    Some(match ending == right {
+        true => {
+            "the file must be in the folder of the case; give its name without a folder".to_owned()
+        }
+        false => {
+            format!(
+                "the name of a file must end in `.{right}`; rename it, or write the program here"
+            )
+        }
+    })
+}
+
 pub(crate) fn read_groups(reader: &mut Reader, node: &Node) -> Vec<String> {
     let choices: Vec<(&str, &str)> = GROUPS.iter().map(|name| (*name, *name)).collect();
     let items = reader.list(node).iter();

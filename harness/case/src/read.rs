@@ -6,8 +6,9 @@ use plan::{ByVersion, VersionRange};
 
 use crate::{
     At, Diagnostic,
-    diagnostic::{nearest, suggest},
+    diagnostic::suggest,
     expression::evaluate,
+    hints,
     yaml::{Key, Node, Value},
 };
 
@@ -55,16 +56,21 @@ impl Reader {
     ) -> Option<Fields<'n>> {
         let entries = self.entries(node, what)?;
         let mut misspelt = Vec::new();
-        for (key, value) in entries {
-            if !known.contains(&key.text.as_str()) {
-                self.mistake_with_help(
-                    key.at,
-                    format!("{what} has no `{}`", key.text),
-                    suggest(&key.text, known.iter().copied()),
-                );
-                let meant = nearest(&key.text, known.iter().copied());
-                misspelt.extend(meant.map(|meant| (meant.to_owned(), value)));
+        for (key, value) in hints::without_rest_of_parentheses(entries) {
+            if known.contains(&key.text.as_str()) {
+                continue;
             }
+            let meant = hints::key_meant(&key.text, known);
+            let help = match meant {
+                Some(meant) => Some(format!("did you mean `{meant}`?")),
+                None if hints::is_key_of_a_step(&key.text) => Some(format!(
+                    "`{}` is a key of the step: write it on a line of its own, in the column of the verb",
+                    key.text
+                )),
+                None => suggest(&key.text, known.iter().copied()),
+            };
+            self.mistake_with_help(key.at, format!("{what} has no `{}`", key.text), help);
+            misspelt.extend(meant.map(|meant| (meant.to_owned(), value)));
         }
         Some(Fields { at: node.at, entries, misspelt })
     }
@@ -96,6 +102,10 @@ impl Reader {
         match &node.value {
             // Text with a zero byte is rejected, because C functions would cut off the text at that byte.
             Value::Scalar(text) if !text.is_empty() && !text.contains('\0') => Some(text),
+            Value::Scalar(text) if text.is_empty() => {
+                self.mistake(node.at, format!("{what} must not be empty"));
+                None
+            }
             Value::Map(_) | Value::List(_) | Value::Scalar(_) => {
                 self.mistake(node.at, format!("{what} must be text"));
                 None
@@ -116,8 +126,7 @@ impl Reader {
         evaluate(text)
             .map_err(|e| {
                 let message = format!("{what} must be a whole number: {e}");
-                let help = "such as `64`, `4K` (KiB), `64M` or `$n * 4`".to_owned();
-                self.mistake_with_help(node.at, message, Some(help));
+                self.mistake_with_help(node.at, message, Some(hints::number(text)));
             })
             .ok()
     }

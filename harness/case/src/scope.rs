@@ -10,6 +10,7 @@ use crate::{
     At, Trial,
     added_buffers::{BACK, host_buffer_for},
     diagnostic::suggest,
+    hints,
     kernels::{Kernels, Own},
     matrix::Matrix,
     read::Reader,
@@ -131,6 +132,17 @@ impl Scope<'_> {
         if name != DEFAULT_STREAM {
             if self.streams.len() >= MOST_STREAMS && !self.streams.contains_key(name) {
                 reader.mistake(node.at, format!("a case has at most {MOST_STREAMS} streams"));
+                return None;
+            }
+            if let Some(help) = hints::stream(name) {
+                let before = reader.mistakes.len();
+                reader.name(node.at, name, "a stream");
+                if reader.mistakes.len() == before {
+                    reader.mistake(node.at, format!("a stream cannot be called `{name}`"));
+                }
+                for mistake in &mut reader.mistakes[before..] {
+                    mistake.help = Some(help.clone());
+                }
                 return None;
             }
             if !self.streams.contains_key(name) {

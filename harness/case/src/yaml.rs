@@ -34,13 +34,57 @@ fn at(span: Span) -> At {
 pub(crate) fn parse(text: &str, mistakes: &mut Vec<Diagnostic>) -> Option<Node> {
     let parser = Parser::new_from_str(text);
     let mut events = Events { parser, mistakes, items: Vec::new(), entries: Vec::new() };
-    match events.document() {
+    let read = events.document();
+    if let Some(mistake) = indented_by_other_spaces(text) {
+        mistakes.push(mistake);
+        return None;
+    }
+    match read {
         Ok(root) => Some(root),
         Err(mistake) => {
-            mistakes.push(mistake);
+            mistakes.push(list_cut_by_a_comment(text, mistake.at).unwrap_or(mistake));
             None
         }
     }
+}
+
+/// Reports a space at the beginning of a line that is not the ASCII one, for example a non-breaking space from a web page.
+/// YAML takes it as part of a word.
+fn indented_by_other_spaces(text: &str) -> Option<Diagnostic> {
+    let (line, column, found) = text.lines().enumerate().find_map(|(line, text)| {
+        let indent = text.chars().take_while(|c| c.is_whitespace());
+        let (column, found) = indent.enumerate().find(|(_, c)| !matches!(c, ' ' | '\t' | '\r'))?;
+        Some((line, column, found))
+    })?;
+    Some(Diagnostic {
+        at: At { line: line as u32 + 1, column: column as u32 + 1, length: 1 },
+        message: format!("this space is not the ordinary one, but U+{:04X}", u32::from(found)),
+        help: Some(
+            "YAML indents by ordinary spaces only; such spaces often come from a web page"
+                .to_owned(),
+        ),
+    })
+}
+
+/// Reports a ` #` before the end of a list or mapping in brackets, if the text is not YAML after it. It begins a comment,
+/// so that the closing bracket is not read.
+fn list_cut_by_a_comment(text: &str, failed: At) -> Option<Diagnostic> {
+    let lines = text.lines().enumerate().take(failed.line as usize);
+    let cut = lines.filter_map(|(line, text)| {
+        let (before, after) = text.split_once(" #")?;
+        let opened = before.matches(['[', '{']).count();
+        let is_open = opened > before.matches([']', '}']).count() && after.contains([']', '}']);
+        is_open.then_some((line, before.chars().count() + 1))
+    });
+    let (line, column) = cut.last()?;
+    Some(Diagnostic {
+        at: At { line: line as u32 + 1, column: column as u32 + 1, length: 1 },
+        message: "` #` begins a comment, so the closing bracket after it is not read".to_owned(),
+        help: Some(
+            "an issue is written without a space, `ROCm/hip#13`; other text with ` #` needs quotes"
+                .to_owned(),
+        ),
+    })
 }
 
 struct Events<'a, 'm> {

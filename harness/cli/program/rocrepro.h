@@ -1,7 +1,7 @@
-// What a program says that rocrepro runs: phases, checks, and that it came to its end.
+// Functions by which a C++ program reports its phases, its checks and its end to rocrepro.
 //
-// It needs HIP's headers and C++17. Without rocrepro, started by hand, it prints what it finds. A check that is wrong does not end
-// the program: it goes on, and every check is told.
+// They need HIP's headers and C++17. If the program is not started by rocrepro, they print the result of each check. A failed
+// check does not end the program, so that all checks are reported.
 //
 //     #include "rocrepro.h"
 //     int main() {
@@ -57,7 +57,7 @@ inline std::string quoted(const std::string &text) {
   return out + "\"";
 }
 
-// Names are parts of signatures: one word.
+// Returns a name as one word, because names are parts of signatures.
 inline std::string word(const std::string &name) {
   std::string out;
   for (char c : name) out += c == ' ' || c == ':' || c == '\n' || c == '\t' ? '-' : c;
@@ -69,7 +69,7 @@ inline void write_line(const std::string &line) {
   if (!file) return;
   int opened = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
   if (opened < 0) return;
-  // A line in one piece: what crashes next must not tear it.
+  // The line is written by one call, so that a crash cannot cut it.
   ssize_t written = write(opened, line.data(), line.size());
   (void)written;
   close(opened);
@@ -114,21 +114,21 @@ inline bool told(const std::string &name, int line, const Wrong *bad) {
   return !bad;
 }
 
-// The trial's value of an axis of the matrix, as text.
+// Returns the trial's value of a matrix axis, as text.
 inline std::string parameter(const std::string &name, const char *otherwise = "") {
   const char *value = std::getenv(("ROCREPRO_PARAMETER_" + name).c_str());
   return value ? value : otherwise;
 }
 
-// Names what comes next; a crash or a hang gets this name.
+// Names the next part of the program. A crash or hang in it is reported with this name.
 inline void phase(const std::string &name) { say("{\"say\":\"phase\",\"name\":" + quoted(word(name)) + "}"); }
 
 template <class T> bool is_nan(const T &value) { return value != value; }
 
-// The same value; a NaN is the same as a NaN, and zeros of both signs are the same.
+// Returns true if two values are equal. Two NaNs are equal, and so are zeros of both signs.
 template <class T> bool agree(const T &got, const T &right) { return got == right || (is_nan(got) && is_nan(right)); }
 
-// How many numbers of the type lie between two of them; very many where only one is a NaN or infinite.
+// Returns how many numbers of the type lie between two; the largest number if only one of them is NaN or infinite.
 template <class T> uint64_t ulps(T got, T right) {
   static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>, "ulps are of float and double");
   using Bits = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
@@ -136,7 +136,7 @@ template <class T> uint64_t ulps(T got, T right) {
   auto place = [](T value) {
     Bits bits;
     std::memcpy(&bits, &value, sizeof bits);
-    // Numbers of one sign lie in the order of their bits.
+    // Numbers of the same sign have the order of their bits.
     return bits >= 0 ? int64_t(bits) : -int64_t(bits & (sizeof(T) == 4 ? INT32_MAX : INT64_MAX));
   };
   if (std::isinf(got) || std::isinf(right)) return place(got) == place(right) ? 0 : UINT64_MAX;
@@ -155,7 +155,7 @@ template <class T> std::string classify(const std::vector<T> &got, const std::ve
   return nan ? "nan" : stale && changes ? "stale" : zero ? "zero" : "other";
 }
 
-// With as many digits as tell two of its type apart.
+// Formats a value with enough digits to distinguish any two values of its type.
 template <class T>
 std::string shown(const T &value) {
   std::ostringstream text;
@@ -199,7 +199,7 @@ bool compare(const std::string &name, const std::vector<T> &got, const std::vect
   return told(name, line, &bad);
 }
 
-// `got` must be the same as `right`. `before` is what was there before.
+// Checks that `got` equals `right`. The previous content `before` helps to classify wrong values.
 template <class T>
 bool equal(const std::string &name, const std::vector<T> &got, const std::vector<T> &right,
            const std::vector<T> &before = {}, int line = __builtin_LINE()) {
@@ -211,26 +211,26 @@ bool equal(const std::string &name, T got, T right, int line = __builtin_LINE())
   return equal(name, std::vector<T>{got}, std::vector<T>{right}, {}, line);
 }
 
-// `got` must be within so many numbers of the type of `right`.
+// Checks that `got` differs from `right` by at most `ulp` numbers of their type.
 template <class T>
 bool close(const std::string &name, const std::vector<T> &got, const std::vector<T> &right, uint64_t ulp,
            const std::vector<T> &before = {}, int line = __builtin_LINE()) {
   return compare(name, got, right, before, line, [ulp](const T &a, const T &b) { return ulps(a, b) > ulp; });
 }
 
-// Two results must agree; nobody knows what is right.
+// Checks that two results agree, for cases where the right result is unknown.
 template <class T>
 bool same(const std::string &name, const std::vector<T> &one, const std::vector<T> &other, int line = __builtin_LINE()) {
   return equal(name, one, other, {}, line);
 }
 
-// Anything else that must be true.
+// Checks any other condition.
 inline bool holds(const std::string &name, bool truth, const std::string &text = "it does not hold", int line = __builtin_LINE()) {
   Wrong bad{"data", "false", text, {}};
   return told(name, line, truth ? nullptr : &bad);
 }
 
-// What a function of HIP answers.
+// Checks the status that a function of HIP returned.
 inline bool status(const std::string &name, hipError_t got, hipError_t right = hipSuccess, int line = __builtin_LINE()) {
   if (got == right) return told(name, line, nullptr);
   std::string answer = hipGetErrorName(got);
@@ -238,7 +238,7 @@ inline bool status(const std::string &name, hipError_t got, hipError_t right = h
   return told(name, line, &bad);
 }
 
-// What a function of another library answers, by its number.
+// Checks the status that a function of another library returned, as a number.
 template <class T>
 bool status(const std::string &name, T got, T right = T(0), int line = __builtin_LINE()) {
   auto number = [](T of) { return std::to_string(static_cast<long long>(of)); };
@@ -246,13 +246,13 @@ bool status(const std::string &name, T got, T right = T(0), int line = __builtin
   return told(name, line, got == right ? nullptr : &bad);
 }
 
-// Exactly as much must be there after as before: free memory, handles.
+// Checks that an amount, for example of free memory or handles, is the same after as before.
 inline bool given_back(const std::string &name, size_t before, size_t after, int line = __builtin_LINE()) {
   Wrong bad{"leak", "lost", std::to_string(before) + " before, " + std::to_string(after) + " after", {}};
   return told(name, line, before == after ? nullptr : &bad);
 }
 
-// For calls that the case is not about: any status but success ends the program.
+// Ends the program if the status is not success. For calls that the case does not test.
 [[noreturn]] inline void refused(const std::string &name, const std::string &what, int line) {
   std::fprintf(stderr, "line %d: %s returns %s\n", line, what.c_str(), name.c_str());
   say("{\"say\":\"exception\",\"name\":" + quoted(name) + ",\"text\":" + quoted("a function of " + what + " returns it") +
@@ -264,23 +264,23 @@ inline void must(hipError_t got, const std::string &what = "HIP", int line = __b
   if (got != hipSuccess) refused(hipGetErrorName(got), what, line);
 }
 
-// Statuses of other libraries, such as hipRTC, whose success is 0 as well.
+// The same for other libraries, such as hipRTC, whose success is also 0.
 template <class T>
 void must(T got, const std::string &what, int line = __builtin_LINE()) {
   static_assert(!std::is_same<T, bool>::value, "`must` takes a status; `holds` takes a truth value");
   if (got != T(0)) refused(what + "_" + std::to_string(static_cast<long long>(got)), what, line);
 }
 
-// A function told of a fault of the device, which the case is about: it counts neither for nor against the program.
+// Reports that a function returned the device error that the case tests. The error then counts neither as a failure nor as a pass.
 inline void told_of_fault() { say("{\"say\":\"told_of_fault\"}"); }
 
-// Ends the program: something that it needs is not there.
+// Ends the program, because a prerequisite is missing.
 [[noreturn]] inline void skip(const std::string &why) {
   say("{\"say\":\"skip\",\"why\":" + quoted(why) + "}");
   std::exit(0);
 }
 
-// The last call of the program, which gives its exit status; without it the program has not come to its end.
+// Must be the last call; returns the exit status. Without it, the program is reported to have ended early.
 inline int done() {
   say("{\"say\":\"done\",\"pid\":" + std::to_string(getpid()) + "}");
   return !std::getenv("ROCREPRO_REPORT") && wrong() ? 1 : 0;

@@ -38,7 +38,7 @@ def _say(**what):
 
 
 def _plain(value):
-    """The same as text that every reader of JSON takes: what a file name or a foreign text holds may be none."""
+    """Returns the value with text that every JSON reader accepts; file names and foreign texts may contain other bytes."""
     if isinstance(value, dict):
         return {key: _plain(one) for key, one in value.items()}
     if isinstance(value, list):
@@ -49,7 +49,7 @@ def _plain(value):
 
 
 def _line():
-    """The line of the program that called."""
+    """Returns the number of the line in the program from which the helper was called."""
     frame = sys._getframe()
     while frame is not None and frame.f_code.co_filename == __file__:
         frame = frame.f_back
@@ -67,7 +67,7 @@ def _told(name, wrong):
 
 
 def _word(name):
-    """Names are parts of signatures: one word."""
+    """Returns a name as one word, because names are parts of signatures."""
     return "-".join(str(name).replace(":", " ").split()) or "check"
 
 
@@ -76,7 +76,7 @@ def _bad(kind, text, details=(), about="data"):
 
 
 def parameter(name, otherwise=None):
-    """The trial's value of an axis of the matrix, as text."""
+    """Returns the trial's value of a matrix axis, as text."""
     value = os.environ.get("ROCREPRO_PARAMETER_" + name, otherwise)
     if value is None:
         raise KeyError("the matrix has no axis " + repr(name))
@@ -84,12 +84,12 @@ def parameter(name, otherwise=None):
 
 
 def phase(name):
-    """Names what comes next; a crash or a hang gets this name."""
+    """Names the next part of the program. A crash or hang in it is reported with this name."""
     _say(say="phase", name=_word(name))
 
 
 def flat(values):
-    """All values in one list: of an array, of nested lists, of a dictionary with its keys, of bytes, or a single one."""
+    """Returns all values in one list: those of an array, nested lists, a dictionary with its keys, bytes, or a single value."""
     if hasattr(values, "tolist"):
         values = values.tolist()
     if isinstance(values, dict):
@@ -106,7 +106,7 @@ def flat(values):
 
 
 def shape(values):
-    """How many values on each axis; of lists of different lengths, that of each."""
+    """Returns the number of values along each axis; for lists of different lengths, the length of each."""
     if hasattr(values, "shape"):
         return tuple(values.shape)
     if isinstance(values, (list, tuple)):
@@ -124,7 +124,7 @@ def _nan(value):
 
 
 def agree(got, right):
-    """The same value; a NaN is the same as a NaN, and zeros of both signs are the same."""
+    """Returns true if two values are equal. Two NaNs are equal, and so are zeros of both signs."""
     # Of megabytes that are wrong each is asked: nothing but a NaN differs from itself.
     if got == right or got == got or right == right:
         return got == right
@@ -135,7 +135,7 @@ def agree(got, right):
 
 
 def ulps(got, right, bits):
-    """How many numbers of a floating-point type lie between two of them; infinite where only one is a NaN or infinite.
+    """Returns how many numbers of a floating-point type lie between two; infinite if only one of them is NaN or infinite.
 
     The type has 16, 32 or 64 bits, or is "bfloat16", the upper half of 32."""
     if _nan(got) or _nan(right):
@@ -159,7 +159,7 @@ def ulps(got, right, bits):
 
 
 def classify(got, wrong, before=None, poison=None):
-    """What the wrong values are: the word of the signature."""
+    """Returns the word of the signature that describes the wrong values."""
     values = [got[i] for i in wrong]
     if all(_nan(value) for value in values):
         return "nan"
@@ -208,12 +208,12 @@ def _compare(name, got, right, differs, before=None, poison=None):
 
 
 def equal(name, got, right, before=None, poison=None):
-    """`got` must be the same as `right`. `before` is what was there before, `poison` a value that nobody computes."""
+    """Checks that `got` equals `right`. The previous content `before`, and `poison`, a value that no computation returns, help to classify wrong values."""
     return _compare(name, got, right, lambda a, b: not agree(a, b), before, poison)
 
 
 def _bits(dtype):
-    """The type whose numbers `ulp` counts."""
+    """Returns the floating-point type to which `ulp` refers."""
     if "bfloat16" in str(dtype):
         return "bfloat16"
     # Arrays of NumPy say what kind of number they hold, tensors of PyTorch whether it is a floating-point one.
@@ -225,7 +225,7 @@ def _bits(dtype):
 
 
 def close(name, got, right, ulp=None, bits=None, relative=0.0, absolute=0.0, before=None, poison=None):
-    """`got` must be within `ulp` numbers of a type of so many `bits` (or "bfloat16") of `right`, or within relative * |right| + absolute."""
+    """Checks that `got` differs from `right` by at most `ulp` numbers of a type with this many `bits` (or "bfloat16"), or by at most relative * |right| + absolute."""
     if ulp is not None:
         bits = bits or _bits(getattr(got, "dtype", None))
 
@@ -244,19 +244,19 @@ def close(name, got, right, ulp=None, bits=None, relative=0.0, absolute=0.0, bef
 
 
 def same(name, one, other):
-    """Two results must agree; nobody knows what is right."""
+    """Checks that two results agree, for cases where the right result is unknown."""
     return equal(name, one, other)
 
 
 def holds(name, truth, text="it does not hold"):
-    """Anything else that must be true: a truth value, not a list or a generator, which is true whatever it holds."""
+    """Checks any other condition. `truth` must be a truth value, because a list or a generator would be true regardless of its values."""
     if type(truth).__name__ not in ("bool", "bool_"):
         raise TypeError("`holds` takes a truth value, and this is a " + type(truth).__name__)
     return _told(name, None if truth else _bad("false", text))
 
 
 def status(name, got, right=0, word=str):
-    """What a function answers; `word` gives the name of a status."""
+    """Checks the status that a function returned; `word` converts a status to its name."""
     if got == right:
         return _told(name, None)
     text = "answers %s, expected %s" % (word(got), word(right))
@@ -264,7 +264,7 @@ def status(name, got, right=0, word=str):
 
 
 def raises(name, exception, function, *arguments):
-    """The function must raise an exception of this type."""
+    """Checks that the function raises an exception of this type."""
     try:
         function(*arguments)
     except exception:
@@ -277,24 +277,24 @@ def raises(name, exception, function, *arguments):
 
 
 def given_back(name, before, after):
-    """Exactly as much must be there after as before: free memory, handles."""
+    """Checks that an amount, for example of free memory or handles, is the same after as before."""
     text = "%s before, %s after" % (before, after)
     return _told(name, None if before == after else _bad("lost", text, about="leak"))
 
 
 def must(status, what="HIP"):
-    """For calls that the case is not about: any status but 0 ends the program."""
+    """Ends the program if the status is not 0. For calls that the case does not test."""
     if status != 0:
         raise RuntimeError("%s returns %s" % (what, status))
 
 
 def told_of_fault():
-    """A function told of a fault of the device, which the case is about: it counts neither for nor against the program."""
+    """Reports that a function returned the device error that the case tests. The error then counts neither as a failure nor as a pass."""
     _say(say="told_of_fault")
 
 
 def _without_gpu():
-    """The reason why PyTorch has no GPU here; None if it has one, or if the program does not use PyTorch."""
+    """Returns the reason why PyTorch has no GPU; None if it has one, or if the program does not use PyTorch."""
     torch = sys.modules.get("torch")
     try:
         if torch is None or torch.cuda.is_available():
@@ -309,20 +309,20 @@ def _without_gpu():
 
 
 def skip(why):
-    """Ends the program: something that it needs is not there. If PyTorch has no GPU, says why."""
+    """Ends the program, because a prerequisite is missing. If PyTorch has no GPU, its reason replaces `why`."""
     _say(say="skip", why=_without_gpu() or why)
     sys.exit(0)
 
 
 def done():
-    """The last call of the program; without it the program has not come to its end."""
+    """Must be the last call. Without it, the program is reported to have ended early."""
     _say(say="done", pid=os.getpid())
     if _FILE is None and _wrong:
         sys.exit(1)
 
 
 def _place(frames):
-    """The innermost place in a file that is neither Python's, nor a package's, nor this one."""
+    """Returns the innermost frame in a file that belongs to neither Python, a package, nor this helper."""
     installed = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen ")
     own = [f for f in frames if f.filename != __file__ and not any(part in "/" + f.filename for part in installed)]
     if not (own or frames):
@@ -341,7 +341,7 @@ def _uncaught(kind, value, trace):
 
 
 def _uncaught_elsewhere(what):
-    """In a thread, or in a function that a library called."""
+    """Reports an exception in a thread, or in a function that a library called."""
     kind = what.exc_type or Exception
     if not issubclass(kind, SystemExit):
         _uncaught(kind, what.exc_value, what.exc_traceback)

@@ -3,6 +3,7 @@
 mod baseline;
 mod bisect;
 mod case;
+mod case_files;
 mod complete;
 mod device;
 mod diff;
@@ -171,7 +172,7 @@ pub(crate) enum Command {
 #[derive(Args)]
 pub(crate) struct Selection {
     /// Cases (`copies/small-sizes`), folders (`copies`) or patterns (`*small*`); also with values
-    /// (`copies/small-sizes[bytes=2]`) [default: every case]
+    /// (`copies/small-sizes[bytes=2]`); or a case file of yours (`my-case.yaml`) [default: every case]
     #[arg(value_name = "CASE")]
     pub(crate) cases: Vec<String>,
 
@@ -192,7 +193,7 @@ pub(crate) struct Origin {
 
     /// Trust the cases of --cases-from like a program of your own; such cases may set any variable, include any header
     /// and write files anywhere
-    #[arg(long, requires = "cases_from")]
+    #[arg(long)]
     trust: bool,
 }
 

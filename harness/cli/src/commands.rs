@@ -34,7 +34,8 @@ use crate::{
 };
 use engine::Stop;
 
-pub(crate) fn run(cli: Cli) -> Result<ExitCode, Stop> {
+pub(crate) fn run(mut cli: Cli) -> Result<ExitCode, Stop> {
+    cli.command.take_case_files()?;
     match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Exec(args) => exec::exec(&args),

@@ -10,6 +10,7 @@ pub const HIP_FUNCTIONS_OF_STEPS: &str = include_str!("hip/steps.txt");
 
 const OTHERS: &str = include_str!("hip/others.txt");
 const STATUSES: &str = include_str!("hip/statuses.txt");
+const ENUMERATORS: &str = include_str!("hip/enumerators.txt");
 pub(crate) const HIP_STATUS: &str = "hipError_t";
 
 /// A library function at which faults can be injected.
@@ -68,6 +69,34 @@ pub fn hip_statuses() -> &'static [(&'static str, i32)] {
             Some((name, number.parse().ok()?))
         };
         lines(STATUSES).filter_map(read).collect()
+    });
+    &ALL
+}
+
+/// An enumerator of HIP, or a macro for a bit of a `flags` parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Enumerator {
+    /// C type of the enumeration; [`Enumerator::FLAGS`] for a macro.
+    pub ty: &'static str,
+    /// Name in the header.
+    pub name: &'static str,
+    /// Value, which is the same in all releases that declare it.
+    pub value: u64,
+}
+
+impl Enumerator {
+    /// The type of macros for bits of `flags` parameters.
+    pub const FLAGS: &'static str = "flags";
+}
+
+/// Returns the enumerators of HIP that arguments of functions can be, sorted by name.
+pub fn hip_enumerators() -> &'static [Enumerator] {
+    static ALL: LazyLock<Vec<Enumerator>> = LazyLock::new(|| {
+        let read = |line: &'static str| {
+            let [ty, name, value] = line.split(' ').collect::<Vec<_>>().try_into().ok()?;
+            Some(Enumerator { ty, name, value: value.parse().ok()? })
+        };
+        lines(ENUMERATORS).filter_map(read).collect()
     });
     &ALL
 }

@@ -32,8 +32,8 @@ pub use facts::{
 };
 pub use fault::{Fault, Parameter, Place, UnknownFault, Values};
 pub use functions::{
-    HIP_FUNCTIONS, HIP_FUNCTIONS_OF_STEPS, LibraryFunction, Names, hip_statuses, library_function,
-    library_functions,
+    Enumerator, HIP_FUNCTIONS, HIP_FUNCTIONS_OF_STEPS, LibraryFunction, Names, hip_enumerators,
+    hip_statuses, library_function, library_functions,
 };
 pub use planted::{Amount, BadPlanted, Per, Planted, mix};
 pub use restrictions::{CaseBody, RESTRICTIONS, Restriction, restriction};

@@ -53,6 +53,7 @@ mod processes;
 mod program;
 mod program_text;
 pub mod prove;
+mod python_syntax;
 pub mod record;
 pub mod record_file;
 pub mod rerun;

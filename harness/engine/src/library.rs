@@ -13,7 +13,7 @@ use std::{
 use case::{Case, Kernels, Trial, analyse};
 use include_dir::{Dir, include_dir};
 
-use crate::{Stop, case_names::named_by, diagnostics};
+use crate::{Stop, case_names::named_by, diagnostics, python_syntax};
 
 static CASES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../cases");
 static KERNELS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../kernels");
@@ -160,6 +160,24 @@ impl CaseLibrary {
     ) -> Result<(), Stop> {
         let checked = |case, trial: &Trial| analyse(case, trial, &self.kernels).map(drop);
         self.each(trials, |case, trial| checked(case, trial.borrow())).map(drop)
+    }
+
+    /// Parses the Python programs of these cases.
+    ///
+    /// # Errors
+    /// Returns the first syntax error of each program. A machine without python3 finds none.
+    pub fn parse_python<'c>(&self, cases: impl IntoIterator<Item = &'c Case>) -> Result<(), Stop> {
+        let programs = cases.into_iter().filter(|case| case.program_kind() == Some("python"));
+        let shown = programs.filter_map(|case| {
+            Some(match python_syntax::of_case(case, self.text(&case.id))? {
+                python_syntax::Found::InCase(diagnostic) => self.show(&case.id, &[diagnostic]),
+                python_syntax::Found::InFile { file, text, diagnostic } => {
+                    diagnostics::render(&beside(self.path(&case.id), &file), &text, &[diagnostic])
+                }
+            })
+        });
+        let shown: Vec<_> = shown.collect();
+        if shown.is_empty() { Ok(()) } else { Err(Stop::usage(shown.join("\n\n"))) }
     }
 
     /// Calls `make` for each case with the value that accompanies it. Returns all results, or the formatted mistakes in

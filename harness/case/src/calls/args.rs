@@ -29,6 +29,12 @@ impl<'n> Args<'_, '_, 'n, '_> {
             && matches!(self.node.value, Value::Scalar(_));
         let keys = verb.keys();
         if !keys.is_empty() && !bare {
+            if !matches!(self.node.value, Value::Map(_)) {
+                let message = format!("{} must be a mapping", self.what);
+                let help = format!("its keys are {}", keys.join(", "));
+                self.reader.mistake_with_help(self.node.at, message, Some(help));
+                return None;
+            }
             self.fields = Some(self.reader.fields(self.node, &self.what, &keys)?);
         }
         Call::read(verb.name, &mut self)

@@ -1,15 +1,16 @@
 //! Reads the verbs `hip`, which calls any HIP function, and `hip_value`, which reads a value that such a call returned.
 
+use device::{Enumerator, hip_enumerators};
 use plan::{
     Call, Choice, HipArg, HipFunction, HipParameter, HipRead, HipRole, Keys, MAX_VALUE_BYTES, Name,
-    Place, Scalar, ScalarType, Sort, hip_function, hip_functions, number_of, pointed, scalar,
-    verbs_that_make,
+    Place, Scalar, ScalarType, Sort, hip_function, number_of, pointed, scalar,
 };
 
 use super::args::Args;
 use crate::{
     diagnostic::suggest,
     expression::evaluate,
+    hints,
     scope::Given,
     yaml::{Key, Node, Value},
 };
@@ -42,14 +43,11 @@ impl Args<'_, '_, '_, '_> {
         let node = self.required("call")?;
         let name = self.reader.text(node, "`call`")?;
         let Some(function) = hip_function(name) else {
-            let steps: Vec<_> =
-                verbs_that_make(name).map(|verb| format!("`{}`", verb.name)).collect();
-            let help = match steps.is_empty() {
-                true => suggest(name, hip_functions().iter().map(HipFunction::name)),
-                false => Some(format!("use its own step instead: {}", steps.join(" or "))),
+            let message = match device::library_function(name) {
+                Some(_) => format!("a `hip` step cannot call `{name}`"),
+                None => format!("unknown function `{name}`"),
             };
-            let message = format!("unknown function `{name}` in a `hip` step");
-            self.reader.mistake_with_help(node.at, message, help);
+            self.reader.mistake_with_help(node.at, message, Some(hints::function(name)));
             return None;
         };
         let nodes = match self.get("args") {
@@ -148,7 +146,7 @@ impl Args<'_, '_, '_, '_> {
             (HipRole::Text, _) => self.hip_text(name, node, text),
             (HipRole::Value, "hipFunction_t" | "const hipFunction_t") => self.kernel(node, text),
             (HipRole::Value, ty) if scalar(ty).is_some() => {
-                self.hip_number(node, scalar(ty)?).map(HipArg::Number)
+                self.number_or_enumerator(node, text, ty).map(HipArg::Number)
             }
             (HipRole::Asks | HipRole::Works, "hipStream_t") => {
                 self.scope.stream(self.reader, node).map(HipArg::Stream)
@@ -179,6 +177,34 @@ impl Args<'_, '_, '_, '_> {
                 None
             }
         }
+    }
+
+    /// Reads a number, or the name of an enumerator of the parameter's type, or of a flag.
+    fn number_or_enumerator(&mut self, node: &Node, text: &str, ty: &str) -> Option<Scalar> {
+        let plain = ty.strip_prefix("const ").unwrap_or(ty);
+        let number = scalar(ty)?;
+        let all = hip_enumerators().iter();
+        let fits = |of: &&Enumerator| {
+            of.ty == plain || of.ty == Enumerator::FLAGS && plain == "unsigned int"
+        };
+        let named: Vec<_> = all.filter(|of| of.name == text).collect();
+        if let Some(found) = named.iter().copied().find(fits) {
+            return Scalar::parse(number, &found.value.to_string()).ok();
+        }
+        if let Some(other) = named.first() {
+            let message = format!("`{text}` is a `{}`, and the argument is a `{plain}`", other.ty);
+            self.reader.mistake(node.at, message);
+            return None;
+        }
+        let is_name = text.starts_with("hip") || text.starts_with("HIP_");
+        let known: Vec<_> = hip_enumerators().iter().filter(fits).map(|of| of.name).collect();
+        if is_name {
+            let message = format!("`{text}` is not the name of a `{plain}`");
+            let help = suggest(text, known.iter().copied());
+            self.reader.mistake_with_help(node.at, message, help);
+            return None;
+        }
+        self.hip_number(node, number)
     }
 
     fn hip_text(&mut self, name: &str, node: &Node, text: &str) -> Option<HipArg> {

@@ -66,10 +66,10 @@ impl Args<'_, '_, '_, '_> {
             && takes.len() != nodes.len()
         {
             let (takes, here) = (takes.len(), nodes.len());
-            self.reader.mistake(
-                self.at("args"),
-                format!("kernel `{name}` takes {takes} arguments, not {here}"),
-            );
+            let message = format!("kernel `{name}` takes {takes} arguments, not {here}");
+            let help = self.parameter_names(name);
+            let help = (!help.is_empty()).then(|| format!("the arguments are {}", help.join(", ")));
+            self.reader.mistake_with_help(self.at("args"), message, help);
             return None;
         }
         // All arguments are read before the first invalid one ends the step, so that all mistakes are reported.
@@ -93,6 +93,12 @@ impl Args<'_, '_, '_, '_> {
     fn own_parameters(&self, name: &str) -> Option<Vec<Takes>> {
         let own = self.scope.own_kernel(name)?;
         Some(own.parameters?.iter().map(Takes::from).collect())
+    }
+
+    /// Returns the names of the parameters of a kernel; none if they cannot be read from its source.
+    fn parameter_names(&self, name: &str) -> Vec<String> {
+        let parameters = plan::own_parameters(&self.scope.source(name), name);
+        parameters.into_iter().flatten().map(|parameter| parameter.name).collect()
     }
 
     fn argument(&mut self, node: &Node, takes: &Takes) -> Option<Arg> {

@@ -11,7 +11,7 @@ use crate::{
     diagnostic::finish,
     header::KEYS,
     matrix::substitute,
-    program::file_named,
+    program::{file_named, not_a_program},
     read::{Fields, Reader},
     yaml::{Node, Value},
 };
@@ -145,6 +145,11 @@ fn read_source(reader: &mut Reader, case: &Case, kind: &str, node: &Node) -> Opt
             }
         };
         return Some(Source { text, file: Some(file), above: 0 });
+    }
+    if let Some(help) = not_a_program(text, kind) {
+        let message = format!("`{}` is the name of a file, not a program", text.trim());
+        reader.mistake_with_help(node.at, message, Some(help));
+        return None;
     }
     if text.trim().is_empty() {
         reader.mistake(node.at, "the program is empty");

@@ -129,7 +129,7 @@ fn texts_with_values_of_axes_have_at_most_4_mib() {
     let of = |value: usize, uses: usize| {
         let (value, uses) = ("a".repeat(value), "$m ".repeat(uses));
         messages(&format!(
-            "matrix: {{m: [{value}, b]}}\nkernels:\n  own: \"{uses}\"\nsteps: [{{sync: device}}]\n"
+            "matrix: {{m: [{value}, b]}}\nkernels:\n  own: \"own {uses}\"\nsteps: [{{sync: device}}]\n"
         ))
     };
     assert_eq!(of(4097, 1)[0], "4:13 axis `m` has a value of 4097 bytes; a value has at most 4096");
@@ -144,12 +144,13 @@ fn doubled_dollar_in_a_table_is_not_a_cell() {
 }
 
 #[test]
-fn names_that_begin_alike_are_offered_first() {
+fn three_similar_functions_are_offered() {
     let mistakes =
         messages("buffers: {}\nsteps: [{hip: {call: hipGraphOfThingsThatNobodyHas, args: []}}]\n");
     let offered =
-        mistakes[0].split("possible here: ").nth(1).unwrap_or_else(|| panic!("{mistakes:?}"));
+        mistakes[0].split("similar names: ").nth(1).unwrap_or_else(|| panic!("{mistakes:?}"));
     assert!(offered.starts_with("`hipGraph"), "{offered}");
+    assert_eq!(offered.matches("`hipGraph").count(), 3, "{offered}");
 }
 
 #[test]
@@ -184,7 +185,7 @@ fn maps_and_lists_nest_up_to_the_limit() {
 fn empty_answer_is_reported_once() {
     for key in ["gives", "returns"] {
         let text = format!("buffers: {{}}\nsteps:\n  - mem_info:\n    {key}: \"\"\n");
-        assert_eq!(messages(&text), [format!("7:{} `{key}` must be text", key.len() + 7)]);
+        assert_eq!(messages(&text), [format!("7:{} `{key}` must not be empty", key.len() + 7)]);
     }
 }
 

@@ -9,6 +9,7 @@ mod for_each;
 mod library;
 mod mistakes;
 mod names;
+mod newcomers;
 mod plant;
 mod programs;
 mod reference;

@@ -17,7 +17,7 @@ fn messages(text: &str) -> String {
     if out.is_empty() { "  nothing\n".to_owned() } else { out }
 }
 
-const OWN: &str = "kernels:\n  own:\n    source: 'struct S { int a; float b; }; __global__ void own(float *out, const float *in, unsigned x, short y, float z, S s) {}'\n    computes: out[i] = in[i]\n";
+const OWN: &str = "kernels:\n  own:\n    source: 'struct S { int a; float b; }; extern \"C\" __global__ void own(float *out, const float *in, unsigned x, short y, float z, S s) {}'\n    computes: out[i] = in[i]\n";
 
 /// Returns a valid case with the given steps. `head` is inserted before `buffers`.
 fn with(head: &str, steps: &str) -> String {

@@ -181,11 +181,10 @@ fn allocated_by(memory: Memory) -> &'static str {
 fn helper() -> String {
     let file = root().join("harness/cli/program/rocrepro.py");
     let text = fs::read_to_string(file).expect("the helper");
-    let mut page = "\n### What a program says\n\n\
-        A Python program imports `rocrepro`, a C++ program includes `rocrepro.h`; both are given to it. Names of checks and phases are\n\
-        parts of signatures, such as `wrong-data:sum:zero` and `crash:launch`. A check that is wrong does not end the program. The functions\n\
-        for C++ have the same names and order, take `std::vector`s, and `done` gives the exit status; without `raises`, tolerances but `ulp`,\n\
-        and `poison`.\n\n"
+    let mut page = "\n### Functions for programs\n\n\
+        A Python program imports `rocrepro`, and a C++ program includes `rocrepro.h`; rocrepro provides both files. Names of checks and\n\
+        phases become parts of signatures, such as `wrong-data:sum:zero` and `crash:launch`. A failed check does not end the program.\n\n\
+        In Python:\n\n"
         .to_owned();
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
@@ -197,6 +196,85 @@ fn helper() -> String {
         assert!(!about.is_empty(), "`{signature}` says what it is");
         let _ = writeln!(page, "* `{}`: {about}", signature.trim_end_matches(':'));
     }
+    page + "\nIn C++, in the namespace `rocrepro`:\n\n" + &cpp_helper()
+}
+
+/// Lists the functions of the C++ helper that a program calls, each after the comment in the helper's source.
+fn cpp_helper() -> String {
+    const CALLED: [&str; 12] = [
+        "close",
+        "done",
+        "equal",
+        "given_back",
+        "holds",
+        "must",
+        "parameter",
+        "phase",
+        "same",
+        "skip",
+        "status",
+        "told_of_fault",
+    ];
+    let file = root().join("harness/cli/program/rocrepro.h");
+    let text = fs::read_to_string(file).expect("the helper");
+    let (mut page, mut about, mut found) = (String::new(), "", Vec::new());
+    for line in text.lines() {
+        if let Some(comment) = line.strip_prefix("// ") {
+            about = comment;
+            continue;
+        }
+        let Some((head, rest)) = line.split_once('(') else { continue };
+        let name = head.rsplit(' ').next().unwrap_or_default().trim_start_matches(['*', '&']);
+        let is_declaration = !line.starts_with(' ') && CALLED.contains(&name);
+        if !is_declaration || about.is_empty() {
+            continue;
+        }
+        let parameters = rest.rsplit_once(") {").map_or(rest, |(parameters, _)| parameters);
+        // The last parameter is the line of the call, which no program gives.
+        let given = parameters.split(", int line").next().unwrap_or_default();
+        let given = given
+            .replace("const std::string &", "")
+            .replace("const std::vector<T> &", "std::vector<T> ");
+        let _ = writeln!(page, "* `{name}({given})`: {about}");
+        found.push(name);
+        about = "";
+    }
+    found.sort_unstable();
+    found.dedup();
+    assert_eq!(found, CALLED, "functions of the C++ helper without a comment");
+    page
+}
+
+/// Lists the functions that the step `hip` can call, with their parameters.
+fn functions() -> String {
+    let mut page = "\n## Functions of the step `hip`\n\n\
+        The step `hip` calls one of these functions; `args` has one entry for each parameter. What an entry may be follows from the\n\
+        parameter, which is listed with its type:\n\n\
+        * a number, or the name of an enumerator or flag in HIP's headers, such as `hipMemcpyDeviceToDevice`;\n\
+        * the name of a stream, event, graph, kernel or buffer of the case, or `{buffer, offset}`;\n\
+        * a new name for a pointer through which the function returns a value. Later steps use the value by this name, and `gives`\n  \
+          states the first such value of a step; `{out: name, before: 7}` if the memory must contain a number before the call;\n\
+        * a list for a pointer to a struct or array that the function reads, such as `[{u32: 1}, null]`;\n\
+        * `null` for a null pointer or handle, and text for a string.\n\n"
+        .to_owned();
+    for function in plan::hip_functions() {
+        let one = |p: &plan::HipParameter| format!("{} {}", p.ty, p.name);
+        let all: Vec<_> = function.parameters.iter().map(one).collect();
+        let _ = writeln!(page, "* `{}({})`", function.name(), all.join(", "));
+    }
+    page
+}
+
+/// Shows two whole cases of the library: one with steps, one with a program.
+fn whole_cases() -> String {
+    let mut page = "\n## Two whole cases\n".to_owned();
+    for (case, about) in [
+        ("copies/small-sizes", "A case with steps"),
+        ("programs/missing-architecture", "A case with a program"),
+    ] {
+        let text = CASES.get(case).unwrap_or_else(|| panic!("no case {case}"));
+        let _ = writeln!(page, "\n{about}, `{case}`:\n\n```yaml\n{}\n```", text.trim_end());
+    }
     page
 }
 
@@ -204,11 +282,14 @@ fn page() -> String {
     let schema = &*SCHEMA;
     let examples = examples(&CASES);
     let mut page = "# The language of cases\n\n\
-        What a case may say. This page is written by `ROCREPRO_WRITE_REFERENCE=1 cargo test -p case --test case reference::` from the schema, the\n\
-        declarations of the calls and the faults; each example is a step of a case of the library, which the tests run.\n\n\
-        A case is a YAML file. `rocrepro case check --cases-from FILE` tells the mistakes of one, `rocrepro case explain CASE` says what it does, and editors that\n\
-        know JSON Schema complete it by `cases/schema.json`.\n\n## Values\n\n"
+        Everything that a case file may contain. The page is generated from the schema, the declarations of the steps and the faults by\n\
+        `ROCREPRO_WRITE_REFERENCE=1 cargo test -p case --test case reference::`. Each example is a step of a case in the library, which the\n\
+        tests run.\n\n\
+        A case is a YAML file. `rocrepro case check FILE` reports its mistakes, `rocrepro case explain FILE` shows what it does, and editors\n\
+        that support JSON Schema complete it by `cases/schema.json`.\n"
         .to_owned();
+    page.push_str(&whole_cases());
+    page.push_str("\n## Values\n\n");
     for (name, value) in schema["$defs"].as_object().expect("definitions") {
         if let Some(about) = value["description"].as_str() {
             let (first, rest) = about.split_at(1);
@@ -281,6 +362,7 @@ fn page() -> String {
             let _ = writeln!(page, "\n```yaml\n# {case}\n{step}\n```");
         }
     }
+    page.push_str(&functions());
     page.push_str("\n## Faults\n\nFaults that `faults` and `rocrepro run --fault` inject:\n\n");
     for fault in device::Fault::ALL {
         let _ = writeln!(page, "* `{}`: {}", fault.name(), fault.about());

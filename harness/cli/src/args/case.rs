@@ -25,7 +25,9 @@ Examples:
 const EXPLAIN: &str = "\
 Examples:
   rocrepro case explain copies/small-sizes   steps, issues, faults, how to run it
+  rocrepro case explain mine.yaml            the same for a case file of yours
   rocrepro case explain --steps              the steps that cases are made of
+  rocrepro case explain --functions          the functions that the step `hip` can call
   rocrepro case explain --faults             the faults that can be injected";
 
 const SCHEMA: &str = "\
@@ -39,7 +41,7 @@ pub(crate) enum Case {
     /// List cases, or their trials
     #[command(after_help = LIST)]
     List(List),
-    /// Explain a case, the steps or the faults
+    /// Explain a case, the steps, functions or faults
     #[command(after_help = EXPLAIN)]
     Explain(Explain),
     /// Check case files without running anything
@@ -76,12 +78,16 @@ pub(crate) struct List {
 #[derive(Args)]
 pub(crate) struct Explain {
     /// The case, such as `copies/small-sizes`
-    #[arg(required_unless_present_any = ["steps", "faults"])]
+    #[arg(required_unless_present_any = ["steps", "functions", "faults"])]
     pub(crate) case: Option<String>,
 
     /// Explain the steps that cases are made of
     #[arg(long)]
     pub(crate) steps: bool,
+
+    /// List the functions that the step `hip` can call, with their parameters
+    #[arg(long)]
+    pub(crate) functions: bool,
 
     /// Explain the faults that can be injected
     #[arg(long)]

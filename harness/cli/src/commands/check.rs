@@ -1,5 +1,6 @@
-use std::{collections::BTreeSet, process::ExitCode};
+use std::{collections::BTreeMap, process::ExitCode};
 
+use case::Case;
 use report::count;
 
 use crate::{args::Selection, outputs};
@@ -9,8 +10,11 @@ use engine::{CaseLibrary, Stop, job::with_declared_faults, select};
 pub(crate) fn check(args: &Selection) -> Result<ExitCode, Stop> {
     let library = CaseLibrary::load(args.from.chosen().as_ref())?;
     let selected = select(&library, &args.cases)?;
-    let cases: BTreeSet<&str> = selected.iter().map(|s| s.case.id.as_str()).collect();
-    library.analyse(selected.iter().map(|selected| (selected.case, &selected.trial)))?;
+    let cases: BTreeMap<&str, &Case> =
+        selected.iter().map(|s| (s.case.id.as_str(), s.case)).collect();
+    let analysed =
+        library.analyse(selected.iter().map(|selected| (selected.case, &selected.trial)));
+    Stop::both(analysed, library.parse_python(cases.values().copied()))?;
     let plans = with_declared_faults(&selected).len();
     outputs::print(&format!(
         "{} well-formed: {}, {} with the declared faults\n",

@@ -11,6 +11,9 @@ pub(crate) fn explain(args: &Explain) -> Result<ExitCode, Stop> {
     if args.steps {
         explain_steps(&mut text);
     }
+    if args.functions {
+        explain_functions(&mut text);
+    }
     if args.faults {
         explain_faults(&mut text);
     }
@@ -42,6 +45,14 @@ Every step may also have:
   when     only in trials with these matrix values
 ",
     );
+}
+
+fn explain_functions(text: &mut String) {
+    for function in plan::hip_functions() {
+        let one = |p: &plan::HipParameter| format!("{} {}", p.ty, p.name);
+        let all: Vec<_> = function.parameters.iter().map(one).collect();
+        text.push_str(&format!("{}({})\n", function.name(), all.join(", ")));
+    }
 }
 
 fn explain_faults(text: &mut String) {

@@ -105,7 +105,7 @@ fn reports_mistakes_of_all_case_files_at_once() {
 fn rejects_invalid_arguments_with_suggestions() {
     let cases: &[(&[&str], &[&str])] = &[
         (&["run", "copys"], &["unknown case `copys`; did you mean `copies`?"]),
-        (&["check", "a/b.yaml"], &["to read it from a file, write `--cases-from a/b.yaml`"]),
+        (&["check", "a/b.yaml"], &["unknown case `a/b.yaml`; there is no such file here"]),
         (&["run", "copies/smal-sizes"], &["did you mean `copies/small-sizes`?"]),
         (
             &["list", "copies/small-sizes[bytes=7]", "copies/small-sizes[byts=2]", "nope"],

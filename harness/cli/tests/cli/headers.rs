@@ -71,6 +71,16 @@ fn declares_functions_with_the_types_of_the_header() {
     for (status, number) in device::hip_statuses() {
         let _ = writeln!(source, "static_assert({status} == {number}, \"{status}\");");
     }
+    for device::Enumerator { ty, name, value } in device::hip_enumerators() {
+        // A macro has no type of its own. An enumerator converts only to its own type.
+        if *ty != device::Enumerator::FLAGS {
+            let _ = writeln!(source, "const {ty} e_{ty}_{name} = {name};");
+        }
+        let _ = writeln!(
+            source,
+            "static_assert(static_cast<unsigned long long>({name}) == {value}ull, \"{name}\");"
+        );
+    }
     let file = folder.path().join("table.cpp");
     fs::write(&file, source).expect("it is written");
     let mut compiler = Command::new("c++");

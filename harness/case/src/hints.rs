@@ -1,0 +1,188 @@
+//! Hints for words that users of HIP and of other languages write out of habit.
+
+use plan::{DEFAULT_STREAM, Verb, hip_function, verbs, verbs_that_make};
+
+use crate::{
+    diagnostic::nearest,
+    for_each,
+    yaml::{Key, Node, Value},
+};
+
+/// Words that users write in place of a verb, each with the verb.
+const VERBS: [(&str, &str); 24] = [
+    ("allocate", "alloc"),
+    ("assert", "check"),
+    ("call", "hip"),
+    ("capture", "begin_capture"),
+    ("compare", "equal"),
+    ("copy_async", "copy"),
+    ("device_synchronize", "sync"),
+    ("expect", "check"),
+    ("for", for_each::WORD),
+    ("graph_launch", "launch_graph"),
+    ("init", "fill"),
+    ("kernel", "launch"),
+    ("loop", "repeat"),
+    ("malloc", "alloc"),
+    ("memcpy", "copy"),
+    ("memset", "set"),
+    ("run", "launch"),
+    ("stream_wait_event", "wait"),
+    ("synchronise", "sync"),
+    ("synchronize", "sync"),
+    ("upload", "fill"),
+    ("verify", "check"),
+    ("wait_event", "wait"),
+    ("write", "fill"),
+];
+
+/// Words that users write in place of a key, each with the key.
+const KEYS: [(&str, &str); 22] = [
+    ("arguments", "args"),
+    ("blockDim", "block"),
+    ("blocks", "grid"),
+    ("callbacks", "steps"),
+    ("destination", "to"),
+    ("dst", "to"),
+    ("elements", "items"),
+    ("function", "call"),
+    ("gridDim", "grid"),
+    ("iterations", "count"),
+    ("name", "title"),
+    ("params", "args"),
+    ("sharedMemBytes", "shared"),
+    ("size", "bytes"),
+    ("sizeBytes", "bytes"),
+    ("source", "from"),
+    ("src", "from"),
+    ("times", "count"),
+    ("threads", "block"),
+    ("val", "value"),
+    ("workgroup", "block"),
+    ("where", "on"),
+];
+
+fn lookup(table: &'static [(&str, &str)], word: &str) -> Option<&'static str> {
+    table.iter().find(|(other, _)| *other == word).map(|(_, meant)| *meant)
+}
+
+/// Returns the known key that was probably meant by an unknown one.
+pub(crate) fn key_meant<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
+    let usual = lookup(&KEYS, word);
+    let usual = usual.and_then(|usual| known.iter().copied().find(|key| *key == usual));
+    usual.or_else(|| nearest(word, known.iter().copied()))
+}
+
+/// Returns true for the keys that a step can have beside its verb.
+pub(crate) fn is_key_of_a_step(word: &str) -> bool {
+    ["returns", "gives", "when"].contains(&word)
+}
+
+/// Returns the verb that was probably meant by an unknown one.
+pub(crate) fn verb_meant(word: &str) -> Option<&'static str> {
+    let known = verbs().map(|verb| verb.name).chain(["returns", "gives", "when", for_each::WORD]);
+    lookup(&VERBS, word).or_else(|| nearest(word, known))
+}
+
+/// Returns a hint for a step whose verb is unknown.
+pub(crate) fn step(word: &str) -> String {
+    let own: Vec<_> = verbs_that_make(word).map(|verb| format!("`{}`", verb.name)).collect();
+    if !own.is_empty() {
+        return format!("`{word}` is called by the step {}", own.join(" or "));
+    }
+    if let Some(function) = hip_function(word) {
+        let names: Vec<_> = function.parameters.iter().map(|p| p.name).collect();
+        return format!("write `hip: {{call: {word}, args: [{}]}}`", names.join(", "));
+    }
+    if device::library_function(word).is_some() {
+        return no_step_calls(word);
+    }
+    match verb_meant(word) {
+        Some(verb) => format!("did you mean `{verb}`?"),
+        None => "see `rocrepro case explain --steps` for all steps".to_owned(),
+    }
+}
+
+fn no_step_calls(function: &str) -> String {
+    match function {
+        "hipSetDevice" => {
+            "a case with steps uses one device; to use more, write a case with a `program`"
+                .to_owned()
+        }
+        _ => format!("no step calls `{function}`; a case with a C++ `program` can"),
+    }
+}
+
+/// Returns a hint for a function that a `hip` step cannot call.
+pub(crate) fn function(name: &str) -> String {
+    let own: Vec<_> = verbs_that_make(name).map(of_step).collect();
+    if !own.is_empty() {
+        return format!("use its own step: {}", own.join(" or "));
+    }
+    if device::library_function(name).is_some() {
+        return no_step_calls(name);
+    }
+    let all = device::library_functions().iter().filter(|function| function.in_steps);
+    let mut known: Vec<_> = all.map(|function| function.name).collect();
+    known.sort_by_key(|known| strsim::damerau_levenshtein(name, known));
+    let near: Vec<_> = known.iter().take(3).map(|name| format!("`{name}`")).collect();
+    format!(
+        "similar names: {}; `rocrepro case explain --functions` lists all functions",
+        near.join(", ")
+    )
+}
+
+/// Formats a verb with its keys.
+pub(crate) fn of_step(verb: &Verb) -> String {
+    let keys = verb.keys();
+    match keys.is_empty() {
+        true => format!("`{}`", verb.name),
+        false => format!("`{}` with the keys {}", verb.name, keys.join(", ")),
+    }
+}
+
+/// Returns the verb of a step whose keys begin in the column of the verb. YAML then takes `key` as a second entry of the
+/// step, and the verb has no value.
+pub(crate) fn verb_without_indented_keys(
+    entries: &[(Key, Node)],
+    key: &str,
+) -> Option<&'static Verb> {
+    let is_empty = |node: &Node| matches!(&node.value, Value::Scalar(text) if text.is_empty());
+    let mut empty = entries.iter().filter(|(_, node)| is_empty(node));
+    let of = |name: &str| verbs().find(|verb| verb.name == name && verb.keys().contains(&key));
+    empty.find_map(|(verb, _)| of(&verb.text))
+}
+
+/// Returns a hint for the name of a stream that cannot be one.
+pub(crate) fn stream(name: &str) -> Option<String> {
+    let is_null =
+        ["0", "null", "NULL", "nullptr", "hipStreamDefault", "hipStreamLegacy"].contains(&name);
+    is_null.then(|| {
+        format!("the null stream is called `{DEFAULT_STREAM}`, and is used if `stream` is missing")
+    })
+}
+
+/// Returns a hint for a text that is not a number.
+pub(crate) fn number(text: &str) -> String {
+    match text.trim_start().starts_with('(') && !text.contains("*") {
+        true => "a list of numbers is written as `[4, 1, 1]`".to_owned(),
+        false => "such as `64`, `0x40`, `4K` (KiB), `64M` or `$n * 4`".to_owned(),
+    }
+}
+
+/// Returns the entries of a mapping without those that are the rest of a value such as `(4,1,1)`, which YAML divides at
+/// its commas.
+pub(crate) fn without_rest_of_parentheses(
+    entries: &[(Key, Node)],
+) -> impl Iterator<Item = &(Key, Node)> {
+    let mut is_inside = false;
+    entries.iter().filter(move |(key, node)| {
+        let is_rest = is_inside && matches!(&node.value, Value::Scalar(text) if text.is_empty());
+        if is_rest {
+            is_inside = !key.text.ends_with(')');
+            return false;
+        }
+        is_inside = matches!(&node.value, Value::Scalar(text) if text.starts_with('(') && !text.contains(')'));
+        true
+    })
+}
