@@ -15,6 +15,7 @@ mod help;
 mod matrix;
 mod minimise;
 mod mitigate;
+mod new;
 mod old_names;
 mod program;
 mod records;
@@ -49,6 +50,7 @@ pub(crate) use self::{
     matrix::Matrix,
     minimise::{Minimise, Reducer},
     mitigate::Mitigate,
+    new::New,
     program::{Judged, OwnProgram},
     records::Records,
     redact::Redact,

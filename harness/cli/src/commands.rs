@@ -14,6 +14,7 @@ mod matrix;
 mod merge;
 mod minimise;
 mod mitigate;
+mod new;
 mod prove;
 mod redact;
 mod report;
@@ -49,6 +50,7 @@ pub(crate) fn run(mut cli: Cli) -> Result<ExitCode, Stop> {
         Command::Case(Case::List(args)) => list::list(&args),
         Command::Case(Case::Explain(args)) => explain::explain(&args),
         Command::Case(Case::Check(args)) => check::check(&args),
+        Command::Case(Case::New(args)) => new::new(&args),
         Command::Case(Case::Schema) => schema::schema(&Schema { record: false }),
         Command::Records(Records::Show(args)) => show::show(&args),
         Command::Records(Records::Diff(args)) => diff::diff(&args),

@@ -1,6 +1,6 @@
 use clap::{Args, Subcommand};
 
-use super::{Origin, Selection};
+use super::{New, Origin, Selection, new};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -44,6 +44,9 @@ pub(crate) enum Case {
     /// Explain a case, the steps, functions or faults
     #[command(after_help = EXPLAIN)]
     Explain(Explain),
+    /// Make a case from a reproducer in C++, HIP or Python, and run it
+    #[command(after_help = new::NEW)]
+    New(New),
     /// Check case files without running anything
     #[command(after_help = CHECK)]
     Check(Selection),

@@ -102,6 +102,15 @@ impl Bisect {
     }
 }
 
+impl Target {
+    /// Returns the arguments whose parsing gives these options.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let mut words = Words::default();
+        self.put(&mut words);
+        words.0
+    }
+}
+
 impl Origin {
     fn put(&self, words: &mut Words) {
         let Origin { cases_from, trust } = self;

@@ -35,6 +35,7 @@ mod machine;
 mod matrix;
 mod minimise;
 mod mutate;
+mod new_case;
 mod nightlies;
 mod old_names;
 mod order;

@@ -1,0 +1,102 @@
+//! Makes a case from a program of the user.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::Write,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use case::{Language, draft};
+use clap::Parser;
+use engine::{CaseLibrary, CasesFrom, Stop, rerun::quoted};
+
+use crate::{
+    args::{Cli, New},
+    outputs,
+};
+
+/// Largest program that becomes a case, in bytes.
+const LARGEST: u64 = 1 << 20;
+
+/// Writes a case for a program, checks it and runs it.
+pub(crate) fn new(args: &New) -> Result<ExitCode, Stop> {
+    let path = written(args)?;
+    let from = CasesFrom { path: path.clone(), trusted: true };
+    let library = CaseLibrary::load(Some(&from))?;
+    let trials = library.cases().flat_map(|case| case.trials().into_iter().map(move |t| (case, t)));
+    Stop::both(library.analyse(trials), library.parse_python(library.cases()))?;
+    let words = words(args, &path);
+    let code = match args.no_run {
+        true => ExitCode::SUCCESS,
+        false => {
+            let words = ["rocrepro", "run"].map(str::to_owned).into_iter().chain(words.clone());
+            let cli = Cli::try_parse_from(words).map_err(Stop::usage)?;
+            super::run(cli)?
+        }
+    };
+    outputs::print(&next(&path, &words))?;
+    Ok(code)
+}
+
+/// Writes the draft and returns its path. An existing file is not replaced.
+fn written(args: &New) -> Result<PathBuf, Stop> {
+    let program = &args.program;
+    let shown = program.display();
+    let extension = program.extension().and_then(|extension| extension.to_str());
+    let Some(language) = extension.and_then(Language::of_extension) else {
+        return Err(Stop::usage(format!(
+            "error: `{shown}` is neither C++ (.cpp, .hip, .cc, .cxx, .cu) nor Python (.py)"
+        )));
+    };
+    let failed = |error| Stop::usage(format!("error: cannot read `{shown}`: {error}"));
+    if fs::metadata(program).map_err(failed)?.len() > LARGEST {
+        return Err(Stop::usage(format!("error: `{shown}` has more than {} MiB", LARGEST >> 20)));
+    }
+    let text = fs::read_to_string(program).map_err(failed)?;
+    let path = args.out.clone().unwrap_or_else(|| program.with_extension("yaml"));
+    let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let is_beside = path.parent() == program.parent();
+    let mut file =
+        OpenOptions::new().write(true).create_new(true).open(&path).map_err(|error| {
+            let hint = match error.kind() {
+                std::io::ErrorKind::AlreadyExists => "; name another file with --out",
+                _ => "",
+            };
+            Stop::usage(format!("error: cannot write `{}`: {error}{hint}", path.display()))
+        })?;
+    let written = file.write_all(draft(&name, is_beside, language, &text).as_bytes());
+    written.map_err(|error| {
+        Stop::usage(format!("error: cannot write `{}`: {error}", path.display()))
+    })?;
+    outputs::note(format!("wrote {}", path.display()));
+    Ok(path)
+}
+
+/// Returns the arguments with which commands work on the new case.
+fn words(args: &New, path: &Path) -> Vec<String> {
+    let mut words = vec![path.display().to_string(), "--trust".to_owned()];
+    words.extend(args.target.words());
+    words.extend(args.environment.iter().map(|environment| format!("--in={environment}")));
+    words
+}
+
+fn next(path: &Path, words: &[String]) -> String {
+    let words: Vec<_> = words.iter().map(|word| shown(word)).collect();
+    let words = words.join(" ");
+    let file = quoted(&path.display().to_string());
+    format!(
+        "\nNext:\n  read {file}, and name under `source` what says that the program is right\n  \
+         if it fails      rocrepro report {words}\n  \
+         if it passes     rocrepro prove {words}\n  \
+         elsewhere        rocrepro run {file} --trust --rocm debian:6.4.3\n"
+    )
+}
+
+/// Quotes an argument for a shell, and divides `--option=value`.
+fn shown(word: &str) -> String {
+    match word.strip_prefix("--").and_then(|rest| rest.split_once('=')) {
+        Some((option, value)) => format!("--{option} {}", quoted(value)),
+        None => quoted(word),
+    }
+}

@@ -1,0 +1,101 @@
+//! Tests of `case new`, which makes a case from a reproducer, and of case files in place of the names of cases.
+
+use std::{fs, path::Path, process::Output};
+
+use crate::common::{output_text, rocrepro};
+
+const COPY: &str = "\
+// A copy of 63 bytes keeps the last one
+#include <hip/hip_runtime.h>
+#include <cstdio>
+#include <vector>
+int main() {
+  std::vector<unsigned char> in(63, 7), out(63);
+  void *p;
+  if (hipMalloc(&p, 63) != hipSuccess) return 2;
+  (void)hipMemcpy(p, in.data(), 63, hipMemcpyHostToDevice);
+  (void)hipMemcpy(out.data(), p, 63, hipMemcpyDeviceToHost);
+  puts(in == out ? \"PASS\" : \"FAIL\");
+  return in == out ? 0 : 1;
+}
+";
+
+const SCALE: &str = "\
+#include <hip/hip_runtime.h>
+__global__ void scale(float *x, float f) { x[threadIdx.x] *= f; }
+int main() {
+  float *x;
+  if (hipMallocManaged(&x, 256) != hipSuccess) return 2;
+  for (int i = 0; i < 64; i++) x[i] = i + 1;  // costs $5
+  scale<<<1, 64>>>(x, 2.0f);
+  (void)hipDeviceSynchronize();
+  for (int i = 0; i < 64; i++) if (x[i] != 2.0f * (i + 1)) return 1;
+}
+";
+
+const COUNT: &str = "\
+import ctypes
+hip, n = ctypes.CDLL(\"libamdhip64.so\"), ctypes.c_int()
+assert hip.hipGetDeviceCount(ctypes.byref(n)) == 0
+assert n.value == 2, n.value
+";
+
+fn here(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = rocrepro(arguments);
+    command.current_dir(folder).env("ROCREPRO_DEVICE_KIND", "emulated");
+    command.output().expect("it starts")
+}
+
+#[test]
+fn reproducer_becomes_a_case_that_is_run_and_proven() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (file, text) in [("copy.cpp", COPY), ("scale.hip", SCALE)] {
+        fs::write(folder.path().join(file), text).expect("a file");
+        let made = here(folder.path(), &["case", "new", file]);
+        let said = output_text(&made);
+        assert_eq!(made.status.code(), Some(0), "{said}");
+        assert!(said.contains("1 trial of 1 case: 1 passed"), "{said}");
+        let case = file.split('.').next().expect("a stem").to_owned() + ".yaml";
+        assert!(said.contains(&format!("rocrepro prove {case} --trust")), "{said}");
+        let proven = here(folder.path(), &["prove", &case, "--trust"]);
+        assert_eq!(proven.status.code(), Some(0), "{}", output_text(&proven));
+        assert!(output_text(&proven).contains("1 of 1 injected fault detected"));
+    }
+}
+
+#[test]
+fn reproducer_that_fails_is_reported_with_the_next_command() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("count.py"), COUNT).expect("a file");
+    let made = here(folder.path(), &["case", "new", "count.py"]);
+    let said = output_text(&made);
+    assert_eq!(made.status.code(), Some(1), "{said}");
+    assert!(said.contains("AssertionError: 1"), "{said}");
+    assert!(said.contains("if it fails      rocrepro report count.yaml --trust"), "{said}");
+    let before = fs::read(folder.path().join("count.yaml")).expect("the case");
+    let again = here(folder.path(), &["case", "new", "count.py"]);
+    assert_eq!(again.status.code(), Some(2), "{}", output_text(&again));
+    assert!(output_text(&again).contains("name another file with --out"));
+    assert_eq!(fs::read(folder.path().join("count.yaml")).expect("the case"), before);
+    let other = here(folder.path(), &["case", "new", "count.rb"]);
+    assert_eq!(other.status.code(), Some(2));
+    assert!(output_text(&other).contains("neither C++"), "{}", output_text(&other));
+}
+
+#[test]
+fn case_file_is_named_like_a_case() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let case = "title: A set of bytes\nsource: a document\nmatrix: {n: [1, 2]}\nbuffers: {a: {on: device, bytes: 64}}\n\
+                steps: [{set: {to: a, value: $n}}, {check: a}]\nfaults: copy.zero\n";
+    fs::write(folder.path().join("sets.yaml"), case).expect("a file");
+    let checked = here(folder.path(), &["case", "check", "sets.yaml"]);
+    assert_eq!(checked.status.code(), Some(0), "{}", output_text(&checked));
+    assert!(output_text(&checked).contains("1 case is well-formed: 2 trials"));
+    let listed = here(folder.path(), &["case", "list", "sets.yaml[n=2]", "--trials"]);
+    assert!(output_text(&listed).contains("sets[n=2]"), "{}", output_text(&listed));
+    assert!(!output_text(&listed).contains("sets[n=1]"), "{}", output_text(&listed));
+    for wrong in [["case", "check", "--trust"], ["case", "check", "missing.yaml"]] {
+        let refused = here(folder.path(), &wrong);
+        assert_eq!(refused.status.code(), Some(2), "{}", output_text(&refused));
+    }
+}
