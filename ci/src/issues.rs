@@ -71,7 +71,7 @@ const SUBJECTS: [Subject; 12] = [
     Subject {
         name: "command",
         gfx: "gfx1151",
-        words: &["--also", "debian:5.7.1"],
+        words: &["--also", "debian:5.7.1", "--source", "program.cpp"],
         command: &["./program"],
     },
 ];

@@ -128,8 +128,25 @@ fn passes_on(findings: &Findings) -> String {
     match (places.is_empty(), findings.controls.is_empty()) {
         (false, _) => places.join("; ") + ".",
         (true, false) => "nothing that was tried.".to_owned(),
-        (true, true) => "unknown: nothing else was tried.".to_owned(),
+        (true, true) => {
+            match findings.not_judged.iter().filter(was_tried).collect::<Vec<_>>().as_slice() {
+                [] => "unknown: nothing else was tried.".to_owned(),
+                others => {
+                    let releases: Vec<_> =
+                        others.iter().map(|other| other.release.as_str()).collect();
+                    format!(
+                        "unknown: no verdict on ROCm {}, and nothing else was tried.",
+                        releases.join(", ")
+                    )
+                }
+            }
+        }
     }
+}
+
+/// Returns false for a release for which the test is not made.
+fn was_tried(other: &&NotJudged) -> bool {
+    !other.why.starts_with("needs ROCm ")
 }
 
 fn helps(findings: &Findings) -> String {
@@ -247,9 +264,7 @@ pub(super) fn controls(findings: &Findings) -> String {
             let _ = write!(text, "\n| {} | {} | {shown} |", control.what, control.rate);
         }
     }
-    // A release for which the test is not made says nothing.
-    let tried = |other: &&NotJudged| !other.why.starts_with("needs ROCm ");
-    for NotJudged { release, why } in findings.not_judged.iter().filter(tried) {
+    for NotJudged { release, why } in findings.not_judged.iter().filter(was_tried) {
         let _ = write!(text, "\n\nNo verdict on ROCm {release}: {}", sentence(why));
     }
     if findings.bisected.is_none() && findings.planted.is_empty() {

@@ -149,7 +149,7 @@ pub(super) fn symptom(record: &Record, refused_call: Option<&str>) -> String {
             let text = text.map_or(String::new(), |text| format!(": {text}"));
             format!("{name}{text}{}", after(refused_call))
         }
-        (Kind::ApiError, _, name, status) => format!("`{name}` answers {status}"),
+        (Kind::ApiError, _, name, status) => format!("`{name}` returns {status}"),
         (Kind::CompileError, ..) => "the compiler rejects the program".to_owned(),
         (Kind::Crash, ..) => match record.exit {
             judge::End::Signalled { signal } => {
@@ -216,7 +216,7 @@ pub(super) fn expected(outcome: &Outcome) -> String {
             "The program prints all required texts and no forbidden text.".to_owned()
         }
         (Kind::ApiError, Some(right)) if !outcome.signature.starts_with("exception:") => {
-            format!("`{name}` answers {right}.")
+            format!("`{name}` returns {right}.")
         }
         (Kind::WrongData, _) => match single_value(outcome) {
             Some((_, right)) => format!("`{name}` is {right}."),
@@ -238,7 +238,9 @@ pub(super) fn steps(findings: &Findings, file: &str, own: &Own) -> String {
     let mut text = format!("The program is `{file}`");
     text.push_str(match own.text_is_whole {
         true => ", printed above.",
-        false => ", which this report does not include.",
+        false => {
+            ", which this report does not include; with `--source FILE` it includes a source file."
+        }
     });
     if let Some(found) = &findings.shortened {
         let _ = write!(
@@ -438,8 +440,8 @@ mod tests {
             Kind::ApiError,
             "api-error:launch:hipSuccess",
             "launch: answers hipSuccess, expected hipErrorNoBinaryForGpu",
-            "`launch` answers hipSuccess",
-            "`launch` answers hipErrorNoBinaryForGpu.",
+            "`launch` returns hipSuccess",
+            "`launch` returns hipErrorNoBinaryForGpu.",
         );
         let mut in_call = record(Kind::Crash, "crash:program:SIGSEGV", "");
         in_call.exit = judge::End::Signalled { signal: 11 };

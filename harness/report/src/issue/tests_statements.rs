@@ -7,6 +7,18 @@ fn hang(count: u32) -> OtherFailure {
     OtherFailure { signature: "hang:hipMemcpy".to_owned(), count }
 }
 
+fn user_program() -> Own {
+    Own {
+        plainly: Vec::new(),
+        packages: Vec::new(),
+        again: Vec::new(),
+        text_is_whole: true,
+        in_case: false,
+        helper: None,
+        as_printed: None,
+    }
+}
+
 fn page(findings: &Findings) -> String {
     Issue::new(findings, None).markdown()
 }
@@ -80,15 +92,7 @@ fn printed_helper_is_not_counted_as_part_of_the_shorter_program() {
         passes: Some("on debian:6.4.3".to_owned()),
         reducer: None,
     });
-    let own = Own {
-        plainly: Vec::new(),
-        packages: Vec::new(),
-        again: Vec::new(),
-        text_is_whole: true,
-        in_case: false,
-        helper: None,
-        as_printed: None,
-    };
+    let own = user_program();
     let program = findings.program.as_mut().expect("a program");
     let said = |findings: &Findings| super::program::steps(findings, "a.py", &own);
     program.text = "a\nb\n".to_owned();
@@ -97,4 +101,16 @@ fn printed_helper_is_not_counted_as_part_of_the_shorter_program() {
     findings.program.as_mut().expect("a program").text.push_str("c\n");
     let text = said(&findings);
     assert!(text.contains("The printed text has 1 line more, "), "{text}");
+}
+
+#[test]
+fn expectation_of_a_known_failure_names_its_last_call() {
+    let mut findings = planted();
+    findings.program.as_mut().expect("a program").own = Some(user_program());
+    let expected = super::write::expected(&findings);
+    let last = "`hipStreamEndCapture` does not return `hipErrorStreamCaptureInvalidated` there.";
+    assert!(expected.ends_with(last), "{expected}");
+    findings.known_bugs[0].calls.clear();
+    let expected = super::write::expected(&findings);
+    assert!(!expected.contains("does not return"), "{expected}");
 }

@@ -158,7 +158,15 @@ pub(super) fn expected(findings: &Findings) -> String {
         // The title of a command only repeats that it should end with status 0.
         let title =
             if findings.case.is_empty() { String::new() } else { sentence(&findings.record.title) };
-        return format!("{title} {}", own_program::expected(outcome)).trim().to_owned();
+        let mut right = format!("{title} {}", own_program::expected(outcome)).trim().to_owned();
+        // The last call of a known failure is the one that fails.
+        let bug = findings.known_bugs.iter().find(|bug| !bug.calls.is_empty());
+        let call = bug.and_then(|bug| bug.calls.last()).and_then(|call| call.split_once(" -> "));
+        if let Some((call, status)) = call {
+            let function = call.split('(').next().unwrap_or(call);
+            let _ = write!(right, " `{function}` does not return `{status}` there.");
+        }
+        return right;
     }
     let summary = without_lines(&outcome.summary);
     let right = summary.split_once(judge::EXPECTED).map(|(_, right)| right);
