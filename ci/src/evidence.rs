@@ -51,9 +51,6 @@ const FIRST_RUN: &str = "docs/first-run.md";
 const RUN: &str = "cargo run --release -- run --rocm debian:7.2.4";
 const TEST: &str = "cargo test";
 
-/// Number of lines with the verdict `ok` that the tutorial shows.
-const SHOWN_AS_OK: usize = 3;
-
 /// Updates the output in [`FIRST_RUN`]. The commands run with an empty cache, as for a new user.
 pub(crate) fn readme(sh: &Shell) -> Done {
     let cache = sh.create_temp_dir()?;
@@ -70,25 +67,10 @@ pub(crate) fn readme(sh: &Shell) -> Done {
         result.ok_or("`cargo test` ran no test")?.split("; finished").next().unwrap_or_default();
     let of_tests = ["...", "test kernels/saxpy[n=65536,block=1024] ... ok", "", result];
     let text = sh.read_file(FIRST_RUN)?;
-    let text = with_block(&text, RUN, &shortened(&run))?;
+    let text = with_block(&text, RUN, &run)?;
     sh.write_file(FIRST_RUN, with_block(&text, TEST, &of_tests)?)?;
     println!("{FIRST_RUN}: read the page before you commit it");
     Ok(())
-}
-
-/// Returns the lines of a run without those with the verdict `ok` after the first [`SHOWN_AS_OK`].
-fn shortened<'a>(lines: &[&'a str]) -> Vec<&'a str> {
-    let mut well = 0;
-    let mut shown = Vec::new();
-    for line in lines {
-        well += usize::from(line.starts_with("ok "));
-        if !line.starts_with("ok ") || well <= SHOWN_AS_OK {
-            shown.push(*line);
-        } else if well == SHOWN_AS_OK + 1 {
-            shown.push("...");
-        }
-    }
-    shown
 }
 
 /// Replaces the lines that follow a command in the text of the tutorial.
@@ -112,13 +94,5 @@ mod tests {
         assert!(with_block(text, "cargo run", &[]).is_err());
         let readme = include_str!("../../docs/first-run.md");
         assert!([RUN, TEST].iter().all(|command| with_block(readme, command, &[]).is_ok()));
-    }
-
-    #[test]
-    fn leaves_out_most_ok_lines() {
-        let lines =
-            ["known  a", "ok  b", "ok  c", "ok  d", "ok  e", "ok  f", "skip  g", "", "6 trials"];
-        let shown = ["known  a", "ok  b", "ok  c", "ok  d", "...", "skip  g", "", "6 trials"];
-        assert_eq!(shortened(&lines), shown);
     }
 }

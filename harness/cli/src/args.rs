@@ -32,6 +32,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use ::report::ViewOptions;
 use engine::library::CasesFrom;
 
 pub(crate) use self::complete::script;
@@ -364,6 +365,9 @@ pub(crate) struct Run {
     #[arg(long)]
     pub(crate) trials: bool,
 
+    #[command(flatten)]
+    pub(crate) details: Details,
+
     /// Run only this part of the trials: `2/5` is the second of five. Which trial is in which part depends on its name
     /// alone; `rocrepro records show` puts the records of all parts together
     #[arg(long, value_name = "NUMBER/OF")]
@@ -391,6 +395,25 @@ pub(crate) struct Run {
     /// Id of the process that started this one; when that process ends, this one ends too
     #[arg(long, value_name = "PID", hide = true)]
     pub(crate) below: Option<i32>,
+}
+
+/// Options about the details of a result table.
+#[derive(Args)]
+pub(crate) struct Details {
+    /// Show each case that passed, and the signatures of expected failures
+    #[arg(long, short)]
+    verbose: bool,
+
+    /// List the trials that are skipped, by the reason; `run` then runs no trial
+    #[arg(long)]
+    pub(crate) explain_skips: bool,
+}
+
+impl Details {
+    /// Returns the options of the table; `trials` shows a line for each trial.
+    pub(crate) fn view(&self, trials: bool) -> ViewOptions {
+        ViewOptions { trials, verbose: self.verbose, skips: self.explain_skips }
+    }
 }
 
 /// Options of the emulated device.

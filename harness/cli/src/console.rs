@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use engine::events::{EngineEvent, EventSink, Reporting};
 use parking_lot::Mutex;
-use report::count;
+use report::{Record, ResultStream, count};
 
 use crate::{
-    outputs::note,
+    outputs::{note, print},
     progress::{Fetching, View},
     ticker::Ticker,
 };
@@ -17,12 +17,20 @@ pub(crate) fn reporting() -> Reporting {
     Reporting::to(Arc::new(Console::default()))
 }
 
-/// Progress displays of the current stack download, of build downloads, and of the current batch.
+/// Returns a receiver that also prints the results of trials as they end, to standard output.
+pub(crate) fn reporting_results(results: &Arc<Mutex<ResultStream>>) -> Reporting {
+    let results = Some(Arc::clone(results));
+    Reporting::to(Arc::new(Console { results, ..Console::default() }))
+}
+
+/// Progress displays of the current stack download, of build downloads, and of the current batch, and the results of the
+/// batch if they are printed.
 #[derive(Default)]
 struct Console {
     stack: Mutex<Option<View>>,
     builds: Fetching,
     batch: Mutex<Option<Arc<Ticker>>>,
+    results: Option<Arc<Mutex<ResultStream>>>,
 }
 
 impl EventSink for Console {
@@ -43,7 +51,10 @@ impl EventSink for Console {
                 self.in_batch(|t| t.begins(number, trial))
             }
             EngineEvent::TrialEnds { number } => self.in_batch(|t| t.ends(number)),
-            EngineEvent::TrialOver { trial } => self.in_batch(|t| t.over(trial)),
+            EngineEvent::TrialOver { record } => {
+                self.print(record);
+                self.in_batch(|t| t.over(record.map(|record| record.trial.as_str())));
+            }
             EngineEvent::BatchEnds => {
                 if let Some(ticker) = self.batch.lock().take() {
                     ticker.finish();
@@ -59,6 +70,15 @@ impl EventSink for Console {
 }
 
 impl Console {
+    fn print(&self, record: Option<&Record>) {
+        let (Some(results), Some(record)) = (&self.results, record) else { return };
+        let lines = results.lock().add(record);
+        if !lines.is_empty() {
+            // Printing the end of the run fails too, and reports it.
+            self.in_batch(|ticker| ticker.hidden_while(|| drop(print(&lines))));
+        }
+    }
+
     fn in_batch(&self, tell: impl FnOnce(&Ticker)) {
         // The lock is released before the call, so that events of other trials need not wait.
         let ticker = self.batch.lock().clone();

@@ -43,7 +43,7 @@ impl Ticker {
                 let _ = write!(text, ", {} left", how_long(state.eta().as_secs_f64()));
             }
         };
-        let style = ProgressStyle::with_template("[{bar:30}] {pos}/{len}{left}  {msg}")
+        let style = ProgressStyle::with_template("[{bar:20}] {pos}/{len}{left}  {wide_msg}")
             .unwrap_or_else(|_| ProgressStyle::default_bar())
             .with_key("left", left);
         let bar = ProgressBar::with_draw_target(Some(total), target).with_style(style);
@@ -89,6 +89,11 @@ impl Ticker {
     pub(crate) fn ends(&self, number: u64) {
         let mut running = self.running.lock();
         running.remove(&number);
+    }
+
+    /// Removes the bar from the terminal while `print` prints lines.
+    pub(crate) fn hidden_while(&self, print: impl FnOnce()) {
+        self.bar.suspend(print);
     }
 
     /// Counts a trial that has ended or was skipped.

@@ -289,6 +289,7 @@ impl Baseline {
             rocm: VersionRange::ALL,
             signature: how.to_owned(),
             upstream: Some(place.to_string()),
+            about: None,
             difference: None,
         };
         record.verdict = Verdict { kind, known: Some(known) };

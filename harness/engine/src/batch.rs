@@ -191,8 +191,7 @@ pub fn run_batch(
                 Some(record)
             },
             |index, record: Option<Record>| {
-                let trial = record.as_ref().map(|record| record.trial.as_str());
-                reporting.event(EngineEvent::TrialOver { trial });
+                reporting.event(EngineEvent::TrialOver { record: record.as_ref() });
                 keep(index, record);
             },
         );

@@ -3,6 +3,7 @@
 use std::{fmt, path::Path, sync::Arc};
 
 use plan::Version;
+use report::Record;
 
 /// An event of a running operation.
 #[derive(Debug)]
@@ -75,8 +76,8 @@ pub enum EngineEvent<'a> {
     },
     /// A trial of the batch is complete: nothing remains to be done for it.
     TrialOver {
-        /// Id of the trial; `None` if it did not run.
-        trial: Option<&'a str>,
+        /// Record of the trial; `None` if it did not run.
+        record: Option<&'a Record>,
     },
     /// The batch has ended.
     BatchEnds,

@@ -79,7 +79,7 @@ pub use session::{Session, SessionOptions, TrialRunner};
 pub use slots::Slot;
 pub use stop::{FailedOperation, FailureClass, Stop};
 pub use supervise::Cancel;
-pub use trial::run_trial;
+pub use trial::{run_trial, skipped_record};
 
 /// First argument that makes this program a worker. The worker is the same program, so its version always matches that
 /// of the command.

@@ -47,6 +47,14 @@ fn kernels_of(name: &str, manifest: &Manifest, gfx: &str) -> Option<String> {
     })
 }
 
+/// Returns the skip reason if a fetched stack does not contain a library that the case needs.
+pub(crate) fn absent(case: &Case, manifest: &Manifest) -> Option<String> {
+    let names = case.needs.libraries.iter().map(|library| library.name());
+    let is_there = |name: &str| manifest.packages.iter().any(|p| is_library(&p.name, name));
+    let name = names.into_iter().find(|name| !is_there(name))?;
+    Some(format!("the stack has no lib{name}; {}", adding(&manifest.spec, name)))
+}
+
 /// Returns true for `librocrand1`, and false for `librocrand1-tests` or `librocrand-dev`.
 fn is_library(package: &str, name: &str) -> bool {
     let number = package.strip_prefix("lib").and_then(|rest| rest.strip_prefix(name));

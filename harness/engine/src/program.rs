@@ -187,6 +187,46 @@ fn skip_reason(session: &Session, job: &Job<'_>, program: &Program) -> Option<St
     packages::groups_missing(session, &program.groups)
 }
 
+/// Returns what a program lacks on this machine or in the stack, without preparing it.
+pub(crate) fn missing(session: &Session, job: &Job<'_>, program: &Program) -> Option<String> {
+    let find = || {
+        let named = session.given.packages_in.as_deref();
+        let environment = packages::find(&program.packages, named)?;
+        if let ProgramBody::Python(source) = &program.what {
+            let folder = session.folders.scratch.trial();
+            let folder = folder.map_err(|error| Unready::Trouble(error.to_string()))?;
+            interpreter(session, program, source, &environment, folder.path())?;
+        }
+        Ok(())
+    };
+    skip_reason(session, job, program).or_else(|| match find() {
+        Err(Unready::Missing(why)) => Some(why),
+        _ => None,
+    })
+}
+
+/// Finds the interpreter of a Python program, and a C compiler if the program needs one. Compiles a test in `folder`.
+fn interpreter(
+    session: &Session,
+    program: &Program,
+    source: &Source,
+    environment: &Environment,
+    folder: &Path,
+) -> Result<PathBuf, Unready> {
+    let python = environment.python()?;
+    if !prerequisites::compiles(&program.packages, &source.text) {
+        return Ok(python);
+    }
+    let given = |name: &str| session.variables().find(|(one, _)| *one == name);
+    let path = given("PATH").map(|(_, path)| OsString::from(path));
+    let path = path.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
+    let compiler = given("CC").map(|(_, compiler)| compiler.as_str());
+    match prerequisites::compiler_for(&python, compiler, &path, folder) {
+        Some(why) => Err(Unready::Missing(why)),
+        None => Ok(python),
+    }
+}
+
 fn prepare(
     session: &Session,
     program: &Program,
@@ -211,17 +251,7 @@ fn prepare(
         ProgramBody::Python(source) => {
             let name = file_name(source, "program.py");
             fs::write(places.own.join(&name), &source.text).map_err(trouble)?;
-            let python = environment.python()?;
-            if prerequisites::compiles(&program.packages, &source.text) {
-                let given = |name: &str| session.variables().find(|(one, _)| *one == name);
-                let path = given("PATH").map(|(_, path)| OsString::from(path));
-                let path = path.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
-                let compiler = given("CC").map(|(_, compiler)| compiler.as_str());
-                let missing = prerequisites::compiler_for(&python, compiler, &path, places.ours);
-                if let Some(why) = missing {
-                    return Err(Unready::Missing(why));
-                }
-            }
+            let python = interpreter(session, program, source, &environment, places.ours)?;
             let words = ["-X", "faulthandler", "-u", name.as_str()];
             let words = words.map(str::to_owned).to_vec();
             Ok(Ready { file: python, words, environment, interposer: None })

@@ -103,9 +103,11 @@ pub(crate) fn ground(record: &Record) -> Ground<'_> {
 
 /// Converts an expected failure of a case to the form that the crate `judge` uses.
 pub fn window(known: &case::Known) -> judge::Known {
-    let case::Known { gfx, rocm, card, driver, on: _, signature, upstream, about: _, calls: _ } =
+    let case::Known { gfx, rocm, card, driver, on: _, signature, upstream, about, calls: _ } =
         known.clone();
-    judge::Known { gfx, rocm, card, driver, signature, upstream, difference: None }
+    // A YAML text may contain line breaks.
+    let about = about.map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
+    judge::Known { gfx, rocm, card, driver, signature, upstream, about, difference: None }
 }
 
 /// Converts an expected difference of a case to the form that the crate `judge` uses. A difference applies to all
@@ -119,6 +121,7 @@ fn difference(entry: &case::Expectation) -> judge::Known {
         // The case parser requires a signature for each difference.
         signature: entry.signature.clone().unwrap_or_default(),
         upstream: None,
+        about: None,
         difference: Some(entry.source.clone()),
     }
 }

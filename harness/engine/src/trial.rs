@@ -32,7 +32,36 @@ pub(crate) fn run_trial_reporting_end(
     ended: &dyn Fn(Record),
     cancel: &Cancel,
 ) -> Option<Record> {
-    let unmet_requirement = unmet_requirement(job.case, session.rocm.as_ref(), session.gfx())
+    if let Some(why) = skip_reason(session, job) {
+        return Some(skip(session, job, why));
+    }
+    if let Body::Program(program) = &job.lowered.body {
+        return program::run(session, job, program, &nonce(), cancel);
+    }
+    match session.device {
+        DeviceChoice::Emulated(_) => run_at_once(session, job, None, cancel),
+        DeviceChoice::Gpu => on_gpu(session, job, ended, cancel),
+    }
+}
+
+/// Returns the record of a trial that would be skipped, without starting it. Returns `None` if the trial would run, or if
+/// only a started trial can find out what it lacks.
+pub fn skipped_record(session: &Session, job: &Job<'_>) -> Option<Record> {
+    let missing = || match &job.lowered.body {
+        Body::Program(program) => program::missing(session, job, program),
+        Body::Calls(_) => missing_libraries::absent(job.case, session.stack.manifest.as_ref()?),
+    };
+    skip_reason(session, job).or_else(missing).map(|why| skip(session, job, why))
+}
+
+fn skip(session: &Session, job: &Job<'_>, why: String) -> Record {
+    let nothing = not_started(String::new());
+    record(session, job, "", nothing, None, (skipped(why), Vec::new()))
+}
+
+/// Returns the reason why a trial of any kind is skipped, as far as it is known before the trial is prepared.
+fn skip_reason(session: &Session, job: &Job<'_>) -> Option<String> {
+    unmet_requirement(job.case, session.rocm.as_ref(), session.gfx())
         .or_else(|| missing_devices(job.case, session.devices_for(job.case)))
         .or_else(|| session.missing_properties(job.case, job.trial))
         .or_else(|| {
@@ -44,25 +73,7 @@ pub(crate) fn run_trial_reporting_end(
         .or_else(|| match &job.lowered.body {
             Body::Calls(_) => job.faults.iter().find_map(case::refuses_in_steps),
             Body::Program(_) => None,
-        });
-    if let Some(unmet_requirement) = unmet_requirement {
-        let nothing = not_started(String::new());
-        return Some(record(
-            session,
-            job,
-            "",
-            nothing,
-            None,
-            (skipped(unmet_requirement), Vec::new()),
-        ));
-    }
-    if let Body::Program(program) = &job.lowered.body {
-        return program::run(session, job, program, &nonce(), cancel);
-    }
-    match session.device {
-        DeviceChoice::Emulated(_) => run_at_once(session, job, None, cancel),
-        DeviceChoice::Gpu => on_gpu(session, job, ended, cancel),
-    }
+        })
 }
 
 /// Returns the skip reason if the case does not support the stack's release or the device's architecture.

@@ -27,6 +27,10 @@ pub struct Known {
     /// file, `FILE:LINE`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
+    /// Description of the failure as a sentence; absent if the case has none, or if the record is of an earlier version of
+    /// rocrepro.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub about: Option<String>,
     /// Evidence that neither a document nor CUDA promises the behaviour that the case expects, if so. The failure is
     /// then a difference, not a bug.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -197,6 +201,7 @@ mod tests {
             driver: None,
             signature: signature.to_owned(),
             upstream: None,
+            about: None,
             difference: None,
         }
     }

@@ -84,6 +84,7 @@ fn window() -> Known {
         driver: None,
         signature: "wrong-data:back:zero".to_owned(),
         upstream: Some("ROCm/rocm-systems#10639".to_owned()),
+        about: None,
         difference: None,
     }
 }

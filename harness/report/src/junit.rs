@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Writes a JUnit report for CI systems: one suite per case, one test per trial. An unexpected result is a failure, a
-/// missing verdict is an error, and an expected failure passes with a note.
+/// missing verdict is an error. An expected failure passes, with the property `verdict` and a note.
 ///
 /// # Errors
 /// None in practice, because the XML is written to memory.
@@ -42,6 +42,7 @@ fn test(record: &Record) -> TestCase {
         ("emulated", if record.device.emulated { "true" } else { "false" }),
         ("bdf", if on_gpu { &record.device.bdf } else { "" }),
         ("signature", &record.outcome.signature),
+        ("verdict", words::word(record.verdict.kind)),
     ];
     let optional = ["title", "bdf"];
     let filled = properties

@@ -37,6 +37,7 @@ mod run;
 mod search_page;
 mod shard;
 mod sink;
+mod stream;
 mod table;
 mod tap;
 mod text;
@@ -79,7 +80,8 @@ pub use run::{
 pub use search_page::{Dot, SearchPage, Stretch, Tested};
 pub use shard::Shard;
 pub use sink::{note, print};
-pub use table::{Rows, run_view, sentence};
+pub use stream::ResultStream;
+pub use table::{ViewOptions, run_end, run_view, sentence, skips};
 pub use tap::tap;
 pub use text::{one_line, terminal, visible};
 pub use words::{count, how_long, without_lines};

@@ -169,6 +169,7 @@ impl Record {
             escape(&mut known.signature);
             known.gfx.iter_mut().chain(&mut known.upstream).for_each(escape);
             known.card.iter_mut().chain(&mut known.difference).for_each(escape);
+            known.about.iter_mut().for_each(escape);
         }
     }
 }

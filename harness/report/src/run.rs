@@ -364,7 +364,10 @@ mod tests {
         record.stacks = vec![format!("hipMalloc{bad} (libamdhip64.so.7)")];
         record.stderr_tail = "two\nlines".to_owned();
         let read = parse(&to_line(&record).unwrap()).unwrap();
-        let shown = crate::run_view(std::slice::from_ref(&read), crate::Rows::Trials, None);
+        let shown = {
+            let options = crate::ViewOptions { trials: true, ..Default::default() };
+            crate::run_view(std::slice::from_ref(&read), options, None)
+        };
         assert!(!shown.contains("\n1 passed"), "{shown}");
         assert_eq!(
             read.stacks,

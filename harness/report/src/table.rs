@@ -8,133 +8,185 @@ use crate::{
     conditions::passes_with,
     explain::explanations,
     rates::rates,
-    words::{count, counted, faults, place, rank, style, styled, unique, window, word},
+    words::{count, counted, faults, place, rank, style, styled, unique, without_lines, word},
 };
 
-/// Selects what one row of the table shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rows {
-    /// A row shows a case with all its trials.
-    Cases,
-    /// A row shows one trial.
-    Trials,
+/// Options of the view of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ViewOptions {
+    /// Shows a line for each trial.
+    pub trials: bool,
+    /// Shows a line for each case whose trials passed, and the signatures of expected failures.
+    pub verbose: bool,
+    /// Shows the reason of each skip, instead of one line for all.
+    pub skips: bool,
 }
 
-/// Formats a whole run: the table (unexpected results first), explanations, failure rates of repeated trials, and
-/// totals with stack and device. `wall` is the duration of the run, if it is known.
-pub fn run_view(records: &[Record], rows: Rows, wall: Option<Duration>) -> String {
-    let parts =
-        [table(records, rows), explanations(records), rates(records), summary(records, wall)];
+/// Formats a whole run: the table (unexpected results first), and [`run_end`].
+pub fn run_view(records: &[Record], options: ViewOptions, wall: Option<Duration>) -> String {
+    let parts = [table(records, options), run_end(records, options, wall)];
     let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     parts.join("\n")
 }
 
-fn table(records: &[Record], rows: Rows) -> String {
-    let mut lines: Vec<Line> = match rows {
-        Rows::Trials => records.iter().map(trial).collect(),
-        Rows::Cases => {
-            let mut cases: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
-            for record in records {
-                cases.entry(&record.case).or_default().push(record);
-            }
-            let (skipped, others) = families(cases);
-            let others = others.into_iter().map(|(name, records)| case(&name, &records));
-            let skipped = skipped.into_iter().map(|(name, records)| case(&name, &records));
-            skipped.chain(others).collect()
-        }
-    };
-    lines.sort_by(|a, b| (rank(a.kind), &a.name).cmp(&(rank(b.kind), &b.name)));
-    let width = |column: fn(&Line) -> &str| {
-        lines.iter().map(|line| column(line).chars().count()).max().unwrap_or(0)
-    };
-    let (names, numbers) = (width(|l| &l.name), width(|l| &l.number));
-    lines
-        .iter()
-        .map(|Line { kind, name, number, note }| {
-            let status = styled(style(*kind), format!("{:<10}", word(*kind)));
-            let line = format!("{status} {name:<names$}  {number:>numbers$}  {note}");
-            format!("{}\n", line.trim_end())
-        })
-        .collect()
+/// Formats the end of a run whose lines have been shown already: explanations of unexpected results, failure rates of
+/// repeated trials, the skips, and totals with stack and device. `wall` is the duration of the run, if it is known.
+pub fn run_end(records: &[Record], options: ViewOptions, wall: Option<Duration>) -> String {
+    let skips = if options.trials { String::new() } else { skips(records, options.skips) };
+    let parts = [explanations(records), rates(records), skips + &summary(records, wall)];
+    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join("\n")
 }
 
-struct Line {
+/// Formats the results, without those of skipped trials unless each trial has a line.
+fn table(records: &[Record], options: ViewOptions) -> String {
+    let mut lines: Vec<TableLine> = Vec::new();
+    if options.trials {
+        lines.extend(records.iter().map(|record| trial(record, options)));
+    } else {
+        let mut cases: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
+        let mut families: BTreeMap<&str, Passes> = BTreeMap::new();
+        for record in records {
+            cases.entry(&record.case).or_default().push(record);
+        }
+        for (name, records) in cases {
+            lines.extend(case(name, &records, options));
+            families.entry(family(name)).or_default().add(name, &records);
+        }
+        if !options.verbose {
+            lines.extend(families.iter().filter_map(|(name, passes)| passes.line(name)));
+        }
+    }
+    lines.sort_by(|a, b| (rank(a.kind), &a.name).cmp(&(rank(b.kind), &b.name)));
+    lines.iter().map(TableLine::text).collect()
+}
+
+/// Returns the folder of a case, or the case itself if it is in no folder.
+pub(crate) fn family(case: &str) -> &str {
+    case.rsplit_once('/').map_or(case, |(folder, _)| folder)
+}
+
+/// Trials of a folder that passed.
+#[derive(Default)]
+pub(crate) struct Passes {
+    passed: usize,
+    trials: usize,
+    /// Name of the case with these trials; `None` if there are several.
+    only: Option<String>,
+}
+
+impl Passes {
+    /// Adds the trials of a case.
+    pub(crate) fn add(&mut self, case: &str, records: &[&Record]) {
+        let ran = records.iter().filter(|r| r.verdict.kind != VerdictKind::Skip).count();
+        if ran > 0 {
+            self.only = (self.trials == 0).then(|| case.to_owned());
+        }
+        self.passed += records.iter().filter(|r| r.verdict.kind == VerdictKind::Pass).count();
+        self.trials += ran;
+    }
+
+    /// Returns the line that counts the passes; `None` if no trial passed.
+    pub(crate) fn line(&self, family: &str) -> Option<TableLine> {
+        let Passes { passed, trials, only } = self;
+        (*passed > 0).then(|| TableLine {
+            kind: VerdictKind::Pass,
+            name: only.as_deref().unwrap_or(family).to_owned(),
+            note: format!("{passed} of {} passed", count(*trials, "trial")),
+        })
+    }
+}
+
+/// A line of the table.
+pub(crate) struct TableLine {
     kind: VerdictKind,
     name: String,
-    number: String,
     note: String,
 }
 
-fn trial(record: &Record) -> Line {
+impl TableLine {
+    /// Formats the line. The spaces after the verdict make continuation lines align with the name.
+    pub(crate) fn text(&self) -> String {
+        let word = word(self.kind);
+        let gap = " ".repeat(NAME_COLUMN - word.len());
+        let note = if self.note.is_empty() { String::new() } else { format!(": {}", self.note) };
+        format!("{}{gap}{}{note}\n", styled(style(self.kind), word), self.name)
+    }
+}
+
+/// Column in which the name begins.
+const NAME_COLUMN: usize = "no verdict".len() + 1;
+
+/// Returns the line of a trial.
+pub(crate) fn trial(record: &Record, options: ViewOptions) -> TableLine {
     let kind = record.verdict.kind;
-    let note = match (kind, &record.verdict.known) {
-        (VerdictKind::Pass, None) => String::new(),
-        (VerdictKind::Pass, Some(_)) => avoided(record),
-        (VerdictKind::Difference, Some(known)) => unsupported_expectation(known),
-        (VerdictKind::Known | VerdictKind::NewsFixed, Some(known)) => window(known),
-        (VerdictKind::Skip, _) => record.outcome.summary.clone(),
-        _ => record.outcome.signature.clone(),
-    };
     let name = match faults(record) {
         Some(faults) => format!("{} under {faults}", record.trial),
         None => record.trial.clone(),
     };
     let ms = Duration::from_nanos(record.wall_ns).as_millis();
-    Line { kind, name, number: format!("{ms} ms"), note }
+    let note = reason(record, options.verbose);
+    let note = if note.is_empty() { format!("{ms} ms") } else { format!("{ms} ms: {note}") };
+    TableLine { kind, name, note }
 }
 
-type Named<'a> = (String, Vec<&'a Record>);
-
-/// Puts those cases of a family that were all skipped for the same reason into one group, so that the table shows the
-/// reason once. The second list contains all other cases.
-fn families<'a>(cases: BTreeMap<&str, Vec<&'a Record>>) -> (Vec<Named<'a>>, Vec<Named<'a>>) {
-    let mut skipped = BTreeMap::<_, Vec<Named<'_>>>::new();
-    let mut others = Vec::new();
-    for (name, records) in cases {
-        let all = records.iter().all(|record| record.verdict.kind == VerdictKind::Skip);
-        let mut reasons: Vec<&str> = records.iter().map(|r| r.outcome.summary.as_str()).collect();
-        reasons.dedup();
-        match (name.rsplit_once('/'), reasons.as_slice()) {
-            (Some((family, _)), [reason]) if all => {
-                let key = (family.to_owned(), (*reason).to_owned());
-                skipped.entry(key).or_default().push((name.to_owned(), records));
-            }
-            _ => others.push((name.to_owned(), records)),
-        }
+/// Returns the lines of a case: one for each kind of result that needs words. Skipped trials have none.
+pub(crate) fn case(name: &str, records: &[&Record], options: ViewOptions) -> Vec<TableLine> {
+    let mut lines = Vec::new();
+    for kind in VerdictKind::ALL.into_iter().filter(|kind| *kind != VerdictKind::Skip) {
+        let of: Vec<&&Record> = records.iter().filter(|r| r.verdict.kind == kind).collect();
+        let reasons = of.iter().map(|record| reason(record, options.verbose));
+        let reasons = unique(reasons.filter(|reason| !reason.is_empty()));
+        let note = match reasons.as_slice() {
+            [] if of.is_empty() || !options.verbose => continue,
+            [] => format!("{} of {} passed", of.len(), count(records.len(), "trial")),
+            [one] => one.clone(),
+            [one, other] => format!("{one}; {other}"),
+            several => format!("in {} ways", several.len()),
+        };
+        let name = match reasons.is_empty() {
+            true => name.to_owned(),
+            false => format!("{name} ({} of {})", of.len(), records.len()),
+        };
+        lines.push(TableLine { kind, name, note });
     }
-    let together = skipped.into_iter().filter_map(|((family, _), mut cases)| {
-        if cases.len() == 1 {
-            return cases.pop();
-        }
-        let name = format!("{family} ({})", count(cases.len(), "case"));
-        Some((name, cases.into_iter().flat_map(|(_, records)| records).collect()))
-    });
-    (together.collect(), others)
+    lines
 }
 
-fn case(name: &str, records: &[&Record]) -> Line {
-    let mut kinds: Vec<VerdictKind> = VerdictKind::ALL.to_vec();
-    kinds.sort_by_key(|kind| rank(*kind));
-    let of = |kind: VerdictKind| records.iter().filter(move |r| r.verdict.kind == kind);
-    let worst = kinds.iter().copied().find(|kind| of(*kind).count() > 0);
-    let passed = of(VerdictKind::Pass).filter(|r| r.verdict.known.is_some());
-    let avoided = unique(passed.clone().map(|record| avoided(record)));
-    let avoided = avoided.first().map(|how| format!("{} {how}", passed.count()));
-    let notes: Vec<String> = kinds
-        .iter()
-        .copied()
-        .filter(|kind| *kind != VerdictKind::Pass)
-        .filter_map(|kind| {
-            let n = of(kind).count();
-            (n > 0).then(|| format!("{n} {}{}", counted(kind), because(of(kind))))
-        })
-        .chain(avoided)
-        .collect();
-    Line {
-        kind: worst.unwrap_or(VerdictKind::Skip),
-        name: name.to_owned(),
-        number: format!("{}/{}", of(VerdictKind::Pass).count(), records.len()),
-        note: notes.join("; "),
+/// Describes the result of a trial in words; empty if it passed as expected. With `verbose`, the signature of an
+/// expected failure follows.
+fn reason(record: &Record, verbose: bool) -> String {
+    let signature = || match verbose {
+        true => format!(" [{}]", record.outcome.signature),
+        false => String::new(),
+    };
+    match (record.verdict.kind, &record.verdict.known) {
+        (VerdictKind::Pass, None) => String::new(),
+        (VerdictKind::Pass, Some(_)) => avoided(record),
+        (VerdictKind::Difference, _) => format!(
+            "{}; neither a document nor CUDA excludes it{}",
+            without_lines(&record.outcome.summary),
+            signature()
+        ),
+        (VerdictKind::Known, Some(known)) => expected_failure(known) + &signature(),
+        (VerdictKind::NewsFixed, Some(known)) => {
+            format!("passes, but is expected to fail: {}", expected_failure(known))
+        }
+        (VerdictKind::Skip, _) => record.outcome.summary.clone(),
+        _ => record.outcome.signature.clone(),
+    }
+}
+
+/// Describes an expected failure as a sentence with its issue, for example `the copy arrives as zeros (ROCm/hip#1)`.
+fn expected_failure(known: &Known) -> String {
+    if known.is_of_a_file() {
+        let place = known.upstream.as_deref().unwrap_or_default();
+        return format!("expected by a line of a file: {place}");
+    }
+    let sentence = known.about.as_deref().unwrap_or(&known.signature).trim_end_matches('.');
+    match &known.upstream {
+        Some(issue) => format!("{sentence} ({issue})"),
+        None => sentence.to_owned(),
     }
 }
 
@@ -143,30 +195,42 @@ fn avoided(record: &Record) -> String {
     format!("passes with {}; expected to fail without it", passes_with(record))
 }
 
-/// Describes a failure that is expected although neither the documentation nor CUDA promises another behaviour. The
-/// case itself explains it.
-fn unsupported_expectation(known: &Known) -> String {
-    format!("{}, which neither a document nor CUDA excludes", known.signature)
+/// Formats the skipped trials: the reason if all have the same one or if `all`, and otherwise their number.
+pub fn skips(records: &[Record], all: bool) -> String {
+    let mut reasons: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
+    for record in records.iter().filter(|record| record.verdict.kind == VerdictKind::Skip) {
+        reasons.entry(&record.outcome.summary).or_default().push(record);
+    }
+    let lines: Vec<TableLine> = if all || reasons.len() < 2 {
+        let mut reasons: Vec<_> = reasons.into_iter().collect();
+        reasons.sort_by_key(|(_, records)| std::cmp::Reverse(records.len()));
+        let each = reasons.into_iter().map(|(reason, records)| TableLine {
+            kind: VerdictKind::Skip,
+            name: skipped_trials(&records),
+            note: reason.to_owned(),
+        });
+        each.collect()
+    } else {
+        let trials: usize = reasons.values().map(Vec::len).sum();
+        vec![TableLine {
+            kind: VerdictKind::Skip,
+            name: format!("{}, for {} reasons", count(trials, "trial"), reasons.len()),
+            note: "add `--explain-skips` to the command for a list".to_owned(),
+        }]
+    };
+    lines.iter().map(TableLine::text).collect()
 }
 
-/// Returns the reason that the trials share, the number of different reasons, or an empty string if the list of trials
-/// is empty.
-fn because<'a>(records: impl Iterator<Item = &'a &'a Record>) -> String {
-    let reason = |record: &Record| match (record.verdict.kind, &record.verdict.known) {
-        (VerdictKind::Known | VerdictKind::NewsFixed, Some(known)) => {
-            known.upstream.clone().unwrap_or_else(|| known.signature.clone())
+/// Names the trials that are skipped for one reason: the case, or their number and the folders.
+fn skipped_trials(records: &[&Record]) -> String {
+    let cases = unique(records.iter().map(|record| record.case.clone()));
+    let trials = count(records.len(), "trial");
+    match cases.as_slice() {
+        [case] => format!("{trials} of {case}"),
+        cases => {
+            let families = unique(cases.iter().map(|case| family(case).to_owned()));
+            format!("{trials} of {} in {}", count(cases.len(), "case"), families.join(", "))
         }
-        (VerdictKind::Difference, Some(known)) => unsupported_expectation(known),
-        (VerdictKind::Skip, _) => record.outcome.summary.clone(),
-        _ => record.outcome.signature.clone(),
-    };
-    let mut reasons: Vec<String> = records.map(|record| reason(record)).collect();
-    reasons.sort();
-    reasons.dedup();
-    match reasons.as_slice() {
-        [] => String::new(),
-        [one] => format!(": {one}"),
-        several => format!(", in {} ways", several.len()),
     }
 }
 
@@ -244,6 +308,10 @@ mod tests {
         changed, failed, fixed, known, on_gpu, passed, plain, skipped, unproven, with_fault,
     };
 
+    const CASES: ViewOptions = ViewOptions { trials: false, verbose: false, skips: false };
+    const TRIALS: ViewOptions = ViewOptions { trials: true, ..CASES };
+    const VERBOSE: ViewOptions = ViewOptions { verbose: true, ..CASES };
+
     fn records() -> Vec<Record> {
         vec![
             passed("copies/small-sizes[bytes=64]"),
@@ -271,8 +339,8 @@ mod tests {
         let shown = |records: &[Record]| {
             let junit = crate::junit(records).expect("its texts are harmless");
             let junit: Vec<_> = junit.split_whitespace().map(str::to_owned).collect();
-            [Rows::Cases, Rows::Trials]
-                .map(|rows| run_view(records, rows, None))
+            [CASES, TRIALS]
+                .map(|options| run_view(records, options, None))
                 .into_iter()
                 .chain(junit)
                 .collect::<Vec<_>>()
@@ -282,11 +350,38 @@ mod tests {
 
     #[test]
     fn cases() {
-        insta::assert_snapshot!(plain(&table(&records(), Rows::Cases)));
+        insta::assert_snapshot!(plain(&table(&records(), CASES)));
+        insta::assert_snapshot!("cases_verbose", plain(&table(&records(), VERBOSE)));
     }
 
     #[test]
-    fn skipped_family_has_one_line() {
+    fn several_results_of_a_case_have_a_line_each() {
+        let about = |text: &str, mut record: Record| {
+            let known = record.verdict.known.as_mut().expect("a failure is expected");
+            known.about = Some(text.to_owned());
+            record
+        };
+        let records = [
+            about("The copy arrives as zeros.", known("copies/a[n=1]")),
+            about("The copy arrives as zeros.", known("copies/a[n=2]")),
+            failed("copies/a[n=3]"),
+            passed("copies/a[n=4]"),
+            skipped("copies/a[n=5]"),
+        ];
+        let text = "FAIL       copies/a (1 of 5): wrong-data:back:zero\n\
+                    known      copies/a (2 of 5): The copy arrives as zeros (ROCm/rocm-systems#10639)\n\
+                    ok         copies/a: 1 of 4 trials passed\n";
+        assert_eq!(plain(&table(&records, CASES)), text);
+        let mut other = about("The last byte is lost.", known("copies/a[n=6]"));
+        other.verdict.known.as_mut().expect("a failure is expected").upstream = None;
+        let line = plain(&table(&[records[0].clone(), other], CASES));
+        let sentences =
+            "The copy arrives as zeros (ROCm/rocm-systems#10639); The last byte is lost\n";
+        assert_eq!(line, format!("known      copies/a (2 of 2): {sentences}"));
+    }
+
+    #[test]
+    fn skipped_trials_are_grouped_by_reason() {
         let why = |trial: &str, reason: &str| {
             let mut record = skipped(trial);
             record.outcome.summary = reason.to_owned();
@@ -306,16 +401,22 @@ mod tests {
             why("alone", none),
             why("lonely", none),
         ];
-        let text = plain(&table(&records, Rows::Cases));
-        insta::assert_snapshot!(text);
-        assert_eq!(plain(&table(&records, Rows::Trials)).lines().count(), records.len());
+        insta::assert_snapshot!(plain(&skips(&records, true)));
+        let one = "skip       10 trials, for 3 reasons: add `--explain-skips` to the command for a list\n";
+        assert_eq!(plain(&skips(&records, false)), one);
+        assert_eq!(
+            plain(&skips(&records[..3], false)),
+            format!("skip       3 trials of 2 cases in gemm: {none}\n")
+        );
+        assert_eq!(skips(&[passed("a/b")], false), "");
+        assert_eq!(plain(&table(&records, TRIALS)).lines().count(), records.len());
     }
 
     #[test]
     fn trials() {
         let mut records = records();
         records.push(with_fault(device::Fault::CopyZero, failed("copies/tensors[shape=4x4]")));
-        insta::assert_snapshot!(plain(&table(&records, Rows::Trials)));
+        insta::assert_snapshot!(plain(&table(&records, TRIALS)));
     }
 
     #[test]
@@ -339,12 +440,12 @@ mod tests {
             failed("copies/b"),
             known("copies/c"),
         ];
-        let view = run_view(&records, Rows::Cases, Some(Duration::from_secs(2)));
+        let view = run_view(&records, CASES, Some(Duration::from_secs(2)));
         insta::assert_snapshot!(plain(&view));
     }
 
     #[test]
     fn styles_are_only_for_terminals() {
-        assert!(table(&[failed("a/b")], Rows::Cases).contains("\u{1b}["));
+        assert!(table(&[failed("a/b")], CASES).contains("\u{1b}["));
     }
 }

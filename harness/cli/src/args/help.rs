@@ -102,6 +102,8 @@ const HEADINGS: [(&str, &[&str]); 6] = [
             "tap",
             "annotations",
             "trials",
+            "verbose",
+            "explain_skips",
             "resume",
             "out",
             "baseline",

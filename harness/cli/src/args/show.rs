@@ -2,6 +2,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::Details;
+
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   rocrepro records show runs.jsonl --junit report.xml          nothing runs
@@ -40,4 +42,7 @@ pub(crate) struct Show {
     /// Show a line for each trial instead of each case
     #[arg(long)]
     pub(crate) trials: bool,
+
+    #[command(flatten)]
+    pub(crate) details: Details,
 }

@@ -3,12 +3,14 @@ use std::{
     fs::File,
     path::Path,
     process::ExitCode,
+    sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
 
 use case::Body;
 use device::{Arch, Config, Sanitize, UnknownSanitize, UnknownSchedule};
-use report::{Held, Line, Opened, Record, Rows, Shard, count};
+use parking_lot::Mutex;
+use report::{Held, Line, Opened, Record, ResultStream, Shard, count};
 use rustix::{
     fs::{FlockOperation, flock},
     io::Errno,
@@ -19,7 +21,7 @@ use sha2::{Digest, Sha256};
 use super::setup::setup;
 use crate::{
     args::{Baselines, Emulation, Run},
-    interrupt, outputs,
+    console, interrupt, outputs,
 };
 use engine::{
     CaseLibrary, Job, Session, Stop,
@@ -29,6 +31,7 @@ use engine::{
     output_files::{ReportFiles, ReportFormat},
     record,
     record_file::{self, RecordFile},
+    skipped_record,
 };
 
 pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
@@ -48,7 +51,12 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
         outputs::note(left_out);
     }
     options.cases_from = args.selection.from.chosen();
+    let results = Arc::new(Mutex::new(ResultStream::default()));
+    options.reporting = console::reporting_results(&results);
     let once = jobs_with(&library, &selected, &faults)?;
+    if args.details.explain_skips {
+        return explain_skips(&Session::open(options)?, &once);
+    }
     let record = args.record.as_deref();
     let reports = [
         (&args.junit, ReportFormat::Junit),
@@ -104,14 +112,22 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     let killed = killed.iter().map(|run| Line::Over(over(run)));
     let head: Vec<Line> = [Line::Opened(opened)].into_iter().chain(killed).chain(lines).collect();
     let run_limits = args.run_limits(known);
+    let view = args.details.view(args.trials);
+    {
+        let earlier = || held.iter().chain(&not_looked).chain(&lost);
+        let earlier_cases = earlier().map(|record| record.case.as_str());
+        let cases = earlier_cases.chain(jobs.iter().map(|(_, job)| job.case.id.as_str()));
+        let mut results = results.lock();
+        *results = ResultStream::new(view, cases);
+        outputs::print(&earlier().map(|record| results.add(record)).collect::<String>())?;
+    }
     let Batch { mut records, not_run, left_out, trouble } =
         run_batch(&session, &jobs, &run_limits, &head, journal, &cancel, Record::let_go);
     // The earlier records come first. If there are none, this copies nothing.
     records.splice(0..0, held.into_iter().chain(not_looked).chain(lost));
 
-    let rows = if args.trials { Rows::Trials } else { Rows::Cases };
-    let view = report::run_view(&records, rows, Some(wall.elapsed()));
-    let shown = outputs::print(&view);
+    let end = report::run_end(&records, view, Some(wall.elapsed()));
+    let shown = outputs::print(&(results.lock().end() + &end));
     if !reports.is_empty() {
         records.extend(not_run);
         reports.write(&records)?;
@@ -126,6 +142,17 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
             Ok(ExitCode::from(if report::exit_status(&records) == 1 { 1 } else { 3 }))
         }
     }
+}
+
+/// Lists the trials that would be skipped, by the reason.
+fn explain_skips(session: &Session, jobs: &[Job<'_>]) -> Result<ExitCode, Stop> {
+    let records: Vec<_> = jobs.iter().filter_map(|job| skipped_record(session, job)).collect();
+    let (skipped, all) = (records.len(), count(jobs.len(), "trial"));
+    outputs::print(&format!(
+        "{}\n{skipped} of {all} would be skipped; nothing was run\n",
+        report::skips(&records, true)
+    ))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Makes the Linux kernel send SIGINT to this process when its parent process ends, even if the parent was killed.

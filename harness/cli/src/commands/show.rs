@@ -5,7 +5,7 @@ use std::{
     process::ExitCode,
 };
 
-use report::{Builds, Record, Rows, count};
+use report::{Builds, Record, count};
 
 use crate::{args::Show, outputs};
 use engine::{
@@ -69,8 +69,8 @@ pub(crate) fn show(args: &Show) -> Result<ExitCode, Stop> {
     if let Some(path) = &args.write_baseline {
         output_files::new_file(path, &baseline::written(&records))?;
     }
-    let rows = if args.trials { Rows::Trials } else { Rows::Cases };
-    let shown = outputs::print(&report::run_view(&records, rows, None));
+    let view = report::run_view(&records, args.details.view(args.trials), None);
+    let shown = outputs::print(&view);
     let status = report::exit_status(&records);
     if !reports.is_empty() {
         if first.is_none() {

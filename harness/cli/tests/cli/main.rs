@@ -48,6 +48,7 @@ mod repeat_command;
 mod replaced_builds;
 mod report;
 mod result_grouping;
+mod result_lines;
 mod result_store;
 mod resume;
 mod sanitize;

@@ -55,6 +55,8 @@ const OTHERS: &[&str] = &[
     "--skips",
     "--tap",
     "--trials",
+    "--verbose",
+    "--explain-skips",
     "--with",
 ];
 

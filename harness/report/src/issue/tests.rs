@@ -212,6 +212,7 @@ pub(super) fn planted() -> Findings {
                 driver: None,
                 signature: "wrong-data:*".to_owned(),
                 upstream: Some("ROCm/rocm-systems#11617".to_owned()),
+                about: None,
                 difference: None,
             },
             upstream: vec!["ROCm/rocm-systems#11617".to_owned()],
