@@ -228,6 +228,10 @@ pub(crate) struct Mirrors {
     pub(crate) mirror: Vec<String>,
 }
 
+/// Default architectures on releases whose compilers do not know gfx1151: the option, its value and the architecture.
+const OLD_RELEASES: [(&str, &str, &str); 2] =
+    [("rocm", "debian:5.7.1", "gfx1100"), ("rocm", "debian:5.2.3", "gfx90a")];
+
 /// Options about the stack and the device that a program runs on.
 #[derive(Args, Clone, Debug, PartialEq)]
 pub(crate) struct Target {
@@ -244,8 +248,15 @@ pub(crate) struct Target {
     #[arg(long, value_enum, default_value_t = DeviceKind::Auto, env = "ROCREPRO_DEVICE_KIND")]
     pub(crate) device: DeviceKind,
 
-    /// Architecture of the emulated device
-    #[arg(long, value_name = "GFX", env = "ROCREPRO_GFX", default_value = "gfx1151")]
+    /// Architecture of the emulated device [default: gfx1151; for the old releases gfx1100 (5.7.1) and gfx90a (5.2.3)]
+    #[arg(
+        long,
+        value_name = "GFX",
+        env = "ROCREPRO_GFX",
+        default_value = "gfx1151",
+        default_value_ifs = OLD_RELEASES,
+        hide_default_value = true
+    )]
     pub(crate) gfx: String,
 
     #[command(flatten)]

@@ -137,3 +137,26 @@ fn resources(texts: &[String]) -> Result<BTreeMap<Resource, Limit>, Stop> {
     }
     if problems.is_empty() { Ok(limits) } else { Err(Stop::usage(problems.join("\n"))) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_releases_have_an_architecture_that_they_support() {
+        // The variable chooses an architecture for every release.
+        if std::env::var_os("ROCREPRO_GFX").is_some() {
+            return;
+        }
+        let check = |words: &[&str], gfx: &str| {
+            let on = On::try_parse_from([&["rocrepro"], words].concat()).expect("options");
+            assert_eq!(on.target.gfx, gfx, "{words:?}");
+        };
+        check(&["--rocm", "debian:7.2.4"], "gfx1151");
+        check(&["--rocm", "debian:6.4.3"], "gfx1151");
+        check(&["--rocm", "debian:5.7.1"], "gfx1100");
+        check(&["--rocm", "debian:5.2.3"], "gfx90a");
+        check(&["--rocm", "debian:5.2.3", "--gfx", "gfx942"], "gfx942");
+        check(&[], "gfx1151");
+    }
+}
