@@ -4,7 +4,9 @@
 mod budget;
 mod error;
 mod line_search;
+mod neighbour;
 mod observed;
+mod program_runner;
 mod short_programs;
 mod shortest;
 mod thread_stacks;
@@ -26,7 +28,9 @@ use self::observed::ObservedProgram;
 pub use self::{
     budget::ShortenBudget,
     error::ExportError,
-    shortest::{ProgramRunner, ShortestProgram, shortest},
+    neighbour::Neighbour,
+    program_runner::ProgramRunner,
+    shortest::{PassingPrograms, ShortestProgram, shortest},
 };
 use crate::{
     Job, Session, Stop, TrialFolder, execute::at_once, probe, rerun::again, run_trial,

@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use plan::{
-    Arg, Call, CaptureRole, Captures, OnCaptures, OnMemory, Plan, ScalarType, Step, Thing, kernel,
-    may_succeed,
+    Arg, Box3d, Call, CaptureRole, Captures, OnCaptures, OnMemory, Plan, ScalarType, Step, Thing,
+    kernel, may_succeed,
 };
 
 use crate::{
@@ -358,20 +358,15 @@ impl<'a> Expected<'a> {
             OnMemory::Boxes { to, from, size } if tracks(&to.buffer) => {
                 let (dst, src) =
                     (expected_bytes_of(names, &to.buffer), expected_bytes_of(names, &from.buffer));
-                let line = |(row, slice)| {
-                    let (to, from) = (to.offset(row, slice), from.offset(row, slice));
-                    let (to, from, width) = (plus(to), plus(from), size[0]);
-                    format!("std::copy_n({src}.begin(){from}, {width}, {dst}.begin(){to});")
-                };
-                rows_of(size).map(line).collect()
+                let [to, from] = [to, from].map(|place| row_of_box(place, size));
+                let line =
+                    format!("std::copy_n({src}.begin(){from}, {}, {dst}.begin(){to});", size[0]);
+                for_each_row(size, &line)
             }
             OnMemory::SetBox { to, value, size } if tracks(&to.buffer) => {
-                let dst = expected_bytes_of(names, &to.buffer);
-                let line = |(row, slice)| {
-                    let (to, width) = (plus(to.offset(row, slice)), size[0]);
-                    format!("std::fill_n({dst}.begin(){to}, {width}, {value});")
-                };
-                rows_of(size).map(line).collect()
+                let (dst, row) = (expected_bytes_of(names, &to.buffer), row_of_box(to, size));
+                let line = format!("std::fill_n({dst}.begin(){row}, {}, {value});", size[0]);
+                for_each_row(size, &line)
             }
             OnMemory::Set { to, value, element: 1, bytes } if tracks(&to.buffer) => {
                 vec![if to.offset == 0 && bytes == self.bytes(&to.buffer) {
@@ -496,9 +491,29 @@ impl<'a> Expected<'a> {
     }
 }
 
-/// Returns the row and the slice of each row in a box.
-fn rows_of([_, height, depth]: [u64; 3]) -> impl Iterator<Item = (u64, u64)> {
-    (0..depth).flat_map(move |slice| (0..height).map(move |row| (row, slice)))
+/// Returns the offset of a row in a box as C++, with the variables `slice` and `row` of [`for_each_row`].
+fn row_of_box(place: &Box3d, [_, height, depth]: [u64; 3]) -> String {
+    let mut offset = plus(place.offset(0, 0));
+    if depth > 1 {
+        offset.push_str(&format!(" + slice * {}", place.rows.saturating_mul(place.pitch)));
+    }
+    if height > 1 {
+        offset.push_str(&format!(" + row * {}", place.pitch));
+    }
+    offset
+}
+
+/// Returns the lines of C++ that execute a statement for each row of a box.
+fn for_each_row([width, height, depth]: [u64; 3], statement: &str) -> Vec<String> {
+    if width == 0 || height == 0 || depth == 0 {
+        return Vec::new();
+    }
+    let loops = [("slice", depth), ("row", height)].into_iter().filter(|(_, count)| *count > 1);
+    let mut lines: Vec<String> = loops
+        .map(|(name, count)| format!("for (size_t {name} = 0; {name} < {count}; {name}++)"))
+        .collect();
+    lines.push(statement.to_owned());
+    (0..).zip(lines).map(|(depth, line)| format!("{}{line}", "  ".repeat(depth))).collect()
 }
 
 impl Recording {

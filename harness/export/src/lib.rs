@@ -38,6 +38,6 @@ mod trace;
 
 pub use form::Form;
 pub use header::Header;
-pub use print_short::print_short;
+pub use print_short::{print_short, without_injected};
 pub use printer::print;
 pub use trace::{LoggedCall, Trace, TraceDifference, first_difference, logged_calls, parse_trace};

@@ -222,8 +222,15 @@ fn declares_for_others(lines: &[&str], part: &[usize]) -> bool {
     names.any(|name| rest.iter().any(|line| words(line).any(|word| word == name)))
 }
 
+/// Returns the words of a line outside of `%s` and the like, which are part of a format string.
 fn words(line: &str) -> impl Iterator<Item = &str> {
-    line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty())
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    line.split(['%', '"']).enumerate().flat_map(move |(n, part)| {
+        let is_format =
+            n > 0 && line[..part.as_ptr() as usize - line.as_ptr() as usize].ends_with('%');
+        let part = if is_format { part.trim_start_matches(is_word) } else { part };
+        part.split(move |c: char| !is_word(c)).filter(|word| !word.is_empty())
+    })
 }
 
 /// Returns the name that a line declares: the last word before the value, the parameters or the end of the declaration.
@@ -306,6 +313,15 @@ int main() {
         assert!(found.contains(&of_b.to_owned()), "{found:#?}");
         let of_a = "  std::vector<int> a(4);|    a[i] = i;";
         assert!(found.contains(&of_a.to_owned()), "{found:#?}");
+    }
+
+    #[test]
+    fn format_is_no_use_of_a_name() {
+        let lines = ["#include <a>", "  int s = 0;", "  f(\"%s of %zu: %02x s\", b);"];
+        assert!(!can_remove(&lines, &[1]), "a word of the text");
+        let lines = ["#include <a>", "  int s = 0;", "  f(\"%s of %zu\", b);"];
+        assert!(can_remove(&lines, &[1]));
+        assert_eq!(words("a %s %sb %c, d \"e\"").collect::<Vec<_>>(), ["a", "d", "e"]);
     }
 
     #[test]

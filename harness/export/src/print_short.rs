@@ -1,7 +1,7 @@
 //! Prints the shortest program that shows a single failure. One macro checks all calls. The program leaves out all
 //! preparation and all expectations that the failure does not need.
 
-use plan::{Plan, Step, Version};
+use plan::{Effect, Phase, Plan, Step, Version, may_succeed};
 
 use crate::{
     checks::is_success, form::Form, header::Header, helpers::Helper, literal::text,
@@ -27,17 +27,94 @@ pub fn print_short(
     }
     let mut printer = Printer::new(plan, Form::Hiprtc, version);
     printer.short = Some(ShortProgram { failing });
-    for (_, steps) in plan.phases() {
+    let mut passed = false;
+    for (phase, steps) in plan.phases() {
+        if phase == Phase::Teardown && !steps.is_empty() {
+            // The results are right before the teardown. A crash would lose output that is not flushed.
+            printer.line(PASSED);
+            printer.line("std::fflush(stdout);");
+            passed = true;
+        }
         printer.steps(steps)?;
     }
-    printer.line("std::puts(\"PASS\");");
+    if !passed {
+        printer.line(PASSED);
+    }
     Ok(printer.assemble(header))
+}
+
+/// The statement that reports that all results were right.
+const PASSED: &str = "std::puts(\"PASS\");";
+
+/// Start of the comment in a line with an injected fault.
+const INJECTED: &str = "  // Injected fault: ";
+
+/// Start of a line whose call is not made because of an injected fault.
+const NOT_MADE: &str = "if (false) ";
+
+/// Returns a short program without the faults that are injected at its calls.
+pub fn without_injected(text: &str) -> String {
+    let healthy = |line: &str| {
+        if !line.contains(INJECTED) {
+            return Some(line.to_owned());
+        }
+        // Other injected lines are statements beside the call.
+        let call = line.trim_start().strip_prefix(NOT_MADE)?;
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let call = call.split(INJECTED).next().unwrap_or_default();
+        Some(format!("{indent}{call}"))
+    };
+    text.lines().filter_map(healthy).map(|line| line + "\n").collect()
 }
 
 /// Maximum length of a statement that is printed on one line, in characters without the indentation.
 const LONGEST_LINE: usize = 112;
 
-impl Printer<'_> {
+impl<'a> Printer<'a> {
+    /// Prints a call and the effect of a fault that is injected at the call. Each injected statement is a line of its
+    /// own that ends with a comment, so that [`without_injected`] finds it. The call follows, even if the process has
+    /// ended: the program without the fault makes it.
+    ///
+    /// # Errors
+    /// An effect that would need more than one line, or that would be reported as that of another call.
+    pub(crate) fn short_fault(&mut self, step: &'a Step, effect: &Effect) -> Result<(), String> {
+        let function = self.api(&step.call);
+        match effect {
+            Effect::Abort => {
+                self.line(format!("std::abort();{INJECTED}{function} kills the process."));
+            }
+            Effect::Exit(status) => {
+                self.line(format!("std::exit({status});{INJECTED}{function} exits the process."));
+            }
+            Effect::Late(ms) => {
+                let sleep =
+                    format!("std::this_thread::sleep_for(std::chrono::milliseconds({ms}));");
+                self.line(format!("{sleep}{INJECTED}the next call is made {ms} ms late."));
+            }
+            Effect::Return(0) if may_succeed(step) => {
+                let from = self.body.len();
+                self.call(step);
+                let made = self.body.split_off(from);
+                let line = made.trim();
+                if line.contains('\n') || !line.starts_with("CHECK(") {
+                    return Err("more than one line makes the call that is not made".to_owned());
+                }
+                self.line(format!("{NOT_MADE}{line}{INJECTED}this call is not made."));
+                return Ok(());
+            }
+            Effect::Return(_)
+            | Effect::Deny(_)
+            | Effect::Accept
+            | Effect::OtherValue
+            | Effect::Twice
+            | Effect::AfterNextLaunch => {
+                return Err("this injected fault needs more than a line".to_owned());
+            }
+        }
+        self.call(step);
+        Ok(())
+    }
+
     /// Prints a call that returns a status. If the call is allowed to fail, the status is not checked, because other
     /// ROCm releases may return another status.
     pub(crate) fn short_status(
@@ -178,5 +255,21 @@ impl Printer<'_> {
         self.line(format!(
             "{ty}{name} = static_cast<unsigned char*>(std::aligned_alloc(256, {bytes}));"
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn removes_injected_faults_from_a_short_program() {
+        let text = "int main() {\n  std::abort();  // Injected fault: hipFree kills the process.\n  \
+                    if (false) CHECK(f(), hipSuccess);  // Injected fault: this call is not made.\n  \
+                    CHECK(g(), hipSuccess);  // a comment\n}\n";
+        assert_eq!(
+            without_injected(text),
+            "int main() {\n  CHECK(f(), hipSuccess);\n  CHECK(g(), hipSuccess);  // a comment\n}\n"
+        );
     }
 }

@@ -45,7 +45,7 @@ pub(crate) struct Printer<'a> {
     declared: Declarations,
     /// Variable and number of iterations of each loop around the current step, outermost loop first.
     pub(crate) loops: Vec<(String, u32)>,
-    body: String,
+    pub(crate) body: String,
     indent: usize,
     /// True if an injected fault postpones calls in this plan.
     postpones: bool,
@@ -222,6 +222,7 @@ impl<'a> Printer<'a> {
     fn call_with_fault(&mut self, step: &'a Step) -> Result<(), String> {
         match injected_effect(step) {
             None => self.call(step),
+            Some(effect) if self.short.is_some() => self.short_fault(step, effect)?,
             Some(Effect::Return(0)) if may_succeed(step) => {
                 self.line("// Injected fault: this call is not made and returns success.");
                 let from = self.body.len();

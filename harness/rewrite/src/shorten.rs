@@ -1,5 +1,5 @@
-//! Shortens the plan of an exported program to one failure: the steps after the failing one, all other checks, the
-//! guards and the teardown are dropped. The edits in this module may drop set-up steps too, unlike those in `reduce`,
+//! Shortens the plan of an exported program to one failure: the steps after the failing one, all other checks and the
+//! guards are dropped, and the teardown unless the failure is in it. The edits in this module may drop set-up steps too, unlike those in `reduce`,
 //! so the result cannot be written as a case.
 
 use std::collections::BTreeSet;
@@ -19,16 +19,24 @@ pub enum ShortenEdit {
     EmptyKernels,
 }
 
-/// Returns the plan up to the failing step, without other checks. Returns `None` if the failing step is outside of the
-/// body.
-pub fn shorten(plan: &Plan, failing: Option<u32>) -> Option<Plan> {
+/// Returns the plan up to the failing step, without other checks. The teardown is kept only if `in_teardown` is true.
+/// Returns `None` if the failing step is neither in the body nor in the teardown that is kept.
+pub fn shorten(plan: &Plan, failing: Option<u32>, in_teardown: bool) -> Option<Plan> {
     let mut short = plan.clone();
+    if !in_teardown {
+        short.teardown.clear();
+    }
     if let Some(failing) = failing {
-        let at = short.body.iter().position(|step| contains_step(step, failing))?;
-        short.body.truncate(at + 1);
+        let place = |steps: &[Step]| steps.iter().position(|step| contains_step(step, failing));
+        if let Some(at) = place(&short.body) {
+            short.body.truncate(at + 1);
+            short.teardown.clear();
+        } else {
+            let at = place(&short.teardown)?;
+            short.teardown.truncate(at + 1);
+        }
     }
     short.verify.clear();
-    short.teardown.clear();
     for buffer in short.buffers.values_mut() {
         buffer.guarded = false;
     }
@@ -36,7 +44,8 @@ pub fn shorten(plan: &Plan, failing: Option<u32>) -> Option<Plan> {
         let looks = step.call.is_check() || matches!(step.call, Call::Guards { .. });
         looks && Some(step.id) != failing
     };
-    let ids = calls(&short.body).into_iter().filter(|s| is_other_check(s)).map(|s| s.id).collect();
+    let steps = calls(&short.body).into_iter().chain(calls(&short.teardown));
+    let ids = steps.filter(|s| is_other_check(s)).map(|s| s.id).collect();
     without(&mut short, &ids);
     Some(short)
 }
@@ -45,7 +54,7 @@ fn contains_step(step: &Step, id: u32) -> bool {
     step.id == id || block(&step.call).is_some_and(|body| body.iter().any(|s| contains_step(s, id)))
 }
 
-/// Drops steps from the set-up and the body, and the buffers and kernels that no remaining step uses.
+/// Drops steps from the set-up, the body and the teardown, and the buffers and kernels that no remaining step uses.
 fn without(plan: &mut Plan, ids: &BTreeSet<u32>) {
     fn remove(steps: &mut Vec<Step>, ids: &BTreeSet<u32>) {
         steps.retain_mut(|step| {
@@ -63,6 +72,7 @@ fn without(plan: &mut Plan, ids: &BTreeSet<u32>) {
     }
     remove(&mut plan.setup, ids);
     remove(&mut plan.body, ids);
+    remove(&mut plan.teardown, ids);
     let steps: Vec<Step> = plan.steps().into_iter().cloned().collect();
     let used: BTreeSet<_> = steps.iter().flat_map(|s| named_objects(&s.call)).collect();
     plan.kernels.retain(|name, _| used.contains(&(Thing::Kernel, name)));
@@ -97,7 +107,7 @@ fn empty_launches(steps: &mut [Step]) {
 
 /// Returns the edits to try: empty kernels, then all steps that name one object, then single steps.
 pub fn shorten_edits(plan: &Plan, failing: Option<u32>) -> Tree<ShortenEdit> {
-    let all: Vec<&Step> = calls(&plan.setup).into_iter().chain(calls(&plan.body)).collect();
+    let all = all_calls(plan);
     let drop = |steps: Vec<u32>| Tree::Edit(vec![ShortenEdit::Drop(steps)]);
     let named: BTreeSet<_> = all.iter().flat_map(|s| named_objects(&s.call)).collect();
     let with = |thing: &(Thing, &str)| {
@@ -115,6 +125,11 @@ pub fn shorten_edits(plan: &Plan, failing: Option<u32>) -> Tree<ShortenEdit> {
     Tree::Each(trees)
 }
 
+/// Returns the calls of the set-up, the body and the teardown.
+fn all_calls(plan: &Plan) -> Vec<&Step> {
+    [&plan.setup, &plan.body, &plan.teardown].into_iter().flat_map(|steps| calls(steps)).collect()
+}
+
 /// Returns the objects that a call names, including those that an added graph node names. The null stream is left out.
 fn named_objects(call: &Call) -> Vec<(Thing, &str)> {
     let named = call.all_named().into_iter().map(|n| (n.thing, n.name));
@@ -125,7 +140,7 @@ fn named_objects(call: &Call) -> Vec<(Thing, &str)> {
 /// created first.
 pub fn used_before_creation(plan: &Plan) -> Option<String> {
     let mut made: BTreeSet<(Thing, &str)> = BTreeSet::new();
-    for step in calls(&plan.setup).into_iter().chain(calls(&plan.body)) {
+    for step in all_calls(plan) {
         let makes = step.call.named().into_iter().filter(|n| n.role == NamedAs::Made);
         made.extend(makes.map(|n| (n.thing, n.name)));
         if let Some((_, name)) =
@@ -162,12 +177,26 @@ mod tests {
         );
         let failing = plan.body.iter().find(|s| matches!(s.call, Call::StreamSynchronize { .. }));
         let failing = failing.expect("a sync").id;
-        let short = shorten(&plan, Some(failing)).expect("in the body");
+        let short = shorten(&plan, Some(failing), false).expect("in the body");
         assert_eq!(short.body.len(), 2, "{:?}", short.body);
         assert!(short.teardown.is_empty() && short.verify.is_empty());
         assert!(short.buffers.values().all(|b| !b.guarded));
         assert_eq!(used_before_creation(&short), None);
-        assert!(super::shorten(&plan, Some(u32::MAX)).is_none());
+        assert!(super::shorten(&plan, Some(u32::MAX), true).is_none());
+    }
+
+    #[test]
+    fn keeps_the_teardown_up_to_a_failure_in_it() {
+        let plan = plan("  - copy: {to: b, from: a, stream: s}\n  - sync: s\n  - check: b\n");
+        let failing = plan.teardown.get(1).expect("two steps").id;
+        assert!(shorten(&plan, Some(failing), false).is_none());
+        let mut short = shorten(&plan, Some(failing), true).expect("in the teardown");
+        assert_eq!(short.teardown, plan.teardown[..2]);
+        assert!(calls(&short.body).iter().all(|step| !step.call.is_check()), "{:?}", short.body);
+        assert_eq!(shorten(&plan, None, true).map(|short| short.teardown), Some(plan.teardown));
+        let other = short.teardown[0].id;
+        apply_shorten_edit(&mut short, &ShortenEdit::Drop(vec![other]));
+        assert_eq!(short.teardown.iter().map(|step| step.id).collect::<Vec<_>>(), [failing]);
     }
 
     #[test]

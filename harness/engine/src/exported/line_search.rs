@@ -18,6 +18,11 @@ impl Lines {
         self.0.iter().map(|(_, line)| line.as_str()).collect()
     }
 
+    /// Returns the numbers of the lines in the full program.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = usize> {
+        self.0.iter().map(|(number, _)| *number)
+    }
+
     pub(super) fn text(&self) -> String {
         line_removal::join_tidy(&self.texts())
     }
@@ -100,7 +105,7 @@ pub(super) fn with_bytes(runs: &mut Runs<'_>, text: &str) -> Result<Option<Strin
         let Some(seen) = runs.on_oracle(&written)? else { return Ok(None) };
         if seen.kind == Kind::Pass {
             for _ in 0..MOST_RUNS {
-                if runs.look(&written)? == Seen::Same {
+                if runs.look(&written, None)? == Seen::Same {
                     return Ok(Some(written));
                 }
             }

@@ -2,33 +2,32 @@
 //! run, and it is reduced as long as the program shows the failure and passes on the oracle.
 
 use std::{
-    cell::{Cell, OnceCell},
+    cell::Cell,
     cmp::Ordering,
     collections::{BTreeSet, HashMap},
-    fs,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 use ::export::Form;
-use device::{Config, Sanitize, Schedule};
+use device::Place;
 use judge::{Kind, Outcome};
-use plan::{Call, Plan, Version};
+use plan::{Call, Plan, api};
 use report::evidence::Rate;
 use rewrite::premise::Premises;
 use search::reduce::{ReduceSettings, Runner, Seen, reduce};
 use supervise::Cancel;
 
 use super::{
-    ExportError, RunSettings, ShortenBudget, goes_wrong, limits,
+    ShortenBudget, goes_wrong,
     line_search::{fewer_lines, with_bytes},
-    log_environment, measured,
+    measured,
+    neighbour::{Neighbour, WithNeighbour},
     observed::{FAILED, ObservedProgram},
-    printed, program_folder, read_log, read_trace, run_program,
+    printed,
+    program_runner::{ProgramRunner, RunMode},
     short_programs::Programs,
-    thread_stacks,
 };
-use crate::{Job, Session, Stop, TrialFolder, toolchain::Toolchain};
+use crate::{Job, Stop};
 
 /// Largest number of tries to make the program smaller. Each try runs one program. Because the limit is not a time, the
 /// result is the same on a busy machine.
@@ -42,53 +41,6 @@ const RUNS_OF_RARE: u32 = 20;
 const FAILURES: u32 = 3;
 /// Largest number of runs of a program that fails only in some of its runs.
 pub(super) const MOST_RUNS: u32 = 60;
-
-/// Minimum time for which a program may print nothing, because a busy machine may delay it.
-const LEAST_PATIENCE: Duration = Duration::from_secs(10);
-
-/// Compiles and runs programs on a release.
-pub struct ProgramRunner<'s> {
-    session: &'s Session,
-    toolchain: Toolchain,
-    folder: TrialFolder,
-    /// The failing release, whose expected results the programs contain.
-    version: Version,
-    /// The precompiled headers of all candidates; `None` if the compiler does not support them.
-    headers: OnceCell<Option<PathBuf>>,
-    /// Run time of the first program, which is not shortened.
-    took: OnceCell<Duration>,
-    /// Number of runs so far. In each run, faults with a probability below 1 have another seed.
-    runs: Cell<u32>,
-}
-
-/// The way in which a program is run once.
-#[derive(Clone, Copy, PartialEq)]
-enum RunMode {
-    Plain,
-    /// The HIP runtime logs the calls of the program.
-    Calls,
-    /// The HIP runtime logs the calls and their execution on the device.
-    All,
-    /// The device executes work as late as the interface allows, so a program without enough synchronisation fails.
-    Late,
-    /// The sanitizer stops the program at out-of-bounds accesses and at uses of uninitialised memory.
-    Watched,
-}
-
-impl RunMode {
-    fn device(self) -> fn(Config) -> Config {
-        match self {
-            RunMode::Plain | RunMode::Calls | RunMode::All => |config| config,
-            RunMode::Late => |config| Config { schedule: Schedule::Lazy, ..config },
-            // This is the sanitizer's default: it cannot check what the host writes through a large BAR.
-            RunMode::Watched => |config| Config {
-                sanitize: Sanitize::Stop,
-                large_bar: config.large_bar && !config.arch.has_large_bar(),
-                ..config
-            },
-        }
-    }
-}
 
 /// The shortest program that showed the failure, and the results of its runs.
 pub struct ShortestProgram {
@@ -110,164 +62,32 @@ pub struct ShortestProgram {
     pub complete: bool,
 }
 
-impl<'s> ProgramRunner<'s> {
-    /// Finds a compiler for the session's release.
-    ///
-    /// # Errors
-    /// A stack without headers, or a machine without a compiler.
-    pub fn new(session: &'s Session, version: Version) -> Result<ProgramRunner<'s>, Stop> {
-        session.require_trust()?;
-        let folder = program_folder(session)?;
-        let toolchain = Toolchain::find(&session.stack, Form::Hiprtc, folder.path())?;
-        Ok(ProgramRunner {
-            session,
-            toolchain,
-            folder,
-            version,
-            headers: OnceCell::new(),
-            took: OnceCell::new(),
-            runs: Cell::new(0),
-        })
-    }
-
-    fn at(&self) -> &Path {
-        self.folder.path()
-    }
-
-    /// Compiles a candidate with precompiled headers. The inner error is the output of the compiler.
-    fn try_to_compile(
-        &self,
-        text: &str,
-        plan: &Plan,
-        cancel: &Cancel,
-    ) -> Result<Result<PathBuf, String>, Stop> {
-        let headers =
-            self.headers.get_or_init(|| self.toolchain.precompiled(text, self.at(), cancel));
-        self.compile_behind(headers.as_deref(), text, plan, cancel)
-    }
-
-    /// Compiles a program with the build line in its own header. The inner error is the output of the compiler.
-    fn compile(
-        &self,
-        text: &str,
-        plan: &Plan,
-        cancel: &Cancel,
-    ) -> Result<Result<PathBuf, String>, Stop> {
-        self.compile_behind(None, text, plan, cancel)
-    }
-
-    fn compile_behind(
-        &self,
-        headers: Option<&Path>,
-        text: &str,
-        plan: &Plan,
-        cancel: &Cancel,
-    ) -> Result<Result<PathBuf, String>, Stop> {
-        let (source, program) = (self.at().join(Form::Hiprtc.file()), self.at().join("repro"));
-        fs::write(&source, text)
-            .map_err(|error| ExportError::CannotWrite { path: source.clone(), error })?;
-        let gfx = self.session.gfx().unwrap_or("native");
-        let done = self.toolchain.compile_behind(headers, plan, &source, &program, gfx, cancel)?;
-        Ok(done.map(|()| program))
-    }
-
-    /// Reads the HIP runtime's log of the last run.
-    fn log(&self) -> String {
-        read_log(&self.at().join("program.log"))
-    }
-
-    /// Returns the call stacks in a failing run of the program with the signal handler; empty if no run shows any.
-    fn stacks(&self, runs: &Runs<'_>, text: &str) -> Result<String, Stop> {
-        if !thread_stacks::are_useful(runs.goal.kind) {
-            return Ok(String::new());
-        }
-        let (job, cancel) = (runs.job, runs.cancel);
-        let with_handler = format!("{text}{}", thread_stacks::HANDLER);
-        let Ok(program) = self.compile(&with_handler, &job.lowered.plan, cancel)? else {
-            return Ok(String::new());
-        };
-        let limits = limits(self.session, runs.goal, Duration::ZERO);
-        let file = self.at().join("stacks");
-        let mut variables = vec![(thread_stacks::FILE.to_owned(), file.display().to_string())];
-        if runs.goal.kind == Kind::Hang {
-            let after = limits.quiet.as_secs().div_ceil(2);
-            variables.push((thread_stacks::AFTER.to_owned(), after.to_string()));
-        }
-        let how = RunSettings {
-            folder: self.at(),
-            limits: &limits,
-            variables: &variables,
-            device: |config| config,
-        };
-        for n in 0..MOST_RUNS {
-            let _ = fs::remove_file(&file);
-            let job = &job.of_run(n);
-            run_program(self.session, job, &program, &how, cancel)?;
-            let shown = fs::read_to_string(&file).unwrap_or_default();
-            let shown = thread_stacks::readable(&shown, self.session.device_library().as_deref());
-            if !shown.is_empty() {
-                return Ok(shown);
-            }
-        }
-        Ok(String::new())
-    }
-
-    /// Runs a program once. In a mode with a log, the outcome contains the call in which the program died or hung.
-    fn run(
-        &self,
-        job: &Job<'_>,
-        program: &Path,
-        goal: &Outcome,
-        mode: RunMode,
-        cancel: &Cancel,
-    ) -> Result<ObservedProgram, Stop> {
-        let log = self.at().join("program.log");
-        for entry in fs::read_dir(self.at()).into_iter().flatten().flatten() {
-            if entry.file_name().to_string_lossy().starts_with("program.log") {
-                // Otherwise the log of an earlier run could be read in place of this run's.
-                let _ = fs::remove_file(entry.path());
-            }
-        }
-        let mut limits = limits(self.session, goal, Duration::ZERO);
-        if let (true, Some(took)) = (goal.kind != Kind::Hang, self.took.get()) {
-            // If the candidate does not contain the end of a loop, it never ends. The search waits for it for a shorter
-            // time than for a trial.
-            limits.quiet = limits.quiet.min((*took * 20).max(LEAST_PATIENCE));
-        }
-        let job = &job.of_run(self.runs.replace(self.runs.get() + 1));
-        let mut variables = match mode {
-            RunMode::Plain | RunMode::Late | RunMode::Watched => Vec::new(),
-            RunMode::Calls | RunMode::All => log_environment(&log).to_vec(),
-        };
-        if mode == RunMode::All {
-            variables.retain(|(name, _)| name != "AMD_LOG_MASK");
-            variables.push(("AMD_LOG_LEVEL".to_owned(), "4".to_owned()));
-        }
-        let how = RunSettings {
-            folder: self.at(),
-            limits: &limits,
-            variables: &variables,
-            device: mode.device(),
-        };
-        let seen = run_program(self.session, job, program, &how, cancel)?;
-        let _ = self.took.set(seen.wall);
-        let open = match mode {
-            RunMode::Plain | RunMode::Late | RunMode::Watched => None,
-            RunMode::Calls | RunMode::All => read_trace(&log, Form::Hiprtc).open,
-        };
-        Ok(ObservedProgram::of(&seen, open.as_deref()))
-    }
+/// Programs that must pass so that a candidate is accepted, if no fault is injected.
+#[derive(Clone, Copy)]
+pub enum PassingPrograms<'p> {
+    /// No passing program is known.
+    None,
+    /// The candidate itself on another release.
+    OnRelease(&'p ProgramRunner<'p>),
+    /// The program of a trial that passes.
+    OfNeighbour(&'p Neighbour<'p>),
 }
 
 /// Runs candidates on the failing release and on the oracle, the configuration on which they must pass.
 pub(super) struct Runs<'a> {
-    job: &'a Job<'a>,
+    pub(super) job: &'a Job<'a>,
     healthy_job: Job<'a>,
     failing: &'a ProgramRunner<'a>,
     elsewhere: Option<&'a ProgramRunner<'a>>,
-    goal: &'a Outcome,
+    neighbour: Option<&'a Neighbour<'a>>,
+    /// Compiles and runs programs without the faults at their calls; `None` if no fault is injected at a call.
+    without_faults: Option<ProgramRunner<'a>>,
+    pub(super) goal: &'a Outcome,
     wanted: ObservedProgram,
-    cancel: &'a Cancel,
+    /// The line that reports the failure, if a neighbour is the control. It names the wrong and the right byte, and a
+    /// shorter program must print the same.
+    line: Option<String>,
+    pub(super) cancel: &'a Cancel,
     budget: ShortenBudget<'a>,
     tries: u32,
     pub(super) trouble: Option<Stop>,
@@ -281,8 +101,8 @@ pub(super) struct Runs<'a> {
 }
 
 impl Runs<'_> {
-    /// Runs a candidate once on the failing release.
-    pub(super) fn look(&mut self, text: &str) -> Result<Seen, Stop> {
+    /// Runs a candidate once on the failing release. `beside` is the corresponding program of the neighbour.
+    pub(super) fn look(&mut self, text: &str, beside: Option<&str>) -> Result<Seen, Stop> {
         let plan = &self.job.lowered.plan;
         self.tries += 1;
         (self.budget.tried)(self.tries);
@@ -301,19 +121,51 @@ impl Runs<'_> {
                 _ => Seen::Pass,
             });
         }
+        if self.neighbour.is_some() && self.goal.kind == Kind::WrongData {
+            match &self.line {
+                Some(line) if *line != seen.line => return Ok(Seen::Other(seen.line)),
+                _ => self.line = Some(seen.line),
+            }
+        }
         if let Some(known) = self.passes.get(text) {
             return Ok(if *known { Seen::Same } else { Seen::Pass });
         }
-        let passes = match (self.elsewhere, self.healthy()) {
-            (Some(runner), _) => match runner.try_to_compile(text, plan, self.cancel)? {
-                Ok(program) => self.is_right(runner, self.job, &program)?,
-                Err(_) => false,
-            },
-            (None, Some((runner, job))) => self.is_right(runner, job, &program)?,
-            (None, None) => true,
-        };
+        let passes = self.has_passing_program(text, beside, &program)?;
         self.passes.insert(text.to_owned(), passes);
         Ok(if passes { Seen::Same } else { Seen::Pass })
+    }
+
+    /// Returns true if the candidate passes on the oracle, or if the neighbour's program passes. `program` is the
+    /// compiled candidate.
+    fn has_passing_program(
+        &self,
+        text: &str,
+        beside: Option<&str>,
+        program: &Path,
+    ) -> Result<bool, Stop> {
+        let (runner, job, text) = match (self.healthy(), self.neighbour) {
+            (Some((runner, job)), _) if std::ptr::eq(runner, self.failing) => {
+                return self.is_right(runner, job, program);
+            }
+            (Some((runner, job)), _) => (runner, job.clone(), Some(self.on_healthy(text))),
+            (None, Some(neighbour)) => {
+                (&neighbour.runner, neighbour.job()?, beside.map(str::to_owned))
+            }
+            (None, None) => return Ok(true),
+        };
+        let Some(text) = text else { return Ok(false) };
+        match runner.try_to_compile(&text, &job.lowered.plan, self.cancel)? {
+            Ok(program) => self.is_right(runner, &job, &program),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Returns the program as it runs on the oracle: without faults that are injected at its calls.
+    fn on_healthy(&self, text: &str) -> String {
+        match self.without_faults {
+            Some(_) => ::export::without_injected(text),
+            None => text.to_owned(),
+        }
     }
 
     /// Returns true if a program passes on the oracle, also in those further modes in which the first program passed.
@@ -351,7 +203,8 @@ impl Runs<'_> {
         // The compiler may overwrite the executable of the last program.
         self.last = None;
         let Some((runner, job)) = self.healthy() else { return Ok(None) };
-        let Ok(program) = runner.try_to_compile(text, &self.job.lowered.plan, self.cancel)? else {
+        let (text, plan) = (self.on_healthy(text), &self.job.lowered.plan);
+        let Ok(program) = runner.try_to_compile(&text, plan, self.cancel)? else {
             return Ok(None);
         };
         runner.run(job, &program, self.goal, RunMode::Plain, self.cancel).map(Some)
@@ -365,10 +218,24 @@ impl Runs<'_> {
 
     /// Returns the oracle: another release, or the device without the injected faults; `None` if there is neither.
     pub(super) fn healthy(&self) -> Option<(&ProgramRunner<'_>, &Job<'_>)> {
-        match self.elsewhere {
-            Some(runner) => Some((runner, self.job)),
-            None => (!self.job.faults.is_empty()).then_some((self.failing, &self.healthy_job)),
+        match (self.elsewhere, &self.without_faults) {
+            (Some(runner), _) => Some((runner, self.job)),
+            (None, Some(runner)) => Some((runner, &self.healthy_job)),
+            (None, None) => {
+                (!self.job.faults.is_empty()).then_some((self.failing, &self.healthy_job))
+            }
         }
+    }
+
+    /// Returns true if the neighbour's program that corresponds to the first candidate passes in each run.
+    fn passes_beside(&self, neighbour: &Neighbour<'_>, start: &Plan) -> Result<bool, Stop> {
+        let Some(text) = start.neighbours_program(neighbour) else { return Ok(false) };
+        let job = neighbour.job()?;
+        let plan = &job.lowered.plan;
+        let Ok(program) = neighbour.runner.try_to_compile(&text, plan, self.cancel)? else {
+            return Ok(false);
+        };
+        Ok(self.passing(&neighbour.runner, &job, &program, RUNS)?.failed == 0)
     }
 
     fn passing(
@@ -387,12 +254,13 @@ impl Runs<'_> {
     }
 }
 
-impl<C> Runner<C> for Runs<'_> {
-    fn run(&mut self, _candidate: &C, text: &str) -> Option<Seen> {
+impl<C: WithNeighbour> Runner<C> for Runs<'_> {
+    fn run(&mut self, candidate: &C, text: &str) -> Option<Seen> {
         if self.tries >= MOST_TRIES || self.trouble.is_some() || self.budget.is_spent() {
             return None;
         }
-        match self.look(text) {
+        let beside = self.neighbour.and_then(|neighbour| candidate.neighbours_program(neighbour));
+        match self.look(text, beside.as_deref()) {
             Ok(look) => Some(look),
             Err(stop) => {
                 self.trouble = Some(stop);
@@ -409,22 +277,28 @@ impl<C> Runner<C> for Runs<'_> {
 /// An interruption by the user, or a compiler that cannot be started.
 pub fn shortest(
     failing: &ProgramRunner<'_>,
-    elsewhere: Option<&ProgramRunner<'_>>,
+    passing: PassingPrograms<'_>,
     job: &Job<'_>,
     goal: &Outcome,
     [rate, reported]: [Rate; 2],
     budget: ShortenBudget<'_>,
     cancel: &Cancel,
 ) -> Result<Option<ShortestProgram>, Stop> {
-    let at_call = |p: &device::Planted| p.fault.place() == device::Place::Call;
-    if job.faults.iter().any(at_call) {
-        // A fault at calls is part of the printed program, so no configuration exists on which the program passes.
+    let at_calls = job.faults_of(Place::Call);
+    if at_calls.iter().any(|planted| planted.probability < 1.0) {
+        // A fault at calls is part of the printed program, which cannot inject it in some of its runs.
         return Ok(None);
     }
     let (session, version) = (failing.session, &failing.version);
     let states = goal.at.step.filter(|_| states_a_result(&job.lowered.plan, goal));
     let premise = states.map_or(Premises::default(), |id| Premises::of_step(&job.lowered.plan, id));
-    let calls = states.map_or(BTreeSet::new(), |id| Premises::functions(&job.lowered.plan, id));
+    let mut calls = states.map_or(BTreeSet::new(), |id| Premises::functions(&job.lowered.plan, id));
+    if let Some(step) = goal.at.step.and_then(|id| job.lowered.plan.step(id))
+        && !at_calls.is_empty()
+    {
+        // The injected failure does not need the call at which it is injected, but a reader does.
+        calls.insert(api(&step.call, &job.lowered.plan));
+    }
     let of_data = goal.at.step.filter(|_| goal.kind == Kind::WrongData);
     let writers = of_data.map_or(BTreeSet::new(), |id| rewrite::last_writes(&job.lowered.plan, id));
     let space = Programs { job, version, session, failing: goal.at.step, premise, writers };
@@ -434,9 +308,18 @@ pub fn shortest(
         job,
         healthy_job: Job { faults: Vec::new(), ..job.clone() },
         failing,
-        elsewhere,
+        elsewhere: match passing {
+            PassingPrograms::OnRelease(runner) => Some(runner),
+            PassingPrograms::None | PassingPrograms::OfNeighbour(_) => None,
+        },
+        neighbour: None,
+        without_faults: match at_calls.is_empty() {
+            true => None,
+            false => Some(ProgramRunner::new(session, version.clone())?),
+        },
         goal,
         wanted: ObservedProgram::expected(goal),
+        line: None,
         cancel,
         budget,
         tries: 0,
@@ -446,17 +329,23 @@ pub fn shortest(
         others: [(RunMode::Late, None), (RunMode::Watched, (!own).then_some(false))]
             .map(|(mode, must)| (mode, Cell::new(must))),
     };
-    let start = rewrite::shorten(&job.lowered.plan, goal.at.step);
+    let in_teardown = goal.kind == Kind::TeardownCrash;
+    let start = rewrite::shorten(&job.lowered.plan, goal.at.step, in_teardown);
     let start = start.filter(|plan| space.print(plan, Vec::new(), Vec::new()).is_ok());
+    if let (PassingPrograms::OfNeighbour(neighbour), Some(start)) = (passing, &start) {
+        runs.neighbour = runs.passes_beside(neighbour, start)?.then_some(neighbour);
+    }
     let deterministic = rate.failed == rate.runs;
     let settings = ReduceSettings { deterministic, ..ReduceSettings::default() };
-    let (mut text, complete) = match (start, runs.healthy().is_some()) {
+    let has_control = runs.healthy().is_some() || runs.neighbour.is_some();
+    let (mut text, complete) = match (start, has_control) {
         // Without an oracle, a call whose absence makes the program wrong cannot be distinguished from one that can be
         // left out.
         (Some(start), false) => {
             let text = printed_in_full(&space, &runs, &start).map_err(Stop::no_verdict)?;
             return finished(&runs, &text, reported);
         }
+        (None, _) if !at_calls.is_empty() => return Ok(None),
         (None, false) => return Ok(None),
         (Some(start), true) => {
             let found = reduce(&space, start, settings, &mut runs);
@@ -468,6 +357,11 @@ pub fn shortest(
             }
             let text =
                 printed_in_full(&space, &runs, &found.candidate).map_err(Stop::no_verdict)?;
+            if runs.neighbour.is_some_and(|other| !other.has_lines_of(&text, &found.candidate)) {
+                // No program of the neighbour corresponds to one with fewer lines.
+                let short = finished(&runs, &text, reported)?;
+                return Ok(short.map(|short| ShortestProgram { complete: found.complete, ..short }));
+            }
             (text, found.complete)
         }
         // If the plan cannot be printed as a short program, the full program can still be shortened line by line.
@@ -515,7 +409,8 @@ fn finished(runs: &Runs<'_>, text: &str, reported: Rate) -> Result<Option<Shorte
         None => None,
         Some((runner, job)) => {
             // A program that does not compile on the oracle does not pass.
-            let Ok(program) = runner.compile(text, plan, runs.cancel)? else { return Ok(None) };
+            let text = runs.on_healthy(text);
+            let Ok(program) = runner.compile(&text, plan, runs.cancel)? else { return Ok(None) };
             let passes = runs.passing(runner, job, &program, RUNS)?;
             if passes.failed > 0 {
                 return Ok(None);

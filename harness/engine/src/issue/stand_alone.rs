@@ -16,7 +16,10 @@ use supervise::Cancel;
 use super::{IssueEvent, IssueReporter};
 use crate::{
     Session, SessionOptions, Stop, evidence,
-    exported::{ProgramRunner, ShortenBudget, printed, program_folder, shortest, verify},
+    exported::{
+        Neighbour, PassingPrograms, ProgramRunner, ShortenBudget, printed, program_folder,
+        shortest, verify,
+    },
     failing_trial::FailingTrial,
     passing_release::PassingReleaseSearch,
     probe::release_of_programs,
@@ -105,8 +108,18 @@ impl ProgramMaker<'_> {
         };
         let budget = ShortenBudget { deadline: self.deadline, tried: &tried };
         let rates = [rate, self.rate];
-        let Some(short) =
-            shortest(&runner, other.as_ref(), &job, goal, rates, budget, self.cancel)?
+        // Where every release fails, a trial of the case that passes is the control. A trial that fails only sometimes
+        // has none, because it passes itself.
+        let neighbour = match other.is_none() && job.faults.is_empty() && rate.failed == rate.runs {
+            true => Neighbour::find(subject, goal.at.step, &runner, self.cancel)?,
+            false => None,
+        };
+        let passing = match (&other, &neighbour) {
+            (Some(runner), _) => PassingPrograms::OnRelease(runner),
+            (None, Some(neighbour)) => PassingPrograms::OfNeighbour(neighbour),
+            (None, None) => PassingPrograms::None,
+        };
+        let Some(short) = shortest(&runner, passing, &job, goal, rates, budget, self.cancel)?
         else {
             return Ok(None);
         };

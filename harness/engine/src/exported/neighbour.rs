@@ -1,0 +1,197 @@
+//! A trial of the same case that passes, as the control of a program that fails on every release: each shorter program
+//! is accepted only if the neighbour's program with the same parts left out still passes.
+
+use std::{cell::RefCell, collections::BTreeSet};
+
+use ::export::line_removal;
+use judge::Kind;
+use plan::{Plan, api};
+use rewrite::ShortenEdit;
+use supervise::Cancel;
+
+use super::{header, line_search::Lines, program_runner::ProgramRunner};
+use crate::{
+    Job, Selected, Session, Stop,
+    failing_trial::{FailingTrial, nearest_trials},
+    run_trial,
+};
+
+/// Number of consecutive passes that a neighbour must show.
+const PASSES: u32 = 3;
+
+/// Largest number of similar trials whose programs are printed.
+const PRINTED: usize = 8;
+
+/// Largest number of neighbours that are run.
+const TRIED: usize = 4;
+
+/// A trial that passes where the failing trial fails, and that makes the same calls with other values.
+pub struct Neighbour<'a> {
+    trial: FailingTrial<'a>,
+    /// The plan of the neighbour, shortened like the first program of the failing trial.
+    plan: Plan,
+    /// Id of the step that fails in the failing trial.
+    failing: Option<u32>,
+    pub(super) runner: ProgramRunner<'a>,
+    /// Lines of the neighbour's program from which lines are left out. Empty if its lines do not correspond to those of
+    /// the failing program.
+    lines: RefCell<Vec<String>>,
+}
+
+/// A candidate to which a program of the neighbour corresponds.
+pub(super) trait WithNeighbour {
+    /// Returns the neighbour's program with the same parts left out; `None` if it has no such program.
+    fn neighbours_program(&self, neighbour: &Neighbour<'_>) -> Option<String>;
+}
+
+impl<'a> Neighbour<'a> {
+    /// Searches for a neighbour of a trial without faults: the most similar trials of its case, of which one must pass
+    /// in each run. `failing` is the id of the step that fails.
+    ///
+    /// # Errors
+    /// Mistakes in the case, a machine without a compiler, or a request to stop.
+    pub fn find(
+        trial: &FailingTrial<'a>,
+        failing: Option<u32>,
+        runner: &ProgramRunner<'a>,
+        cancel: &Cancel,
+    ) -> Result<Option<Neighbour<'a>>, Stop> {
+        let own = trial.job()?;
+        let case = trial.selected.case;
+        let start = rewrite::shorten(&own.lowered.plan, failing, false);
+        let Some(start) = start.and_then(|plan| Some((print(runner, &own, &plan, failing)?, plan)))
+        else {
+            return Ok(None);
+        };
+        let mut found = Vec::new();
+        for near in nearest_trials(case, &trial.selected.trial).into_iter().take(PRINTED) {
+            let trial = trial.with(Selected { case, trial: near.trial }, Vec::new());
+            let Ok(job) = trial.job() else { continue };
+            if !makes_the_same_calls(&job.lowered.plan, &own.lowered.plan) {
+                continue;
+            }
+            let Some(plan) = rewrite::shorten(&job.lowered.plan, failing, false) else { continue };
+            let runner = ProgramRunner::new(runner.session, runner.version.clone())?;
+            let lines = RefCell::default();
+            let neighbour = Neighbour { trial, plan, failing, runner, lines };
+            found.push((!neighbour.has_lines_of(&start.0, &start.1), neighbour));
+        }
+        // Lines can be left out of both programs only if both have the same lines.
+        found.sort_by_key(|(differs, _)| *differs);
+        for (_, neighbour) in found.into_iter().take(TRIED) {
+            if passes(runner.session, &neighbour.job()?, cancel)? {
+                return Ok(Some(neighbour));
+            }
+        }
+        Ok(None)
+    }
+
+    pub(super) fn job(&self) -> Result<Job<'_>, Stop> {
+        self.trial.job()
+    }
+
+    /// Returns the neighbour's program with the steps of the plan `like` alone.
+    fn program(&self, like: &Plan) -> Option<String> {
+        let kept: BTreeSet<u32> = like.steps().into_iter().map(|step| step.id).collect();
+        let gone = self.plan.steps().into_iter().map(|step| step.id);
+        let gone = gone.filter(|id| !kept.contains(id)).collect();
+        let mut plan = self.plan.clone();
+        rewrite::apply_shorten_edit(&mut plan, &ShortenEdit::Drop(gone));
+        if like.kernels.iter().any(|(name, source)| self.plan.kernels.get(name) != Some(source)) {
+            rewrite::apply_shorten_edit(&mut plan, &ShortenEdit::EmptyKernels);
+        }
+        print(&self.runner, &self.job().ok()?, &plan, self.failing)
+    }
+
+    /// Prepares for leaving out lines of `text`, the program of the plan `like`. Returns false if the neighbour's program
+    /// has other lines, apart from numbers.
+    pub(super) fn has_lines_of(&self, text: &str, like: &Plan) -> bool {
+        let Some(program) = self.program(like) else { return false };
+        let [own, other] = [program.as_str(), text].map(line_removal::strip_main);
+        let is_alike = own.lines().count() == other.lines().count()
+            && own.lines().zip(other.lines()).all(|(own, other)| {
+                own.starts_with("//") || without_numbers(own) == without_numbers(other)
+            });
+        if is_alike {
+            *self.lines.borrow_mut() = own.lines().map(str::to_owned).collect();
+        }
+        is_alike
+    }
+}
+
+impl WithNeighbour for Plan {
+    fn neighbours_program(&self, neighbour: &Neighbour<'_>) -> Option<String> {
+        neighbour.program(self)
+    }
+}
+
+impl WithNeighbour for Lines {
+    fn neighbours_program(&self, neighbour: &Neighbour<'_>) -> Option<String> {
+        let lines = neighbour.lines.borrow();
+        let kept: Option<Vec<&str>> =
+            self.numbers().map(|at| lines.get(at).map(String::as_str)).collect();
+        Some(line_removal::join_tidy(&kept?))
+    }
+}
+
+/// Prints a shortened plan of a trial. The header has as many lines as that of the failing program, in which the results
+/// of runs take two.
+fn print(
+    runner: &ProgramRunner<'_>,
+    job: &Job<'_>,
+    plan: &Plan,
+    failing: Option<u32>,
+) -> Option<String> {
+    let line = || vec!["a line".to_owned()];
+    let header = header(runner.session, job, line(), line());
+    ::export::print_short(plan, &runner.version, &header, failing).ok()
+}
+
+/// Returns true if two plans have the same steps, which call the same functions with any values.
+fn makes_the_same_calls(one: &Plan, other: &Plan) -> bool {
+    let calls = |plan: &Plan| {
+        let steps = plan.steps().into_iter();
+        steps.map(|step| (step.id, api(&step.call, plan))).collect::<Vec<_>>()
+    };
+    calls(one) == calls(other)
+}
+
+fn passes(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Result<bool, Stop> {
+    for run in 0..PASSES {
+        let record = run_trial(session, &job.of_run(run), cancel)
+            .ok_or_else(|| Stop::no_verdict("interrupted"))?;
+        if record.outcome.kind != Kind::Pass {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Returns a line with a zero in place of each number.
+fn without_numbers(line: &str) -> String {
+    let mut out = String::new();
+    let mut in_word = false;
+    for c in line.chars() {
+        // Digits in names such as `hipMemset3D` are kept.
+        match c.is_ascii_digit() && !in_word {
+            true if out.ends_with('0') => {}
+            true => out.push('0'),
+            false => out.push(c),
+        }
+        in_word = c.is_ascii_alphabetic() || c == '_' || in_word && c.is_ascii_digit();
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compares_lines_apart_from_numbers() {
+        let line = "CHECK(hipMemset3D(make_hipPitchedPtr(dst, 64, 64, 5), 171), hipSuccess);";
+        assert_eq!(without_numbers(line), without_numbers(&line.replace("64", "1")));
+        assert_ne!(without_numbers(line), without_numbers(&line.replace("3D", "2D")));
+        assert_eq!(without_numbers("a10 + 10;"), "a10 + 0;");
+    }
+}
