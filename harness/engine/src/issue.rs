@@ -65,6 +65,9 @@ pub const PROGRAM_REPEAT: u32 = 3;
 /// Minimum number of runs of a minimised case whose trial fails only in some of its runs.
 const LOOKS: u32 = 20;
 
+/// Least time for finding definitions that the printed program does not use, which needs no runs.
+const UNUSED_LEAST: Duration = Duration::from_secs(30);
+
 /// Default time limit of all searches: for a shorter program, and for settings that help.
 pub const BUDGET: Duration = Duration::from_secs(180);
 
@@ -225,7 +228,7 @@ pub fn report(
         };
         let plan = &found.job()?.lowered.plan;
         let (environment, who) = draft.machine(&plan.environment, cancel);
-        let program = || program::of_trial(&found, session, &failed, None);
+        let program = || program::of_trial(&found, session, &failed, None, None);
         let findings = Findings {
             mistake: mistake.clone(),
             program: is_program.then(program).transpose()?,
@@ -330,9 +333,14 @@ pub fn report(
     if is_program {
         events(IssueEvent::Step("running the program as the report prints it"));
     }
-    let program = is_program
-        .then(|| program::of_trial(&subject, session, &failed, Some(cancel)))
-        .transpose()?;
+    let (program, shortened) = match is_program {
+        true => {
+            let (program, shortened) =
+                program::printed(&subject, session, &failed, shortened, cancel)?;
+            (Some(program), shortened)
+        }
+        false => (None, shortened),
+    };
     let program = match program {
         Some(program) => {
             events(IssueEvent::Step("removing what the printed program does not need"));
@@ -340,7 +348,7 @@ pub fn report(
                 subject: &subject,
                 session,
                 failed: &failed,
-                deadline: searches.end_of_share(2),
+                deadline: searches.end_of_share(2, UNUSED_LEAST),
                 cancel,
             };
             Some(unused.removed(program)?)

@@ -10,11 +10,13 @@
 mod candidate;
 mod case;
 mod compare;
+mod controls;
 mod error;
 mod identity;
 mod program;
 mod reducer;
 mod runs;
+mod waits;
 
 use std::{path::PathBuf, time::Duration};
 

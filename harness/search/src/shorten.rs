@@ -29,20 +29,23 @@ impl ShortenedText {
 /// it breaks the program.
 pub fn shorten(text: &str, still: &mut dyn FnMut(&str) -> Option<bool>) -> ShortenedText {
     let mut one = |texts: &[String]| texts.iter().map(|text| still(text)).collect();
-    shorten_many(text, 1, &mut one)
+    shorten_many(text, 1, &[], &mut one)
 }
 
 /// Shortens a text like [`shorten`], but asks for up to `width` texts at once, so that the caller can test them in
 /// parallel. `still` returns an answer for each text, in their order. The result does not depend on `width`.
+///
+/// The lines of each of the `groups` are removed together first, because one try may then replace one for each line.
 pub fn shorten_many(
     text: &str,
     width: usize,
+    groups: &[Vec<usize>],
     still: &mut dyn FnMut(&[String]) -> Option<Vec<bool>>,
 ) -> ShortenedText {
     let lines = split_lines(text);
     let left = (0..lines.len()).collect();
     let mut search = Search { left, lines, tries: 0, width: width.max(1), still };
-    let complete = search.run().is_some();
+    let complete = search.remove_groups(groups).and_then(|()| search.run()).is_some();
     ShortenedText { lines: search.left, complete, tries: search.tries }
 }
 
@@ -55,6 +58,21 @@ struct Search<'t> {
 }
 
 impl Search<'_> {
+    fn remove_groups(&mut self, groups: &[Vec<usize>]) -> Option<()> {
+        for group in groups {
+            let rest = self.left.iter().copied().filter(|line| !group.contains(line));
+            let rest: Vec<usize> = rest.collect();
+            if rest.len() == self.left.len() {
+                continue;
+            }
+            self.tries += 1;
+            if (self.still)(&[join(&self.lines, &rest)])?.contains(&true) {
+                self.left = rest;
+            }
+        }
+        Some(())
+    }
+
     /// Removes lines until nothing more can be removed. Returns `None` if the predicate ended the search.
     fn run(&mut self) -> Option<()> {
         loop {

@@ -104,7 +104,7 @@ fn the_result_does_not_depend_on_the_number_of_texts_at_once() {
         let is_good = |text: &str| wanted.iter().all(|n| has(text, n));
         let one = shorten(&text, &mut |text| Some(is_good(text)));
         for width in [2, 3, 7] {
-            let many = shorten_many(&text, width, &mut |texts| {
+            let many = shorten_many(&text, width, &[], &mut |texts| {
                 assert!(texts.len() <= width + 1, "{}", texts.len());
                 Some(texts.iter().map(|text| is_good(text)).collect())
             });
@@ -115,4 +115,18 @@ fn the_result_does_not_depend_on_the_number_of_texts_at_once() {
             );
         }
     }
+}
+
+/// A group is one try, whatever the number of its lines.
+#[test]
+fn tries_each_group_first() {
+    let text: String = (0..8).map(|n| format!("{n}\n")).collect();
+    let groups = [vec![1, 3, 5], vec![0, 2], vec![]];
+    let mut tried = Vec::new();
+    let shortened = shorten_many(&text, 2, &groups, &mut |texts| {
+        tried.extend(texts.iter().cloned());
+        (tried.len() < 3).then(|| texts.iter().map(|text| text.contains('0')).collect())
+    });
+    assert_eq!(tried[..2], ["0\n2\n4\n6\n7\n", "4\n6\n7\n"]);
+    assert_eq!((shortened.lines, shortened.complete), (vec![0, 2, 4, 6, 7], false));
 }

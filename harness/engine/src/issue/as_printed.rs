@@ -23,6 +23,75 @@ const LONGEST: usize = 200;
 /// Last output line of a program without rocrepro's helper, if all checks pass.
 const FINISHED: &str = "all checks ok";
 
+/// Shorter texts of a printed program, and the function that makes a printed program of one.
+pub(super) struct SimplerTexts<'m> {
+    pub(super) texts: Vec<String>,
+    pub(super) make: &'m dyn Fn(String) -> Program,
+}
+
+/// Returns one of the shorter texts of a printed program if it fails as the program does, and prints the same about each
+/// check. Otherwise returns the program.
+///
+/// # Errors
+/// Mistakes in the case, or a request to stop.
+pub(super) fn simplest(
+    subject: &FailingTrial<'_>,
+    session: &Session,
+    failed: &Record,
+    of_case: &CaseProgram,
+    printed: Program,
+    SimplerTexts { texts, make }: SimplerTexts<'_>,
+    cancel: &Cancel,
+) -> Result<Program, Stop> {
+    let ran = |program: &Program| program.own.as_ref().and_then(|own| own.as_printed.clone());
+    if texts.is_empty() || !matches!(ran(&printed), Some(AsPrinted::Ran { fails_alike: true, .. }))
+    {
+        return Ok(printed);
+    }
+    let mut job = subject.job()?;
+    job.lowered.plan.environment.clear();
+    let run = |program: &Program| {
+        let commands = program.own.as_ref().map(|own| own.plainly.as_slice()).unwrap_or_default();
+        let printed = PrintedProgram { file: &program.file, text: &program.text, commands };
+        match run_printed(session, &job, of_case, &printed, cancel) {
+            Ok(None) => Err(IssueError::Interrupted),
+            Ok(Some(run)) => Ok(Some(run)),
+            Err(_) => Ok(None),
+        }
+    };
+    let Some(before) = run(&printed)? else { return Ok(printed) };
+    for text in texts {
+        let mut program = make(text);
+        let Some(run) = run(&program)? else { continue };
+        let ran = ran_as(failed, of_case, &run);
+        let is_alike = matches!(ran, AsPrinted::Ran { fails_alike: true, .. });
+        if is_alike && lines_of_checks(&run) == lines_of_checks(&before) {
+            if let Some(own) = &mut program.own {
+                own.as_printed = Some(ran);
+            }
+            return Ok(program);
+        }
+    }
+    Ok(printed)
+}
+
+/// Returns the lines that a program prints about its checks.
+fn lines_of_checks(run: &PrintedRun) -> Vec<&str> {
+    let is_check = |line: &&str| {
+        line.ends_with(": ok") || line.contains(" wrong, got") || line.starts_with("FAILED: ")
+    };
+    run.stdout.lines().filter(is_check).collect()
+}
+
+/// Describes a run of a printed program.
+fn ran_as(failed: &Record, of_case: &CaseProgram, run: &PrintedRun) -> AsPrinted {
+    AsPrinted::Ran {
+        fails_alike: fails_alike(&Failure::of(failed), &of_case.stated, run),
+        last: last_line(run),
+        end: run.end.clone(),
+    }
+}
+
 /// Runs a printed program once, and returns the result; `None` if the issue does not contain the full source. The inner
 /// error is the compiler's output if the program does not compile as printed, although it compiled in the reported
 /// runs.
@@ -51,11 +120,7 @@ pub(super) fn run(
     job.lowered.plan.environment.clear();
     match run_printed(session, &job, of_case, &program, cancel) {
         Ok(None) => Err(IssueError::Interrupted.into()),
-        Ok(Some(run)) => Ok(Ok(Some(AsPrinted::Ran {
-            fails_alike: fails_alike(&Failure::of(failed), &of_case.stated, &run),
-            last: last_line(&run),
-            end: run.end,
-        }))),
+        Ok(Some(run)) => Ok(Ok(Some(ran_as(failed, of_case, &run)))),
         Err(Unready::Missing(why) | Unready::Trouble(why)) => not(why),
         Err(Unready::Refused(log)) if failed.outcome.kind == Kind::CompileError => {
             let run = PrintedRun { end: End::Exited(1), stdout: String::new(), stderr: log };

@@ -19,9 +19,38 @@ pub(super) type Parameters = BTreeMap<String, String>;
 /// Returns the source of a program that needs no file of rocrepro. `language` is its language as Markdown names it.
 /// `None` if the program uses the helper in a way that cannot be rewritten.
 pub(super) fn inline(text: &str, language: &str, parameters: &Parameters) -> Option<String> {
+    inline_for(text, language, parameters, Values::Any)
+}
+
+/// Returns shorter versions of a program in Python, whose checks compare only values of a certain kind. Empty if the
+/// program has no such check.
+pub(super) fn simpler(text: &str, language: &str, parameters: &Parameters) -> Vec<String> {
+    let whole = inline(text, language, parameters);
+    let texts = [Values::Flat, Values::Listed];
+    let texts = texts.into_iter().filter_map(|it| inline_for(text, language, parameters, it));
+    texts.filter(|text| whole.as_ref().is_some_and(|whole| text.len() < whole.len())).collect()
+}
+
+/// Values that the checks of a program compare.
+#[derive(Clone, Copy)]
+enum Values {
+    /// Numbers, arrays, nested lists and dictionaries.
+    Any,
+    /// Lists and tuples. A check of other values raises an exception, or fails.
+    Flat,
+    /// Lists and tuples, and arrays that become lists.
+    Listed,
+}
+
+fn inline_for(
+    text: &str,
+    language: &str,
+    parameters: &Parameters,
+    values: Values,
+) -> Option<String> {
     match language {
         _ if !text.contains(HELPER) => Some(text.to_owned()),
-        "python" => python::inline(text, parameters),
+        "python" => python::inline(text, parameters, values),
         "cpp" => cpp::inline(text, parameters),
         _ => None,
     }

@@ -6,11 +6,16 @@ use case::Body;
 use plan::program::ProgramBody;
 use report::{
     Record,
+    evidence::MinimisedProgram,
     issue::{AsPrinted, Own, Program},
 };
 use supervise::Cancel;
 
-use super::{IssueError, as_printed, inline_helper::inline};
+use super::{
+    IssueError,
+    as_printed::{self, SimplerTexts, simplest},
+    inline_helper::{inline, simpler},
+};
 use crate::{
     Session, Stop, command_line::CommandLine, failing_trial::FailingTrial, helper, rerun::quoted,
 };
@@ -18,7 +23,37 @@ use crate::{
 /// Prefix of the environment variables from which programs read their axis values.
 const PARAMETER: &str = "ROCREPRO_PARAMETER_";
 
-/// Returns the program of a trial as the issue prints it, after it has run once in that form.
+/// Returns the program as the report prints it, after a run, and what the report says about its shortening. If the program
+/// crashes, its checks are left out, unless it then no longer fails as described.
+///
+/// # Errors
+/// Those of [`of_trial`].
+pub(super) fn printed(
+    subject: &FailingTrial<'_>,
+    session: &Session,
+    failed: &Record,
+    shortened: Option<MinimisedProgram>,
+    cancel: &Cancel,
+) -> Result<(Program, Option<MinimisedProgram>), Stop> {
+    let text = shortened.as_ref().and_then(|found| found.without_checks.as_deref());
+    if let (Some(text), Some(found)) = (text, &shortened) {
+        let program = of_trial(subject, session, failed, Some(text), Some(cancel))?;
+        let ran = program.own.as_ref().and_then(|own| own.as_printed.as_ref());
+        if matches!(ran, Some(AsPrinted::Ran { fails_alike: true, .. })) {
+            let passes = found.passes.as_ref().map(|place| {
+                format!(
+                    "{place} until its checks were removed too, and then still ended with exit status 0 there"
+                )
+            });
+            let lines = text.lines().count();
+            return Ok((program, Some(MinimisedProgram { lines, passes, ..found.clone() })));
+        }
+    }
+    Ok((of_trial(subject, session, failed, None, Some(cancel))?, shortened))
+}
+
+/// Returns the program of a trial as the issue prints it, after it has run once in that form. `text` replaces the source
+/// of the program.
 ///
 /// # Errors
 /// Mistakes in the case, or a request to stop.
@@ -26,11 +61,12 @@ pub(super) fn of_trial(
     subject: &FailingTrial<'_>,
     session: &Session,
     failed: &Record,
+    text: Option<&str>,
     cancel: Option<&Cancel>,
 ) -> Result<Program, Stop> {
     match subject.command {
-        Some(command) => of_command(command, subject, session, failed, cancel),
-        None => of_case(subject, session, failed, cancel),
+        Some(command) => of_command(command, subject, session, failed, text, cancel),
+        None => of_case(subject, session, failed, text, cancel),
     }
 }
 
@@ -38,6 +74,7 @@ fn of_case(
     subject: &FailingTrial<'_>,
     session: &Session,
     failed: &Record,
+    replaced: Option<&str>,
     cancel: Option<&Cancel>,
 ) -> Result<Program, Stop> {
     let job = subject.job()?;
@@ -53,7 +90,8 @@ fn of_case(
     };
     let file = source.and_then(|source| source.file.clone());
     let file = file.unwrap_or_else(|| format!("{name}.{ending}"));
-    let original = source.map(|source| source.text.clone()).unwrap_or_default();
+    let original = source.map(|source| source.text.as_str()).unwrap_or_default();
+    let original = replaced.unwrap_or(original).to_owned();
     let variables = |of: &BTreeMap<String, String>, prefix: &str| {
         let words = of.iter().map(|(name, value)| format!("{prefix}{name}={}", quoted(value)));
         words.collect::<Vec<_>>()
@@ -98,7 +136,12 @@ fn of_case(
         Some(text) => make(text, false),
         None => make(original.clone(), true),
     };
-    tried(subject, session, failed, program, printed, || make(original, program.reports()), cancel)
+    let texts = simpler(&original, language, &program.parameters);
+    let with_helper = || make(original, program.reports());
+    let printed = tried(subject, session, failed, program, printed, with_helper, cancel)?;
+    let Some(cancel) = cancel else { return Ok(printed) };
+    let simpler = SimplerTexts { texts, make: &|text| make(text, false) };
+    simplest(subject, session, failed, program, printed, simpler, cancel)
 }
 
 /// Returns the command that compiles a program, with the options that the runs used.
@@ -119,6 +162,7 @@ fn of_command(
     subject: &FailingTrial<'_>,
     session: &Session,
     failed: &Record,
+    replaced: Option<&str>,
     cancel: Option<&Cancel>,
 ) -> Result<Program, Stop> {
     let job = subject.job()?;
@@ -162,8 +206,10 @@ fn of_command(
     let parameters = session.variables().filter_map(|(name, value)| {
         Some((name.strip_prefix(PARAMETER)?.to_owned(), value.clone()))
     });
-    let original = original.to_owned();
-    let mut printed = match inline(&original, language, &parameters.collect()) {
+    let original = replaced.unwrap_or(original).to_owned();
+    let parameters = parameters.collect();
+    let texts = simpler(&original, language, &parameters);
+    let mut printed = match inline(&original, language, &parameters) {
         Some(text) => make(text, false),
         None => make(original.clone(), true),
     };
@@ -174,7 +220,11 @@ fn of_command(
         }
         return Ok(printed);
     }
-    tried(subject, session, failed, program, printed, || make(original, true), cancel)
+    let with_helper = || make(original, true);
+    let printed = tried(subject, session, failed, program, printed, with_helper, cancel)?;
+    let Some(cancel) = cancel else { return Ok(printed) };
+    let simpler = SimplerTexts { texts, make: &|text| make(text, false) };
+    simplest(subject, session, failed, program, printed, simpler, cancel)
 }
 
 /// Runs a program once as printed. If the compiler rejects it, returns instead the version that needs rocrepro's

@@ -42,7 +42,9 @@ impl Searches<'_> {
         &self,
         subject: &FailingTrial<'_>,
     ) -> Result<Option<MinimisedProgram>, Stop> {
-        let budget = self.share(2);
+        // The settings need at most a minute of what is left.
+        let left = self.share(1);
+        let budget = left.saturating_sub(SETTINGS_LIMIT).max(left / 2);
         if budget.is_zero() || self.has::<MinimisedProgram>() {
             return Ok(None);
         }
@@ -103,9 +105,9 @@ impl Searches<'_> {
         }
     }
 
-    /// Returns the time at which the `n`th part of the remaining time is over.
-    pub(super) fn end_of_share(&self, n: u32) -> Instant {
-        Instant::now() + self.share(n)
+    /// Returns the time at which the `n`th part of the remaining time is over, but at least `least` from now.
+    pub(super) fn end_of_share(&self, n: u32, least: Duration) -> Instant {
+        Instant::now() + self.share(n).max(least)
     }
 
     /// Returns the `n`th part of the remaining time.

@@ -42,7 +42,7 @@ impl ShorterProgram {
     /// Mistakes in the shorter case or command line.
     pub(super) fn read(
         subject: &FailingTrial<'_>,
-        found: MinimisedProgram,
+        mut found: MinimisedProgram,
         folder: &Path,
         session: &SessionOptions,
     ) -> Result<Result<ShorterProgram, String>, Stop> {
@@ -61,6 +61,7 @@ impl ShorterProgram {
             let why = "`minimise` changed more than lines; report the shortened program as a program of its own";
             return Ok(Err(format!("{}: {why}", file.display())));
         }
+        found.without_checks = found.without_checks.filter(|it| is_part_of(it, &shorter.text));
         let body = match subject.command {
             Some(command) => {
                 command.with_file(&file, session)?.map(|line| ShorterBody::Command(Box::new(line)))

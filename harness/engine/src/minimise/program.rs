@@ -3,7 +3,7 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use ::case::Body;
@@ -17,8 +17,11 @@ use search::shorten::{ShortenedText, shorten_many};
 use supervise::Cancel;
 
 use super::{
-    MinimiseEvent, MinimiseReporter, MinimiseResult, Minimiser, error::MinimiseError,
+    MinimiseEvent, MinimiseReporter, MinimiseResult, Minimiser,
+    controls::{self, Control, passing_neighbour},
+    error::MinimiseError,
     reducer::ReducerChoice,
+    waits::with_shorter_waits,
 };
 use crate::{
     Job, Session, Stop, TrialFolder,
@@ -33,6 +36,9 @@ use crate::{
 /// Number of runs of a shorter program, all of which must fail in the same way.
 const RUNS: u32 = 3;
 
+/// Duration of a run above which the waits of a program are shortened during the search.
+const LONG_RUN: Duration = Duration::from_secs(2);
+
 /// The search for a shorter program, and the test that every candidate must pass.
 struct Search<'s> {
     session: &'s Session,
@@ -43,7 +49,12 @@ struct Search<'s> {
     last_call: Option<&'static str>,
     /// Brackets that the original program leaves open, of each kind; all are zero but for brackets in texts.
     open_brackets: [i64; 3],
-    oracle: Oracle,
+    /// Runs in which every text must pass, the oracle first. Empty without an oracle.
+    controls: Vec<Control<'s>>,
+    /// True while the waits in the texts are made shorter for each run.
+    shortens_waits: bool,
+    /// True while a text is enough that fails in the same way and ends elsewhere, without any check.
+    without_checks: bool,
     deadline: Instant,
     /// Number of processes that may still be started.
     left: u32,
@@ -110,6 +121,19 @@ pub(super) fn minimise(
     let file = source.file.clone().unwrap_or_else(|| format!("program.{ending}"));
     let folder = evidence::folder(options.out.as_deref(), id)?;
     evidence::make(&folder)?;
+    let oracle = releases.oracle(session, &job, cancel)?;
+    let neighbour = match oracle {
+        Oracle::None => passing_neighbour(&subject, session, cancel)?,
+        Oracle::Healthy | Oracle::Release(_) => None,
+    };
+    let passes = match (&oracle, &neighbour) {
+        (Oracle::Healthy, _) => Some("without the fault".to_owned()),
+        (Oracle::Release(session), _) => Some(format!("on {}", session.stack.spec)),
+        (Oracle::None, neighbour) => neighbour.as_ref().map(|(what, _)| what.clone()),
+    };
+    let beside = neighbour.as_ref().map(|(_, trial)| trial.job()).transpose()?;
+    // A reducer soon produces a program that is itself wrong, which only a run of the whole program elsewhere can detect.
+    let has_oracle = !matches!(oracle, Oracle::None);
     let mut search = Search {
         session,
         job: job.clone(),
@@ -117,7 +141,9 @@ pub(super) fn minimise(
         goal: failed.outcome.clone(),
         open_brackets: open_brackets(&source.text),
         last_call: LAST_CALLS.into_iter().find(|call| source.text.contains(call)),
-        oracle: releases.oracle(session, &job, cancel)?,
+        controls: controls::on_oracle(oracle, beside, &source.text, session, releases),
+        shortens_waits: false,
+        without_checks: false,
         deadline: begun + options.budget,
         left: options.budget_runs,
         tries: 0,
@@ -127,15 +153,14 @@ pub(super) fn minimise(
         cancel,
         report,
     };
-    // If the program also fails on the healthy device, in whichever way, that device cannot be the oracle.
-    if search.passes_on_oracle(&source.text).is_none_or(|passes| !passes) {
-        search.oracle = Oracle::None;
-    }
-    let reducer = match (options.reducer, &search.oracle) {
-        // A reducer soon produces a program that is itself wrong, which only an oracle can detect.
-        (ReducerChoice::Auto, Oracle::None) => ReducerChoice::None,
+    search.keep_passing_controls(&source.text);
+    let passes = passes.filter(|_| !search.controls.is_empty());
+    let reducer = match (options.reducer, has_oracle && passes.is_some()) {
+        (ReducerChoice::Auto, false) => ReducerChoice::None,
         (choice, _) => choice,
     };
+    search.shortens_waits = failed.wall_ns > LONG_RUN.as_nanos() as u64
+        && search.fails_with_shorter_waits(&source.text);
     let by = match reducer.find(is_cpp)? {
         None => None,
         Some(reducer) => {
@@ -147,8 +172,18 @@ pub(super) fn minimise(
     };
     let before = by.as_ref().map_or(&source.text, |(_, reduced)| &reduced.text);
     let width = session.jobs.get();
-    let shorter = shorten_many(before, width, &mut |texts| search.still_each(texts));
+    let mut shorter =
+        shorten_many(before, width, &groups(before), &mut |texts| search.still_each(texts));
+    if std::mem::take(&mut search.shortens_waits) {
+        // The shorter program must fail with its own waits too. The end of the time must not prevent these runs.
+        search.deadline = search.deadline.max(Instant::now() + options.budget / 4);
+        if search.is_confirmed(&shorter.apply_to(before), 0) != Some(true) {
+            let lines = (0..before.split_inclusive('\n').count()).collect();
+            shorter = ShortenedText { lines, complete: false, tries: shorter.tries };
+        }
+    }
     let text = shorter.apply_to(before);
+    let without_checks = search.without_checks_of(&text);
     evidence::write_text(&folder, &file, &text)?;
     let again = match subject.command {
         Some(command) => {
@@ -179,12 +214,9 @@ pub(super) fn minimise(
         lines: shorter.lines.len(),
         tries: search.tries,
         rate: Rate { failed: RUNS, runs: RUNS },
-        passes: match &search.oracle {
-            Oracle::Healthy => Some("without the fault".to_owned()),
-            Oracle::Release(session) => Some(format!("on {}", session.stack.spec)),
-            Oracle::None => None,
-        },
+        passes,
         reducer,
+        without_checks,
         complete,
     };
     evidence::write(&folder, &found)?;
@@ -275,11 +307,79 @@ impl Block<'_> {
     }
 }
 
+/// Least time of the search for a program without checks.
+const LEAST_WITHOUT_CHECKS: Duration = Duration::from_secs(30);
+
+/// Functions of the helper that make or end checks.
+const CHECKS: [&str; 8] =
+    ["equal", "close", "same", "holds", "status", "raises", "given_back", "done"];
+
+/// Returns true if the line is a statement that only makes a check, or ends the checks.
+fn is_check(line: &str) -> bool {
+    let line = line.trim();
+    let call = line.strip_prefix("return ").unwrap_or(line);
+    let call =
+        call.strip_prefix("rocrepro").map_or(call, |call| call.trim_start_matches([':', '.']));
+    let name = call.split_once('(').map(|(name, _)| name);
+    name.is_some_and(|name| CHECKS.contains(&name)) && line.ends_with([')', ';'])
+}
+
+/// Returns the lines that are tried together first: those that only name phases.
+fn groups(text: &str) -> Vec<Vec<usize>> {
+    let names_phase = |line: &str| {
+        let line = line.trim();
+        let call = ["rocrepro.phase(", "rocrepro::phase(", "phase("];
+        call.iter().any(|call| line.starts_with(call)) && line.ends_with([')', ';'])
+    };
+    let phases = text.lines().enumerate().filter(|(_, line)| names_phase(line));
+    vec![phases.map(|(n, _)| n).collect()]
+}
+
 /// Ways in which a program calls the helper's last function. Without it, a program whose check failed ends with exit
 /// status 0 when it is run alone.
 const LAST_CALLS: [&str; 3] = ["rocrepro.done(", "rocrepro::done(", "return done("];
 
 impl Search<'_> {
+    /// Keeps those controls in which the original program passes. If the first one fails, in whichever way, none is
+    /// kept: that configuration cannot be the oracle.
+    fn keep_passing_controls(&mut self, text: &str) {
+        let all = std::mem::take(&mut self.controls);
+        for (n, control) in all.into_iter().enumerate() {
+            let passes = self.passes_in(&control, text) == Some(true);
+            match (n, passes) {
+                (_, true) => self.controls.push(control),
+                (0, false) => return,
+                (_, false) => {}
+            }
+        }
+    }
+
+    /// Returns true if the program has waits and also fails in the same way, and passes elsewhere, if they are shorter.
+    fn fails_with_shorter_waits(&mut self, text: &str) -> bool {
+        if with_shorter_waits(text).is_none() {
+            return false;
+        }
+        self.shortens_waits = true;
+        self.is_confirmed(text, 0) == Some(true)
+    }
+
+    /// Returns a shorter program without checks if the failure is a crash, which no check detects: it dies in the same
+    /// way, and reaches its end on the oracle. `None` if the checks are needed, or without an oracle.
+    fn without_checks_of(&mut self, text: &str) -> Option<String> {
+        if self.goal.kind != Kind::Crash || self.controls.is_empty() {
+            return None;
+        }
+        (self.without_checks, self.last_call) = (true, None);
+        self.deadline = self.deadline.max(Instant::now() + LEAST_WITHOUT_CHECKS);
+        // One try without all checks saves a try for each.
+        let bare: String = text.split_inclusive('\n').filter(|line| !is_check(line)).collect();
+        let start = if self.still(&bare) == Some(true) { bare.as_str() } else { text };
+        let width = self.session.jobs.get();
+        let shorter = shorten_many(start, width, &[], &mut |texts| self.still_each(texts));
+        let shorter = shorter.apply_to(start);
+        (shorter != text).then_some(shorter)
+    }
+
     /// Returns true if a text still fails in the same way and passes on the oracle; `None` if the search must end.
     fn still(&mut self, text: &str) -> Option<bool> {
         self.still_each(&[text.to_owned()])?.pop()
@@ -305,22 +405,25 @@ impl Search<'_> {
             };
             // The search continues with the first text that is accepted, and does not use the answers after it.
             let is_open = !all.contains(&true) && is_same_after_edit(&first.outcome, &self.goal);
-            all.push(is_open && self.is_confirmed(text)?);
+            all.push(is_open && self.is_confirmed(text, 1)?);
         }
         Some(all)
     }
 
-    /// Makes the other runs of a text whose first run failed in the same way.
-    fn is_confirmed(&mut self, text: &str) -> Option<bool> {
-        let records = self.run(None, &vec![text.to_owned(); RUNS as usize - 1])?;
+    /// Makes the other runs of a text, of which `made` have failed in the same way, and runs it in all controls.
+    fn is_confirmed(&mut self, text: &str, made: u32) -> Option<bool> {
+        // Most texts that are wrong do not pass on the oracle, which takes less time than a failure that is a wait.
+        if !self.passes_on_oracle(text)? {
+            return Some(false);
+        }
+        let records = self.run(None, &vec![text.to_owned(); (RUNS - made) as usize])?;
         if !records.iter().all(|record| is_same_after_edit(&record.outcome, &self.goal)) {
             return Some(false);
         }
-        let passes = self.passes_on_oracle(text)?;
-        if passes && text.len() < self.best.len() {
+        if text.len() < self.best.len() && !self.without_checks {
             self.keep(text);
         }
-        Some(passes)
+        Some(true)
     }
 
     /// Writes the shortest program so far to its file, so that nothing is lost if the command is killed.
@@ -341,22 +444,26 @@ impl Search<'_> {
         });
     }
 
-    /// Returns true if a text passes on the oracle. Without an oracle, always returns true; `None` if the search must
+    /// Returns true if a text passes in all controls. Without an oracle, always returns true; `None` if the search must
     /// end.
     fn passes_on_oracle(&mut self, text: &str) -> Option<bool> {
-        let release = match std::mem::replace(&mut self.oracle, Oracle::None) {
-            Oracle::None => return Some(true),
-            Oracle::Healthy => None,
-            Oracle::Release(session) => Some(session),
-        };
-        let records = self.run(Some(release.as_deref()), &[text.to_owned()]);
-        self.oracle = release.map_or(Oracle::Healthy, Oracle::Release);
-        Some(records?.iter().all(|record| record.outcome.kind == Kind::Pass))
+        for control in self.controls.clone() {
+            if !self.passes_in(&control, text)? {
+                return Some(false);
+            }
+        }
+        Some(true)
     }
 
-    /// Runs each of the texts. Without `there`, runs them on the failing release with the faults. Otherwise runs them
-    /// without faults, on the session in `there` if it contains one, or on the failing release.
-    fn run(&mut self, there: Option<Option<&Session>>, texts: &[String]) -> Option<Vec<Record>> {
+    fn passes_in(&mut self, control: &Control<'_>, text: &str) -> Option<bool> {
+        let records = self.run(Some(control), &[text.to_owned()])?;
+        let (goal, checks) = (&self.goal, !self.without_checks);
+        Some(records.iter().all(|record| control.accepts(record, goal, checks)))
+    }
+
+    /// Runs each of the texts. Without a control, runs them on the failing release with the faults. Otherwise runs them
+    /// without faults in the control.
+    fn run(&mut self, control: Option<&Control<'_>>, texts: &[String]) -> Option<Vec<Record>> {
         let runs = texts.len() as u32;
         if self.left < runs || Instant::now() > self.deadline || self.trouble.is_some() {
             return None;
@@ -364,19 +471,22 @@ impl Search<'_> {
         self.left -= runs;
         let mut jobs = Vec::new();
         for (n, text) in (0..).zip(texts) {
-            let mut job = self.job.clone();
-            if let Err(error) = self.place.set(&mut job, text, n) {
+            let neighbour = control.and_then(|control| control.neighbour.as_deref());
+            let mut job = neighbour.unwrap_or(&self.job).clone();
+            let shorter = if self.shortens_waits { with_shorter_waits(text) } else { None };
+            if let Err(error) = self.place.set(&mut job, shorter.as_deref().unwrap_or(text), n) {
                 self.trouble = Some(Stop::no_verdict(format!(
                     "error: cannot write a shorter program: {error}"
                 )));
                 return None;
             }
-            if there.is_some() {
+            if control.is_some() {
                 job.faults.clear();
             }
             jobs.push(job.of_run(n));
         }
-        let session = there.flatten().unwrap_or(self.session);
+        let session = control.and_then(|control| control.session.as_deref());
+        let session = session.unwrap_or(self.session);
         let done = run_all(session, jobs, self.cancel);
         (0..runs).for_each(|_| (self.report)(MinimiseEvent::TrialEnded));
         done.map_err(|stop| self.trouble = Some(stop)).ok()
@@ -431,6 +541,24 @@ mod tests {
     fn counts_brackets_of_each_kind() {
         assert_eq!(open_brackets("f(a[1], {\n"), [1, 0, 1]);
         assert_eq!(open_brackets("f(a[1], {})\n}"), [0, 0, -1]);
+    }
+
+    #[test]
+    fn phases_are_tried_together() {
+        let text = "phase(\"a\");\nmust(f());\n  rocrepro.phase('b')\nrocrepro.phase(\n";
+        assert_eq!(groups(text), [[0, 2]]);
+    }
+
+    #[test]
+    fn recognises_statements_that_are_checks() {
+        for line in ["  equal(\"a\", b, 1);", "return rocrepro::done();", "rocrepro.holds('a', b)"]
+        {
+            assert!(is_check(line), "{line}");
+        }
+        for line in ["must(f());", "rocrepro.equal('a',", "phase(\"a\");", "if (equal(a, b)) c();"]
+        {
+            assert!(!is_check(line), "{line}");
+        }
     }
 
     #[test]

@@ -91,6 +91,7 @@ fn printed_helper_is_not_counted_as_part_of_the_shorter_program() {
         complete: true,
         passes: Some("on debian:6.4.3".to_owned()),
         reducer: None,
+        without_checks: None,
     });
     let own = user_program();
     let program = findings.program.as_mut().expect("a program");

@@ -5,9 +5,8 @@ import struct
 import sys
 
 
+# The checks of this program: each prints a line, and a wrong one makes it exit with status 1.
 class rocrepro:
-    """The checks of this program: each prints a line, and a wrong one makes it exit with status 1."""
-
     #: failed
     failed = ""
 
@@ -49,6 +48,21 @@ class rocrepro:
     #: equal
     def equal(name, got, expected, before=None, poison=None):
         return rocrepro.compare(name, got, expected, lambda a, b: False)
+
+    #: equal_flat
+    def equal(name, got, expected, before=None, poison=None):
+        wrong = [i for i in range(len(expected)) if got[i] != expected[i]]
+        text = wrong and "%d of %d wrong, got[%d] is %r, expected %r" % (
+            len(wrong), len(got), wrong[0], got[wrong[0]], expected[wrong[0]])
+        return rocrepro.check(name, not wrong and len(got) == len(expected) > 0, text)
+
+    #: equal_listed
+    def equal(name, got, expected, before=None, poison=None):
+        got, expected = [of.tolist() if hasattr(of, "tolist") else of for of in (got, expected)]
+        wrong = [i for i in range(len(expected)) if got[i] != expected[i]]
+        text = wrong and "%d of %d wrong, got[%d] is %r, expected %r" % (
+            len(wrong), len(got), wrong[0], got[wrong[0]], expected[wrong[0]])
+        return rocrepro.check(name, not wrong and len(got) == len(expected) > 0, text)
 
     #: close
     def close(name, got, expected, *, relative=0.0, absolute=0.0, before=None, poison=None):

@@ -4,13 +4,22 @@ use std::{collections::BTreeSet, ops::Range, sync::LazyLock};
 
 use regex::{Captures, Regex};
 
-use super::{HELPER, Parameters, Plain, arguments, behind_imports, initializer};
+use super::{HELPER, Parameters, Plain, Values, arguments, behind_imports, initializer};
 
 pub(super) static PLAIN: LazyLock<Plain> =
     LazyLock::new(|| Plain::parse(include_str!("plain.py"), "#: "));
 
 /// Line in the head of the plain version that begins the class with its functions.
-const CLASS: &str = "class rocrepro:";
+const CLASS: &str = "# The checks of this program";
+
+/// Sections that replace a section whose functions have the same names, and that no program names.
+const VARIANTS: [&str; 3] = ["close_by_ulp", "equal_flat", "equal_listed"];
+
+/// Statement of the plain version that returns the result of a check.
+const RESULT: &str = "        return bool(right)\n";
+
+/// Functions of the helper that return the result of a check.
+const CHECKS: [&str; 7] = ["equal", "close", "same", "holds", "status", "raises", "given_back"];
 
 /// Python modules that sections of the plain version use.
 const MODULES: [&str; 3] = ["math", "struct", "sys"];
@@ -70,7 +79,7 @@ impl Import {
     }
 }
 
-pub(super) fn inline(text: &str, parameters: &Parameters) -> Option<String> {
+pub(super) fn inline(text: &str, parameters: &Parameters, values: Values) -> Option<String> {
     let imports = imports(text)?;
     let mut used = BTreeSet::new();
     let aliases: Vec<&str> = imports.iter().flat_map(Import::aliases).collect();
@@ -96,7 +105,7 @@ pub(super) fn inline(text: &str, parameters: &Parameters) -> Option<String> {
     if used.is_empty() && imports.is_empty() {
         return Some(text.to_owned());
     }
-    let known = used.iter().all(|name| PLAIN.has(name) && *name != "close_by_ulp");
+    let known = used.iter().all(|name| PLAIN.has(name) && !VARIANTS.contains(name));
     if !known || imports.is_empty() {
         return None;
     }
@@ -104,7 +113,39 @@ pub(super) fn inline(text: &str, parameters: &Parameters) -> Option<String> {
         used.remove("close");
         used.insert("close_by_ulp");
     }
-    insert(text, &imports, &block(used, parameters))
+    let variant = match values {
+        Values::Any => None,
+        Values::Flat => Some("equal_flat"),
+        Values::Listed => Some("equal_listed"),
+    };
+    if let Some(variant) = variant.filter(|_| used.remove("equal")) {
+        used.insert(variant);
+    }
+    let mut block = block(used, parameters);
+    if !uses_results(text, &imports) {
+        block = block.replace(RESULT, "");
+    }
+    let is_new = |line: &&str| !line.starts_with("import ") || text.lines().all(|own| own != *line);
+    let block: String = block.lines().filter(is_new).map(|line| format!("{line}\n")).collect();
+    insert(text, &imports, &block)
+}
+
+/// Returns true if the program may use the result of a check. A check whose result is not used is a statement.
+fn uses_results(text: &str, imports: &[Import]) -> bool {
+    let checks = |line: &str| {
+        USE.captures_iter(line).any(|found| {
+            let name = found.get(2).map(|name| name.as_str());
+            &found[1] == HELPER && name.is_some_and(|name| CHECKS.contains(&name))
+        })
+    };
+    let is_statement = |line: &str| {
+        let call = line.trim_start().strip_prefix("rocrepro.");
+        let is_whole = line.trim_end().ends_with([')', ',', '(', '['])
+            && [" or ", " and ", " if "].iter().all(|word| !line.contains(word));
+        call.is_some_and(|call| !checks(call) && is_whole)
+    };
+    imports.iter().any(|import| !import.names.is_empty())
+        || text.lines().any(|line| checks(line) && !is_statement(line))
 }
 
 /// Returns all statements that import the helper; `None` if an import has a form that cannot be rewritten.
@@ -168,7 +209,7 @@ fn block(used: BTreeSet<&str>, parameters: &Parameters) -> String {
     let class = PLAIN.head.find(CLASS).map_or("", |at| &PLAIN.head[at..]).trim_end();
     let modules = MODULES.iter().filter(|module| parts.contains(&format!("{module}.")));
     let modules: String = modules.map(|module| format!("import {module}\n")).collect();
-    format!("{modules}\n\n{class}\n\n{parts}\n")
+    format!("{modules}\n\n{class}\n{parts}\n")
 }
 
 /// Replaces the imports of the helper, and inserts the plain version after the program's other imports.

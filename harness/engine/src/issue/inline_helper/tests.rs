@@ -276,3 +276,58 @@ fn every_program_of_the_library_is_inlined() {
     let output = Command::new("python3").args(["-m", "py_compile"]).args(&files).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+/// A simpler check either prints what the full one prints, or fails.
+#[test]
+fn simpler_checks_never_pass_where_the_full_one_fails() {
+    let mut alike = 0;
+    for values in [
+        "[1, 2, 3], [1, 2, 3]",
+        "[1, 2, 3], [1, 5, 3]",
+        "(1, 2), [1, 2]",
+        "[1], [1, 2]",
+        "[1, 2], [1]",
+        "[], []",
+        "[float('nan')], [float('nan')]",
+        "[[1, 2], [3]], [[1, 2], [4]]",
+        "{0: 1, 1: 2}, {0: 1, 1: 3}",
+        "{'a': 1}, {'a': 2}",
+        "5, 6",
+        "memoryview(b'ab'), [97, 98]",
+    ] {
+        let program = format!("import rocrepro\nrocrepro.equal('a', {values})\nrocrepro.done()\n");
+        let full = run(&inline(&program, "python", &parameters()).expect("it can be inlined"));
+        let texts = simpler(&program, "python", &parameters());
+        assert_eq!(texts.len(), 2, "{values}");
+        for text in texts {
+            let output = run(&text);
+            alike += u32::from(output == full);
+            assert!(output == full || !output.status.success(), "{values}: {output:?}\n{text}");
+        }
+    }
+    assert!(alike >= 10, "{alike}");
+    assert!(simpler("import rocrepro\nrocrepro.done()\n", "python", &parameters()).is_empty());
+}
+
+#[test]
+fn checks_return_their_result_only_if_it_is_used() {
+    let check = |call: &str, uses: bool| {
+        let program = format!("import rocrepro\n{call}\n");
+        let text = inline(&program, "python", &parameters()).expect("it can be inlined");
+        assert_eq!(text.contains("return bool(right)"), uses, "{call}");
+    };
+    check("rocrepro.equal('a', [1], [1])", false);
+    check("if a:\n    rocrepro.holds('a', True)", false);
+    check("if not rocrepro.equal('a', [1], [1]): pass", true);
+    check("rocrepro.equal('a', [1], [1]) or print(1)", true);
+    check("rocrepro.holds('b', rocrepro.equal('a', [1], [1]))", true);
+    let from = "from rocrepro import equal\nequal('a', [1], [1])\n";
+    assert!(inline(from, "python", &parameters()).unwrap().contains("return bool(right)"));
+}
+
+#[test]
+fn modules_are_imported_once() {
+    let program = "import sys\nimport rocrepro\nrocrepro.done()\nsys.exit(3)\n";
+    let text = inline(program, "python", &parameters()).expect("it can be inlined");
+    assert_eq!(text.matches("import sys\n").count(), 1, "{text}");
+}
