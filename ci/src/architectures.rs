@@ -13,7 +13,7 @@ const ROWS: &str = "harness/device/src/facts/rows.rs";
 const NAMING: [&str; 9] = [
     "harness/device/src/arch.rs",
     "harness/device/src/config.rs",
-    "harness/emulator/src/model.rs",
+    "harness/device/src/model.rs",
     "harness/cli/src/args.rs",
     "harness/cli/src/args/stack.rs",
     "harness/engine/src/matrix.rs",
@@ -170,9 +170,9 @@ mod tests {
         check(FILE, "let wide = arch.name().starts_with(\"gfx94\");", 1);
         check(FILE, "let wide = [Arch::Gfx942, Arch::Gfx950].contains(&arch);", 1);
         check(FILE, "let rest = name.strip_prefix(\"gfx\");", 0);
-        check("harness/emulator/src/model.rs", "        Arch::Gfx906 => Model {", 0);
+        check("harness/device/src/model.rs", "        Arch::Gfx906 => Model {", 0);
         check(
-            "harness/emulator/src/model.rs",
+            "harness/device/src/model.rs",
             "match arch {\n    Arch::Gfx906 => 1,\n    _ => 2,\n}",
             1,
         );

@@ -14,7 +14,7 @@ const SINKS: [&str; 6] = [
     "harness/worker/src/tell.rs",
     "harness/supervise/src/start.rs",
     "harness/supervise/src/stacks/looker.rs",
-    "harness/emulator/src/report.rs",
+    "harness/aql/src/report.rs",
 ];
 
 /// Checks all files that git tracks.

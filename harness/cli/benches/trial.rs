@@ -36,6 +36,7 @@ fn pure(criterion: &mut Criterion) {
         order: "",
         build: None,
         device_build: None,
+        hsa_build: None,
         environment: &nothing,
         launched: false,
         late: false,

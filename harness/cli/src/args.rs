@@ -447,7 +447,8 @@ pub(crate) struct Emulation {
     /// `devices=2`, `large-bar=yes` (the host can access all device memory; for the defaults see
     /// docs/device-options.md), `threads=4` (threads that execute the workgroups of a kernel; accesses of different
     /// workgroups to the same bytes then have no fixed order; the sanitizer uses one thread), `patience=60` (seconds
-    /// without progress after which the device reports a kernel as hung; default 10)
+    /// without progress after which the device reports a kernel as hung; default 10), `level=thunk` (run the released
+    /// HSA runtime of ROCm 7.2.4 on a device below it; only for cases with steps)
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) device_option: Vec<String>,
 }

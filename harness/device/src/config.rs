@@ -5,7 +5,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Arch, Planted, Sanitize, Schedule};
+use crate::{Arch, Level, Planted, Sanitize, Schedule};
 
 /// Environment variable with the configuration of the emulated device: the JSON of a [`Config`]. If the variable is not
 /// set, the device is a gfx1151 without faults.
@@ -68,6 +68,9 @@ const MOST_PATIENCE: u32 = 3600;
 pub struct Config {
     /// Architecture that the agents report and whose instructions they execute.
     pub arch: Arch,
+    /// Level at which the device takes the place of AMD's software.
+    #[serde(skip_serializing_if = "is_default")]
+    pub level: Level,
     /// Memory of each device, in bytes. For an APU, the part of the host memory that the firmware reserves (carve-out).
     pub memory: u64,
     /// Host memory that an APU uses in addition (GTT), in bytes. On hardware, the Linux kernel parameters
@@ -103,6 +106,7 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             arch: Arch::Gfx1151,
+            level: Level::default(),
             memory: 4 << 30,
             gtt: 0,
             devices: 1,
@@ -134,11 +138,29 @@ impl Config {
     /// Returns a description of the mistake if no device of this architecture can have this configuration, otherwise
     /// `None`.
     pub fn mistake(&self) -> Option<String> {
-        let strange = self.gtt > 0 && !self.arch.is_apu();
-        strange.then(|| {
+        if self.gtt > 0 && !self.arch.is_apu() {
             let apus: Vec<_> = Arch::ALL.iter().filter(|a| a.is_apu()).map(|a| a.name()).collect();
-            format!("{} has no GTT, which only APUs have: {}", self.arch, apus.join(", "))
+            let apus = apus.join(", ");
+            return Some(format!("{} has no GTT, which only APUs have: {apus}", self.arch));
+        }
+        self.missing_at_level().map(|what| {
+            format!(
+                "the emulated device has no {what} at `level={}`; the default, `level={}`, does",
+                self.level,
+                Level::default()
+            )
         })
+    }
+
+    /// Returns what this configuration asks for and its level of the device does not have.
+    fn missing_at_level(&self) -> Option<&'static str> {
+        match self.level {
+            Level::Hsa => None,
+            Level::Thunk if self.sanitize.is_on() => Some("sanitizer"),
+            Level::Thunk if self.schedule != Schedule::default() => Some("choice of schedules"),
+            Level::Thunk if !self.faults.is_empty() => Some("faults that can be injected"),
+            Level::Thunk => None,
+        }
     }
 
     /// Lists the settings in which `other` differs from this configuration. Either configuration may have been
@@ -146,6 +168,7 @@ impl Config {
     pub fn differences(&self, other: &Config) -> Vec<String> {
         let Config {
             arch,
+            level,
             memory,
             gtt,
             devices,
@@ -164,6 +187,7 @@ impl Config {
             }
         };
         compare("arch", arch, &other.arch);
+        compare("level", level, &other.level);
         compare("memory", memory, &other.memory);
         compare("gtt", gtt, &other.gtt);
         compare("devices", devices, &other.devices);
@@ -189,6 +213,9 @@ impl Config {
     pub fn options(&self) -> Vec<String> {
         let usual = Config::of(self.arch, self.sanitize);
         let mut options = Vec::new();
+        if self.level != usual.level {
+            options.push(format!("level={}", self.level));
+        }
         if self.memory != usual.memory {
             options.push(format!("memory={}", self.memory));
         }
@@ -219,11 +246,15 @@ impl Config {
         let bad = || {
             format!(
                 "`{option}` is not an option of the emulated device; write memory=256M, gtt=1G, devices=2, \
-                 large-bar=yes, threads=4 or patience=60"
+                 large-bar=yes, threads=4, patience=60 or level=thunk"
             )
         };
         let (name, value) = option.split_once('=').ok_or_else(bad)?;
         match name {
+            "level" => {
+                let level = Level::ALL.iter().find(|level| level.name() == value);
+                self.level = *level.ok_or_else(bad)?;
+            }
             "memory" => self.memory = bytes(value).filter(|n| *n > 0).ok_or_else(bad)?,
             "gtt" => self.gtt = bytes(value).ok_or_else(bad)?,
             "devices" => {
@@ -323,6 +354,7 @@ mod tests {
         }
         let config = Config {
             arch: Arch::Gfx1151,
+            level: Level::Thunk,
             memory: 3,
             gtt: 4,
             devices: 5,
@@ -338,7 +370,7 @@ mod tests {
             |json: &serde_json::Value| -> Config { serde_json::from_value(json.clone()).unwrap() };
         assert_eq!(config.differences(&read(&json)), [""; 0]);
         let fields = json.as_object().unwrap();
-        assert_eq!(fields.len(), 10);
+        assert_eq!(fields.len(), 11);
         for field in fields.keys() {
             let mut changed = json.clone();
             changed.as_object_mut().unwrap().remove(field);
@@ -375,6 +407,21 @@ mod tests {
     }
 
     #[test]
+    fn level_of_the_thunk_lacks_features() {
+        let thunk = Config { level: Level::Thunk, ..Config::default() };
+        assert_eq!(thunk.mistake(), None);
+        let check = |config: Config, what: &str| {
+            let mistake = config.mistake().unwrap_or_default();
+            assert!(mistake.contains(what), "{mistake}");
+            assert_eq!(Config { level: Level::Hsa, ..config }.mistake(), None);
+        };
+        check(Config { sanitize: Sanitize::On, ..thunk.clone() }, "no sanitizer at `level=thunk`");
+        check(Config { schedule: Schedule::Lazy, ..thunk.clone() }, "no choice of schedules");
+        let faults = vec![Planted::from(crate::Fault::CopyLate)];
+        check(Config { faults, ..thunk }, "no faults that can be injected");
+    }
+
+    #[test]
     fn options_round_trip() {
         for (arch, large_bar) in [(Arch::Gfx1100, "yes"), (Arch::Gfx942, "no")] {
             let config = Config {
@@ -382,11 +429,15 @@ mod tests {
                 gtt: 4096,
                 devices: 2,
                 large_bar: large_bar == "yes",
+                level: Level::Thunk,
                 ..Config::of(arch, Sanitize::Off)
             };
             let options = config.options();
             let bar = format!("large-bar={large_bar}");
-            assert_eq!(options, ["memory=1048576", "gtt=4096", "devices=2", bar.as_str()]);
+            assert_eq!(
+                options,
+                ["level=thunk", "memory=1048576", "gtt=4096", "devices=2", bar.as_str()]
+            );
             let mut read = Config::of(arch, Sanitize::Off);
             for option in options {
                 read.set(&option).unwrap();

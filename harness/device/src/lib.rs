@@ -14,6 +14,8 @@ mod config;
 mod facts;
 mod fault;
 mod functions;
+mod level;
+pub mod model;
 mod planted;
 mod restrictions;
 mod sanitize;
@@ -35,6 +37,7 @@ pub use functions::{
     Enumerator, HIP_FUNCTIONS, HIP_FUNCTIONS_OF_STEPS, LibraryFunction, Names, hip_enumerators,
     hip_statuses, library_function, library_functions,
 };
+pub use level::Level;
 pub use planted::{Amount, BadPlanted, Per, Planted, mix};
 pub use restrictions::{CaseBody, RESTRICTIONS, Restriction, restriction};
 pub use sanitize::{Sanitize, UnknownSanitize};

@@ -8,6 +8,8 @@ use std::{
     sync::atomic::{AtomicI64, AtomicU32, AtomicU64},
 };
 
+pub(crate) use aql::{Condition, kind as packet};
+
 use crate::config;
 
 /// `hsa_status_t`. The type is not an enum, because a callback of the caller may return any value. A return value of a
@@ -218,94 +220,13 @@ const _: () = {
 };
 
 /// `hsa_kernel_dispatch_packet_t`.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(crate) struct DispatchPacket {
-    pub(crate) header: u16,
-    pub(crate) setup: u16,
-    pub(crate) workgroup: [u16; 3],
-    pub(crate) reserved0: u16,
-    pub(crate) grid: [u32; 3],
-    pub(crate) private_bytes: u32,
-    pub(crate) group_bytes: u32,
-    pub(crate) kernel_object: u64,
-    pub(crate) kernarg: u64,
-    pub(crate) reserved2: u64,
-    pub(crate) completion: Signal,
-}
+pub(crate) type DispatchPacket = aql::DispatchPacket<Signal>;
 
 /// `hsa_barrier_and_packet_t` and `hsa_barrier_or_packet_t`.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(crate) struct BarrierPacket {
-    pub(crate) header: u16,
-    pub(crate) reserved0: u16,
-    pub(crate) reserved1: u32,
-    pub(crate) dependencies: [Signal; 5],
-    pub(crate) reserved2: u64,
-    pub(crate) completion: Signal,
-}
+pub(crate) type BarrierPacket = aql::BarrierPacket<Signal>;
 
 /// `hsa_amd_barrier_value_packet_t`.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(crate) struct BarrierValuePacket {
-    pub(crate) header: u16,
-    pub(crate) format: u8,
-    pub(crate) reserved: u8,
-    pub(crate) reserved0: u32,
-    pub(crate) signal: Signal,
-    pub(crate) value: i64,
-    pub(crate) mask: i64,
-    pub(crate) condition: u32,
-    pub(crate) reserved1: u32,
-    pub(crate) reserved2: [u64; 2],
-    pub(crate) completion: Signal,
-}
-
-const _: () = {
-    assert!(size_of::<DispatchPacket>() == 64);
-    assert!(size_of::<BarrierPacket>() == 64);
-    assert!(size_of::<BarrierValuePacket>() == 64);
-};
-
-/// `hsa_packet_type_t`.
-pub(crate) mod packet {
-    pub(crate) const VENDOR: u8 = 0;
-    pub(crate) const INVALID: u8 = 1;
-    pub(crate) const DISPATCH: u8 = 2;
-    pub(crate) const BARRIER_AND: u8 = 3;
-    pub(crate) const BARRIER_OR: u8 = 5;
-    /// `HSA_PACKET_HEADER_BARRIER`: the packet starts only when all earlier packets of the queue are complete.
-    pub(crate) const BARRIER_BIT: u16 = 1 << 8;
-    /// Format `HSA_AMD_PACKET_TYPE_BARRIER_VALUE` of a vendor-specific packet.
-    pub(crate) const FORMAT_BARRIER_VALUE: u8 = 2;
-}
-
-/// `hsa_signal_condition_t`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Condition {
-    Eq,
-    Ne,
-    Lt,
-    Gte,
-}
-
-impl Condition {
-    pub(crate) fn from_c(value: u32) -> Option<Condition> {
-        [Condition::Eq, Condition::Ne, Condition::Lt, Condition::Gte].get(value as usize).copied()
-    }
-
-    /// Returns true if `value` satisfies the condition with respect to `reference`.
-    pub(crate) fn holds(self, value: i64, reference: i64) -> bool {
-        match self {
-            Condition::Eq => value == reference,
-            Condition::Ne => value != reference,
-            Condition::Lt => value < reference,
-            Condition::Gte => value >= reference,
-        }
-    }
-}
+pub(crate) type BarrierValuePacket = aql::BarrierValuePacket<Signal>;
 
 /// `hsa_amd_memory_pool_global_flag_t`.
 pub(crate) mod pool_flag {

@@ -1,6 +1,6 @@
 //! Configuration of a device. A process reads the configuration of its device once, from the environment.
 
-use device::{CONFIG_VARIABLE, Config, Identity};
+use device::{CONFIG_VARIABLE, Config, Identity, Level};
 
 use crate::part::Part as _;
 
@@ -17,6 +17,9 @@ fn parse(json: &str) -> Result<Config, String> {
         serde_json::from_str(json).map_err(|error| format!("{CONFIG_VARIABLE}: {error}"))?;
     if let Some(mistake) = config.mistake() {
         return Err(mistake);
+    }
+    if config.level != Level::Hsa {
+        return Err(format!("this library is not the device of the level `{}`", config.level));
     }
     for planted in &config.faults {
         if planted.fault.place() != device::Place::Device {
@@ -87,6 +90,7 @@ mod tests {
         check(r#"{"arch":"gfx90a","memory":1048576}"#, true);
         check(r#"{"arch":"gfx803"}"#, false);
         check("gfx90a", false);
+        check(r#"{"level":"thunk"}"#, false);
         check(r#"{"gtt":1048576}"#, true);
         check(r#"{"arch":"gfx90a","gtt":1048576}"#, false);
         check(r#"{"faults":[{"fault":"copy.zero"}]}"#, true);

@@ -10,10 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use device::{Arch, Fault, Planted, Schedule};
+use aql::Refusal;
+use device::{Fault, Planted, Schedule};
 use isa::{
-    AccessKind, AddressSpace, Executed, Finding, LARGEST_WORKGROUP, Launch, Trap, Turns, Unordered,
-    WaveSync, Written,
+    AccessKind, AddressSpace, Executed, Finding, Launch, Trap, Turns, Unordered, WaveSync, Written,
 };
 
 use crate::{
@@ -21,9 +21,7 @@ use crate::{
     address_map::Kind,
     blit, config, events,
     faults::{self, Chooser},
-    findings,
-    isas::group_bytes,
-    loader,
+    findings, loader,
     locks::Mutex,
     memory::{self, Memory},
     model, order,
@@ -209,7 +207,7 @@ pub(crate) fn run(
                 Schedule::Seeded(seed) => Turns::Seeded(seed),
                 Schedule::Eager | Schedule::Lazy | Schedule::LateResults => Turns::default(),
             },
-            room: room(config::get().arch, packet),
+            room: aql::room(config::get().arch, packet),
             patience: Duration::from_secs(config::get().patience.into()),
             late_results: config::get().schedule == Schedule::LateResults,
         };
@@ -235,38 +233,17 @@ pub(crate) fn run(
     }
 }
 
-/// Returns how many workgroups of a dispatch fit on the device at the same time. Waves and LDS limit the number.
-/// Registers are not considered.
-fn room(arch: Arch, packet: &DispatchPacket) -> u32 {
-    let model = model::of(arch);
-    let items: u32 = packet.workgroup.iter().map(|n| u32::from((*n).max(1))).product();
-    // A wave of fewer lanes occupies a whole slot too.
-    let waves = items.div_ceil(arch.wave_size());
-    let by_waves = model.waves_per_unit / waves.max(1);
-    let granules = packet.group_bytes.max(1).next_multiple_of(arch.facts().lds_granule);
-    let by_lds = arch.facts().lds_bytes / granules;
-    model.compute_units * by_waves.min(by_lds).max(1)
-}
-
 /// Returns the reason why the packet processor rejects a packet, and the status that ROCr reports for it
 /// (`AqlQueue::DynamicQueueEventsHandler`). Returns `None` if the packet is valid.
-fn refused(packet: &DispatchPacket) -> Option<(Status, String)> {
-    let items: u64 = packet.workgroup.iter().map(|n| u64::from((*n).max(1))).product();
-    // The two lowest bits are the number of dimensions.
-    if packet.setup & 3 == 0 {
-        Some((Status::INCOMPATIBLE_ARGUMENTS, "a dispatch without dimensions".to_owned()))
-    } else if packet.kernel_object == 0 {
-        Some((Status::INVALID_CODE_OBJECT, "a dispatch without a kernel".to_owned()))
-    } else if packet.group_bytes > group_bytes() {
-        let (wanted, most) = (packet.group_bytes, group_bytes());
-        let what = format!("a dispatch with {wanted} bytes of LDS; {most} is the most");
-        Some((Status::INVALID_ALLOCATION, what))
-    } else if items > LARGEST_WORKGROUP.into() {
-        let what = format!("a workgroup of {items} work-items; {LARGEST_WORKGROUP} is the most");
-        Some((Status::INVALID_ARGUMENT, what))
-    } else {
-        None
-    }
+fn refused(packet: &DispatchPacket) -> Option<(Status, Refusal)> {
+    let refusal = aql::refused(config::get().arch, packet)?;
+    let status = match refusal {
+        Refusal::NoDimensions => Status::INCOMPATIBLE_ARGUMENTS,
+        Refusal::NoKernel => Status::INVALID_CODE_OBJECT,
+        Refusal::TooMuchLds { .. } => Status::INVALID_ALLOCATION,
+        Refusal::LargeWorkgroup { .. } => Status::INVALID_ARGUMENT,
+    };
+    Some((status, refusal))
 }
 
 /// Executes a kernel of the program under test. An injected fault may modify the execution.
@@ -403,28 +380,5 @@ mod tests {
         check(|packet| packet.group_bytes = u32::MAX, Some(Status::INVALID_ALLOCATION));
         check(|packet| packet.workgroup = [32, 32, 1], None);
         check(|packet| packet.workgroup = [32, 32, 2], Some(Status::INVALID_ARGUMENT));
-    }
-
-    /// Both waves and LDS limit the number of workgroups, and the smaller limit applies. LDS is allocated in granules.
-    #[test]
-    fn waves_and_lds_limit_workgroups_per_unit() {
-        #[track_caller]
-        fn check(arch: Arch, items: u16, group_bytes: u32, in_a_unit: u32) {
-            // SAFETY: all fields are plain integers.
-            let mut packet: DispatchPacket = unsafe { std::mem::zeroed() };
-            (packet.workgroup, packet.group_bytes) = ([items, 1, 1], group_bytes);
-            assert_eq!(room(arch, &packet), in_a_unit * model::of(arch).compute_units);
-        }
-        check(Arch::Gfx90a, 64, 0, 32);
-        check(Arch::Gfx90a, 256, 0, 8);
-        check(Arch::Gfx90a, 64, 12 * 512, 10);
-        check(Arch::Gfx90a, 64, 12 * 512 + 1, 9);
-        check(Arch::Gfx950, 64, 12 * 1280, 10);
-        check(Arch::Gfx950, 64, 12 * 1280 + 1, 9);
-        check(Arch::Gfx950, 1024, 160 << 10, 1);
-        check(Arch::Gfx1151, 64, 6 * 1024, 10);
-        check(Arch::Gfx1151, 64, 6 * 1024 + 1, 9);
-        check(Arch::Gfx1151, 32, 1, 32);
-        check(Arch::Gfx1151, 1024, 64 << 10, 1);
     }
 }

@@ -139,13 +139,11 @@ fn link(from: u32, to: u32) -> String {
     ])
 }
 
-/// Returns the architecture as the driver encodes it, for example 90010 for `gfx90a`. In the name, the minor number and
-/// the stepping have one hexadecimal digit each. In the encoding, each of them has two decimal digits.
+/// Returns the architecture as the driver encodes it, for example 90010 for `gfx90a`: the minor version and the stepping
+/// have two decimal digits each.
 fn target_version(arch: Arch) -> u32 {
-    let digits = arch.name().trim_start_matches("gfx");
-    let (major, rest) = digits.split_at(digits.len() - 2);
-    let rest = u32::from_str_radix(rest, 16).unwrap_or_default();
-    major.parse::<u32>().unwrap_or_default() * 10_000 + (rest >> 4) * 100 + (rest & 15)
+    let [major, minor, stepping] = model::version(arch);
+    major * 10_000 + minor * 100 + stepping
 }
 
 fn lines(values: &[(&str, &dyn Display)]) -> String {

@@ -1,4 +1,5 @@
-//! Unpacks the emulated device's library, which is embedded in the program, under the file name that HIP loads.
+//! Unpacks the emulated device's library, which is embedded in the program, under the file name that HIP or, below it,
+//! the HSA runtime loads.
 
 use std::{
     fs,
@@ -6,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use device::Level;
 use flate2::read::ZlibDecoder;
 use hsa_runtime64::install::FILE_NAME;
 
@@ -13,11 +15,34 @@ use thiserror::Error;
 
 use crate::{FailedOperation, FailureClass, Stop, cache, stop::chain};
 
-/// Digest, length in bytes and compressed content of the library.
-const BUILT: (&str, usize, &[u8]) = embed::file!("ROCREPRO_BUILT_DEVICE");
+/// Digest, length in bytes and compressed content of a library.
+type Embedded = (&'static str, usize, &'static [u8]);
 
-fn unpacked() -> io::Result<Vec<u8>> {
-    let (_, length, packed) = BUILT;
+const BUILT: Embedded = embed::file!("ROCREPRO_BUILT_DEVICE");
+
+/// The library of the device below a released HSA runtime.
+const BUILT_THUNK: Embedded = embed::file!("ROCREPRO_BUILT_THUNK");
+
+/// File name under which the HSA runtime loads the library of the thunk.
+const THUNK_NAME: &str = "libdtif.so";
+
+fn built(level: Level) -> Embedded {
+    match level {
+        Level::Hsa => BUILT,
+        Level::Thunk => BUILT_THUNK,
+    }
+}
+
+/// Returns the name of the library's file.
+pub(crate) fn name(level: Level) -> &'static str {
+    match level {
+        Level::Hsa => FILE_NAME,
+        Level::Thunk => THUNK_NAME,
+    }
+}
+
+fn unpacked(level: Level) -> io::Result<Vec<u8>> {
+    let (_, length, packed) = built(level);
     let mut library = Vec::with_capacity(length);
     ZlibDecoder::new(packed).read_to_end(&mut library)?;
     Ok(library)
@@ -80,21 +105,23 @@ impl FailedOperation for DeviceLibraryError {
 
 /// Unpacks the library into the cache folder unless an undamaged copy is already there, and returns the folder of the
 /// library. Each build of rocrepro uses a folder of its own, so that running programs are not disturbed.
-pub(crate) fn install(cache: &Path) -> Result<PathBuf, DeviceLibraryError> {
-    let given = given()?;
-    let build = given.as_deref().map_or_else(|| BUILT.0.to_owned(), plan::digest);
+pub(crate) fn install(cache: &Path, level: Level) -> Result<PathBuf, DeviceLibraryError> {
+    // The variable names a library that replaces the HSA runtime.
+    let given = if level == Level::Hsa { given()? } else { None };
+    let build = given.as_deref().map_or_else(|| built(level).0.to_owned(), plan::digest);
     let folder = cache.join("device").join(build);
     // ld.so(8): colon and semicolon separate folders, a dollar begins a substitution, and none of the three can be
     // escaped.
     if folder.to_string_lossy().contains([':', ';', '$']) {
         return Err(DeviceLibraryError::UnusablePath { folder });
     }
-    if is_as_installed(&folder) {
+    if is_as_installed(&folder, level) {
         return Ok(folder);
     }
     let from_variable = given.is_some();
-    let placed = given.map_or_else(unpacked, Ok).map_err(|e| e.to_string()).and_then(|library| {
-        let file = hsa_runtime64::install::install(&library, &folder).map_err(|e| chain(&e))?;
+    let library = given.map_or_else(|| unpacked(level), Ok).map_err(|e| e.to_string());
+    let placed = library.and_then(|library| {
+        let file = place(&library, &folder, level)?;
         let digest = plan::digest(&fs::read(file).map_err(|e| e.to_string())?);
         atomic::write(&folder.join(DIGEST), digest).map_err(|e| e.to_string())
     });
@@ -108,17 +135,29 @@ pub(crate) fn install(cache: &Path) -> Result<PathBuf, DeviceLibraryError> {
     Ok(folder)
 }
 
-pub(crate) fn build_id(folder: &Path) -> Option<String> {
-    stacks::build_id(&folder.join(FILE_NAME))
+fn place(library: &[u8], folder: &Path, level: Level) -> Result<PathBuf, String> {
+    match level {
+        Level::Hsa => hsa_runtime64::install::install(library, folder).map_err(|e| chain(&e)),
+        Level::Thunk => {
+            let file = folder.join(THUNK_NAME);
+            fs::create_dir_all(folder).map_err(|e| e.to_string())?;
+            atomic::write(&file, library).map_err(|e| e.to_string())?;
+            Ok(file)
+        }
+    }
+}
+
+pub(crate) fn build_id(folder: &Path, level: Level) -> Option<String> {
+    stacks::build_id(&folder.join(name(level)))
 }
 
 /// Returns true if the folder contains an undamaged copy of the library.
-fn is_as_installed(folder: &Path) -> bool {
+fn is_as_installed(folder: &Path, level: Level) -> bool {
     let regular = |name| {
         let file = folder.join(name);
         fs::metadata(&file).is_ok_and(|file| file.is_file()).then(|| fs::read(file).ok()).flatten()
     };
-    regular(FILE_NAME)
+    regular(name(level))
         .zip(regular(DIGEST))
         .is_some_and(|(library, digest)| plan::digest(&library).as_bytes() == digest)
 }
@@ -139,7 +178,7 @@ fn given() -> Result<Option<Vec<u8>>, DeviceLibraryError> {
 
 /// Installs the emulated device's library in this user's cache folder, and returns its path.
 pub fn file() -> Result<PathBuf, Stop> {
-    Ok(install(&cache::folder()?)?.join(FILE_NAME))
+    Ok(install(&cache::folder()?, Level::Hsa)?.join(FILE_NAME))
 }
 
 #[cfg(test)]
@@ -148,18 +187,21 @@ mod tests {
 
     #[test]
     fn embedded_device_is_complete() {
-        let (digest, length, packed) = BUILT;
-        let library = unpacked().unwrap();
-        assert_eq!((library.len(), plan::digest(&library)), (length, digest.to_owned()));
-        assert!(packed.len() < length / 2, "{} of {length}", packed.len());
-        let folder = tempfile::tempdir().unwrap();
-        hsa_runtime64::install::install(&library, folder.path()).unwrap();
+        for level in Level::ALL.iter().copied() {
+            let (digest, length, packed) = built(level);
+            let library = unpacked(level).unwrap();
+            assert_eq!((library.len(), plan::digest(&library)), (length, digest.to_owned()));
+            assert!(packed.len() < length / 2, "{} of {length}", packed.len());
+            let folder = tempfile::tempdir().unwrap();
+            place(&library, folder.path(), level).unwrap();
+            assert!(build_id(folder.path(), level).is_some(), "{level}");
+        }
     }
 
     #[test]
     fn reinstalls_damaged_libraries() {
         let cache = tempfile::tempdir().unwrap();
-        let folder = install(cache.path()).unwrap_or_else(|stop| panic!("{stop:?}"));
+        let folder = install(cache.path(), Level::Hsa).unwrap_or_else(|stop| panic!("{stop:?}"));
         let (file, digest) = (folder.join(FILE_NAME), folder.join(DIGEST));
         let whole = fs::read(&file).unwrap();
         let middle = whole.len() / 2;
@@ -167,16 +209,18 @@ mod tests {
         other[middle] ^= 1;
         for there in [&[], &whole[..64], &whole[..whole.len() - 1], &other] {
             fs::write(&file, there).unwrap();
-            assert!(!is_as_installed(&folder));
-            assert!(install(cache.path()).is_ok());
-            assert!(fs::read(&file).unwrap() == whole && is_as_installed(&folder));
+            assert!(!is_as_installed(&folder, Level::Hsa));
+            assert!(install(cache.path(), Level::Hsa).is_ok());
+            assert!(fs::read(&file).unwrap() == whole && is_as_installed(&folder, Level::Hsa));
         }
         fs::remove_file(&digest).unwrap();
-        assert!(!is_as_installed(&folder) && install(cache.path()).is_ok());
-        assert!(is_as_installed(&folder));
+        assert!(!is_as_installed(&folder, Level::Hsa) && install(cache.path(), Level::Hsa).is_ok());
+        assert!(is_as_installed(&folder, Level::Hsa));
         fs::remove_file(&file).unwrap();
         fs::create_dir(&file).unwrap();
-        let Err(stop) = install(cache.path()) else { panic!("a folder is not a library") };
+        let Err(stop) = install(cache.path(), Level::Hsa) else {
+            panic!("a folder is not a library")
+        };
         assert!(format!("{stop:?}").contains("XDG_CACHE_HOME"), "{stop:?}");
     }
 }

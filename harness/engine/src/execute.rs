@@ -83,6 +83,7 @@ fn in_a_process(
             .map_or(&nothing, |worker_order| &worker_order.environment),
         build: session.worker_build(),
         device_build: session.device_build(),
+        hsa_build: session.hsa_build(),
         launched: session.is_launched(),
         late: order.late.is_some(),
         able: session.able(),

@@ -36,7 +36,9 @@ impl Session {
         let stack = options.stack()?;
         let cache = options.cache.clone().map_or_else(cache::folder, Ok)?;
         let device_folder = match &options.device {
-            DeviceChoice::Emulated(_) => Some(device_library::install(&cache)?),
+            DeviceChoice::Emulated(_) => {
+                Some(device_library::install(&cache, options.emulation.level)?)
+            }
             DeviceChoice::Gpu => None,
         };
         let noexec = |folder: &&Path| machine::is_noexec(folder);
@@ -49,6 +51,7 @@ impl Session {
         }
         let mut session = Session::new(options, stack, slots, device_folder, cache)?;
         probe::find_release(&mut session)?;
+        session.check_level()?;
         Ok(session)
     }
 }

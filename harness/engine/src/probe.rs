@@ -112,6 +112,7 @@ fn run_empty_plan(
         environment: &worker_order.environment,
         build: session.worker_build(),
         device_build: session.device_build(),
+        hsa_build: session.hsa_build(),
         launched: session.is_launched(),
         late: false,
         limits: &worker_order.limits,

@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use device::{Config, Place, Planted, WITNESS_VARIABLE};
+use device::{Config, Level, Place, Planted, WITNESS_VARIABLE};
 use judge::{
     Crash, Kind, Location, Outcome, ProgramContext, ProgramSeen, Said, judge_program,
     told_of_device,
@@ -178,6 +178,13 @@ fn skip_reason(session: &Session, job: &Job<'_>, program: &Program) -> Option<St
         return Some(
             "program cases need the emulated device, which reports what a program does; `rocrepro exec --device gpu` runs a \
              program on a GPU"
+                .to_owned(),
+        );
+    }
+    if session.emulated.config.level != Level::Hsa {
+        return Some(
+            "program cases need the emulated device that replaces the HSA runtime (`level=hsa`), which reports which \
+             processes used it"
                 .to_owned(),
         );
     }

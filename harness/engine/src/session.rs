@@ -79,6 +79,9 @@ const COMGR_CACHE: &str = "AMD_COMGR_CACHE_DIR";
 
 const TEMPORARY: &str = "tmp";
 
+/// File name of the HSA runtime, without its version.
+const HSA_RUNTIME: &str = "libhsa-runtime64.so";
+
 /// A stack, a device, limits and options that all trials of a run share.
 pub struct Session {
     /// Id of the run.
@@ -147,7 +150,10 @@ impl Session {
         if !options.hangs_on_purpose {
             limits.looker = vec![program.held().into(), LOOK_ARGUMENT.into()];
         }
-        let device_build = device_folder.as_deref().and_then(device_library::build_id);
+        let level = options.emulation.level;
+        let device_build =
+            device_folder.as_deref().and_then(|folder| device_library::build_id(folder, level));
+        let hsa_build = stack.library(HSA_RUNTIME).as_deref().and_then(stacks::build_id);
         let mut resources = BTreeMap::from(USUAL);
         resources.extend(options.resources);
         let scratch = scratch::create(&options.stop)?;
@@ -183,6 +189,7 @@ impl Session {
                 options: options.device_options,
                 folder: device_folder,
                 build: device_build,
+                hsa_build,
             },
             gpus: Gpus {
                 slots,
@@ -213,9 +220,10 @@ impl Session {
         self.folders.scratch.path()
     }
 
-    /// Returns the path of the emulated device's `libhsa-runtime64`; `None` on a GPU.
+    /// Returns the path of the emulated device's library; `None` on a GPU.
     pub fn device_library(&self) -> Option<PathBuf> {
-        self.emulated.folder.as_ref().map(|folder| folder.join("libhsa-runtime64.so.1"))
+        let name = device_library::name(self.emulated.config.level);
+        self.emulated.folder.as_ref().map(|folder| folder.join(name))
     }
 
     /// Returns the environment variables for trials that the user gave on the command line.
@@ -394,6 +402,9 @@ impl Session {
         set("AMD_COMGR_CACHE_POLICY".as_ref(), "prune_interval=1m:cache_size_bytes=32m".as_ref());
         if let Some(config) = device_config {
             set(device::CONFIG_VARIABLE.as_ref(), config.as_ref());
+            for (name, value) in self.emulated.config.level.variables() {
+                set(name.as_ref(), value.as_ref());
+            }
         }
         for (name, value) in self.given.environment.iter().chain(variables) {
             set(name.as_ref(), value.as_ref());

@@ -10,6 +10,7 @@ use std::{
 };
 
 use device::Arch;
+pub use device::model::LARGEST_WORKGROUP;
 
 use crate::{
     AddressSpace, Executed, Launch, Trap,
@@ -25,9 +26,6 @@ use crate::{
     wave::{FP16_OVFL, INDEXING, State, Wave, active},
     workgroup::{Clock, Group, race_between},
 };
-
-/// Maximum workgroup size on all architectures, in work-items.
-pub const LARGEST_WORKGROUP: u32 = 1024;
 
 /// Maximum scratch memory of a wave on any architecture, in bytes: `SPI_TMPRING_SIZE.WAVESIZE` of GFX12 has 18 bits and
 /// counts units of 256 bytes.

@@ -18,6 +18,7 @@ pub(crate) const NONCE: &str = "n0nce";
 pub(crate) const BUILD: &str = "b01d";
 const ORDER: &str = "0rder";
 pub(crate) const HEAD: usize = 8;
+pub(crate) const HSA_BUILD: &str = "45a";
 pub(crate) const ROOT: &str = "/stack";
 
 /// A plan, the events of a worker that executes the plan on a healthy device, and the files that the worker saves.
@@ -281,6 +282,7 @@ impl Run {
             order: ORDER,
             build: Some(BUILD),
             device_build: None,
+            hsa_build: Some(HSA_BUILD),
             environment: &environment(),
             launched: self.launched,
             late: self.late,

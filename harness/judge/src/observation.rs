@@ -100,6 +100,11 @@ pub struct Context<'a> {
     pub build: Option<&'a str>,
     /// GNU build id of the emulated device's library; `None` on a GPU, or if the library has no build id.
     pub device_build: Option<&'a str>,
+    /// GNU build id of the stack's libhsa-runtime64; `None` if it is unknown. Below it, at [`Level::Thunk`], this must
+    /// be the library that the worker used.
+    ///
+    /// [`Level::Thunk`]: device::Level::Thunk
+    pub hsa_build: Option<&'a str>,
     /// Environment variables with which the worker must have run.
     pub environment: &'a BTreeMap<String, String>,
     /// True if a launcher started the worker. A launcher may add environment variables.

@@ -3,6 +3,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
+use device::{Config, Level};
 use plan::{Event, LoadedLibrary, PLAN_VERSION, Phase, RefusedCall, Version};
 
 use crate::{
@@ -202,18 +203,32 @@ fn missing(seen: &Observation, context: &Context<'_>) -> Option<Outcome> {
 }
 
 /// Verifies that the HIP runtime comes from the stack. On a GPU, the libraries below HIP must come from the stack too,
-/// because a replacement could emulate the hardware.
+/// because a replacement could emulate the hardware. If the emulated device is below the HSA runtime, the HSA runtime
+/// must be the released one of the stack.
 fn stack(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> {
     let no = |summary| Err(unproven("stack", summary, seen));
-    if let (Some(_), Some(wanted)) = (context.emulated, context.device_build) {
-        let mut below = libraries(seen).filter(|l| l.name.starts_with("libhsa-runtime64"));
+    if let (Some(config), Some(wanted)) = (context.emulated, context.device_build) {
+        let mut below = libraries(seen).filter(|l| l.name.starts_with(config.level.library()));
         if let Some(other) = below.find(|l| l.build_id.as_deref() != Some(wanted)) {
             let summary = other_device(&other.path, other.build_id.as_deref(), wanted);
             return Err(unproven("device", summary, seen));
         }
     }
     let below: &[&str] = match context.emulated {
-        Some(_) => &[],
+        Some(Config { level: Level::Hsa, .. }) => &[],
+        Some(Config { level: Level::Thunk, .. }) => {
+            let mut runtimes = libraries(seen).filter(|l| l.name.starts_with("libhsa-runtime64"));
+            if let (Some(found), Some(wanted)) = (runtimes.next(), context.hsa_build)
+                && found.build_id.as_deref() != Some(wanted)
+            {
+                let build = found.build_id.as_deref().unwrap_or("without an id");
+                return no(format!(
+                    "`{}` is another build ({build}) than the stack's HSA runtime ({wanted})",
+                    found.path
+                ));
+            }
+            &["libhsa-runtime64"]
+        }
         None => &["libhsa-runtime64", "libamd_comgr"],
     };
     for name in ["libamdhip64"].iter().chain(below) {

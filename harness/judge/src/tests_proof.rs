@@ -181,6 +181,43 @@ fn gpu_is_proven_by_its_driver_and_libraries() {
     );
 }
 
+/// At the level of the thunk, the HSA runtime must be the released one of the stack.
+#[test]
+fn device_below_the_hsa_runtime_is_proven_by_the_released_runtime() {
+    let thunk = |change: fn(&mut Vec<plan::LoadedLibrary>)| {
+        healthy().with(|run| {
+            let config = run.emulated.as_mut().unwrap();
+            config.level = device::Level::Thunk;
+            let config = config.clone();
+            let Event::Device { emulated, .. } = &mut run.seen.events[HEAD - 2] else {
+                unreachable!()
+            };
+            emulated.as_mut().unwrap().config = config;
+            let libraries = run.libraries();
+            libraries.retain(|library| !library.name.starts_with("libhsa-runtime64"));
+            libraries.push(plan::LoadedLibrary {
+                name: "libhsa-runtime64.so.1".to_owned(),
+                path: format!("{}/lib/libhsa-runtime64.so.1", crate::fixture::ROOT),
+                build_id: Some(crate::fixture::HSA_BUILD.to_owned()),
+            });
+            change(libraries);
+        })
+    };
+    check(&thunk(|_| {}), Kind::Pass, "pass", "");
+    let no = |run: Run, summary: &str| check(&run, Kind::NoVerdict, "no-verdict:stack", summary);
+    no(thunk(|libraries| _ = libraries.pop()), "which libhsa-runtime64");
+    no(
+        thunk(|libraries| libraries.last_mut().unwrap().build_id = Some("beef".to_owned())),
+        "another build (beef) than the stack's HSA runtime (45a)",
+    );
+    no(
+        thunk(|libraries| libraries.last_mut().unwrap().path = "/tmp/libhsa-runtime64.so.1".into()),
+        "outside of the stack",
+    );
+    let other = thunk(|_| {}).with(|run| run.emulated.as_mut().unwrap().level = device::Level::Hsa);
+    check(&other, Kind::NoVerdict, "no-verdict:device", "level=thunk instead of hsa");
+}
+
 #[test]
 fn delays_are_injected_only_on_request() {
     let run = |late: bool, says: bool| {

@@ -4,7 +4,8 @@ use std::{
 };
 
 use device::{
-    ACTS_SYMBOL, Acts, BUFFER_SYMBOL, IDENTITY_SYMBOL, Identity, LINE_SYMBOL, NEVER_WRITTEN_SYMBOL,
+    ACTS_SYMBOL, Acts, BUFFER_SYMBOL, IDENTITY_SYMBOL, Identity, LINE_SYMBOL, Level,
+    NEVER_WRITTEN_SYMBOL,
 };
 use hip_sys::{DeviceProperties, Hip};
 use libloading::os::unix::{Library, RTLD_LAZY};
@@ -125,9 +126,11 @@ pub(crate) fn acts() -> Vec<Acts> {
     serde_json::from_slice(text.to_bytes()).unwrap_or_default()
 }
 
-/// Returns the identity that the emulated device reports, or `None` if libhsa-runtime64 is not the emulated device.
+/// Returns the identity that the emulated device reports, or `None` if no library in the process is the emulated
+/// device. Below a released HSA runtime, the device is the library of the thunk.
 fn identity() -> Result<Option<Identity>, Broken> {
-    let Some(hsa) = loaded::file_of("libhsa-runtime64") else {
+    let levels = [Level::Thunk, Level::Hsa];
+    let Some(hsa) = levels.iter().find_map(|level| loaded::file_of(level.library())) else {
         return Ok(None);
     };
     // SAFETY: with RTLD_NOLOAD no initialiser runs, because opening fails unless the library is already loaded.

@@ -8,9 +8,10 @@ use std::{
 
 use plan::LoadedLibrary;
 
-/// Name prefixes of the libraries that determine how a HIP program behaves: the libraries of ROCm, and the compiler
-/// that comgr uses if it is a separate library.
-const PREFIXES: [&str; 6] = ["libamd", "libhip", "libhsa", "libroc", "libLLVM", "libclang"];
+/// Name prefixes of the libraries that determine how a HIP program behaves: the libraries of ROCm, the compiler that
+/// comgr uses if it is a separate library, and the emulated device below the HSA runtime.
+const PREFIXES: [&str; 7] =
+    ["libamd", "libdtif", "libhip", "libhsa", "libroc", "libLLVM", "libclang"];
 
 /// Type of the ELF note with a GNU build id (elf.h).
 const NT_GNU_BUILD_ID: u32 = 3;

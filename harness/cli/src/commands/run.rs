@@ -18,7 +18,7 @@ use rustix::{
 };
 use sha2::{Digest, Sha256};
 
-use super::setup::setup;
+use super::setup::setup_at_any_level;
 use crate::{
     args::{Baselines, Emulation, Run},
     console, interrupt, outputs,
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
         false => CaseLibrary::load(args.selection.from.chosen().as_ref())?,
     };
     let selected = args.selection.select(&library);
-    let setup = setup(&args.on, Some(&args.emulation), &args.fault);
+    let setup = setup_at_any_level(&args.on, Some(&args.emulation), &args.fault);
     let known = Baseline::read(&(&args.known).into(), &library);
     let (selected, setup) = Stop::both(selected, Stop::both(setup, known))?;
     let (mut selected, ((mut options, faults), known)) = (selected, setup);

@@ -1,15 +1,37 @@
 //! Reads the options about the stack, the device and the injected faults, which most commands share.
 
-use device::{BadPlanted, Config, Fault, Place, Planted, Sanitize};
+use device::{BadPlanted, Config, Fault, Level, Place, Planted, Sanitize};
 
 use crate::args::Emulation;
 use engine::{DeviceChoice, SessionOptions, Stop, case_names::meant};
+
+/// Reads the options about the stack, the emulated device and the injected faults, for a command that works only if the
+/// emulated device replaces the HSA runtime.
+///
+/// # Errors
+/// Returns all invalid options.
+pub(super) fn setup<'a, On>(
+    on: &'a On,
+    emulation: Option<&Emulation>,
+    texts: &[String],
+) -> Result<(SessionOptions, Vec<Planted>), Stop>
+where
+    SessionOptions: TryFrom<&'a On, Error = Stop>,
+{
+    let set_up = setup_at_any_level(on, emulation, texts)?;
+    match set_up.0.emulation.level {
+        Level::Hsa => Ok(set_up),
+        level => Err(Stop::usage(format!(
+            "error: `--device-option level={level}` works only with `rocrepro run`"
+        ))),
+    }
+}
 
 /// Reads the options about the stack, the emulated device and the injected faults.
 ///
 /// # Errors
 /// Returns all invalid options.
-pub(super) fn setup<'a, On>(
+pub(super) fn setup_at_any_level<'a, On>(
     on: &'a On,
     emulation: Option<&Emulation>,
     texts: &[String],
@@ -32,6 +54,12 @@ where
             "error: faults below the HIP runtime, schedules, the sanitizer and device options need the emulated \
              device; use `--device emulated`",
         ));
+    }
+    if set_up.level != Level::Hsa && on_device {
+        return Err(Stop::usage(format!(
+            "error: faults below the HIP runtime cannot be injected with `--device-option level={}`",
+            set_up.level
+        )));
     }
     Ok((SessionOptions { emulation: set_up, device_options, ..options }, faults))
 }

@@ -31,6 +31,7 @@ mod interrupts;
 mod irregular_histories;
 mod killed_runs;
 mod launchers;
+mod levels;
 mod machine;
 mod matrix;
 mod minimise;

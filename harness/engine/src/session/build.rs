@@ -31,6 +31,11 @@ impl Session {
         self.programs.own.build_id().filter(|_| self.programs.worker.is_none())
     }
 
+    /// Returns the build id of the stack's libhsa-runtime64 when the session began.
+    pub(crate) fn hsa_build(&self) -> Option<&str> {
+        self.emulated.hsa_build.as_deref()
+    }
+
     pub(crate) fn device_build(&self) -> Option<&str> {
         self.emulated.build.as_deref()
     }

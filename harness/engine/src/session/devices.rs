@@ -3,12 +3,32 @@
 use std::path::Path;
 
 use case::{Case, Trial};
-use device::{Config, Planted};
+use device::{Config, Level, Planted};
+use plan::Version;
 
-use super::Session;
+use super::{Session, SessionError};
 use crate::{DeviceChoice, card, slots::Slot};
 
+/// The only release whose HSA runtime was tried with the thunk of the emulated device.
+const RELEASE_WITH_THUNK: Version = Version::new(7, 2, 4);
+
 impl Session {
+    /// Checks that the level of the emulated device supports the session's release.
+    pub(crate) fn check_level(&self) -> Result<(), SessionError> {
+        let level = self.emulated.config.level;
+        let needs_release = level == Level::Thunk && self.device != DeviceChoice::Gpu;
+        if !needs_release || self.rocm == Some(RELEASE_WITH_THUNK) {
+            return Ok(());
+        }
+        let spec = &self.stack.spec;
+        let found = match &self.rocm {
+            Some(release) => format!("`{spec}` is ROCm {release}"),
+            None => format!("the release of `{spec}` is unknown"),
+        };
+        let supported = RELEASE_WITH_THUNK.to_string().into();
+        Err(SessionError::LevelRelease { level, supported, found: found.into() })
+    }
+
     /// Returns the configuration of the emulated device with these faults; `None` on a GPU.
     pub fn device_config(&self, faults: Vec<Planted>) -> Option<Config> {
         match self.device {

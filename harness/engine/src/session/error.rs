@@ -2,6 +2,7 @@
 
 use std::{io, path::PathBuf};
 
+use device::Level;
 use thiserror::Error;
 
 use crate::{FailedOperation, FailureClass};
@@ -13,6 +14,16 @@ pub enum SessionError {
     /// The options for the emulated device contradict each other.
     #[error("{0}")]
     DeviceOptions(String),
+    /// The level of the emulated device does not support the release.
+    #[error("`level={level}` of the emulated device works only with ROCm {supported}, but {found}")]
+    LevelRelease {
+        /// The level.
+        level: Level,
+        /// The only supported release.
+        supported: Box<str>,
+        /// A clause with the release of the stack.
+        found: Box<str>,
+    },
     /// Code of untrusted cases would run without confinement.
     #[error("the exported program of an untrusted case would run without confinement")]
     Untrusted,
@@ -70,6 +81,7 @@ impl FailedOperation for SessionError {
     fn class(&self) -> FailureClass {
         match self {
             SessionError::DeviceOptions(_)
+            | SessionError::LevelRelease { .. }
             | SessionError::Untrusted
             | SessionError::GpuOption(_)
             | SessionError::SeveralGpus(_)

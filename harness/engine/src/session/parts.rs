@@ -41,6 +41,8 @@ pub(crate) struct Emulated {
     pub(super) folder: Option<PathBuf>,
     /// Build id that the emulated device's library had when the session began.
     pub(super) build: Option<String>,
+    /// Build id that the stack's libhsa-runtime64 had when the session began.
+    pub(super) hsa_build: Option<String>,
 }
 
 pub(crate) struct Gpus {

@@ -3,42 +3,63 @@
 //! Values are from AMD's product pages and the ROCm page "Accelerator and GPU hardware specifications"; device ids are
 //! from `pci.ids`. Clock rates are only reported: the emulated device does not model timing.
 
-use device::Arch;
+use crate::Arch;
 
-pub(crate) struct Model {
+/// Properties of a product with the architecture.
+pub struct Model {
     /// PCI device id.
-    pub(crate) chip_id: u32,
-    pub(crate) compute_units: u32,
-    pub(crate) simds_per_unit: u32,
-    pub(crate) waves_per_unit: u32,
-    pub(crate) shader_engines: u32,
-    pub(crate) arrays_per_engine: u32,
+    pub chip_id: u32,
+    /// Number of compute units.
+    pub compute_units: u32,
+    /// SIMD units in each compute unit.
+    pub simds_per_unit: u32,
+    /// Most waves that a compute unit runs at the same time.
+    pub waves_per_unit: u32,
+    /// Number of shader engines of all dies.
+    pub shader_engines: u32,
+    /// Shader arrays in each shader engine.
+    pub arrays_per_engine: u32,
     /// Engine clock in MHz.
-    pub(crate) clock: u32,
+    pub clock: u32,
     /// Memory clock in MHz.
-    pub(crate) memory_clock: u32,
+    pub memory_clock: u32,
     /// Width of the memory bus in bits.
-    pub(crate) bus: u32,
+    pub bus: u32,
     /// Sizes of the data caches of level 1 to 3 in KiB; zero for a level that does not exist.
-    pub(crate) caches: [u32; 3],
-    pub(crate) cache_line: u32,
+    pub caches: [u32; 3],
+    /// Length of a cache line in bytes.
+    pub cache_line: u32,
     /// Number of accelerator complex dies (XCDs).
-    pub(crate) dies: u32,
+    pub dies: u32,
 }
+
+/// Maximum workgroup size on all architectures, in work-items.
+pub const LARGEST_WORKGROUP: u32 = 1024;
 
 /// Unique id of the first GPU: "emulated" in ASCII.
 const UNIQUE_ID: u64 = 0x656d_756c_6174_6564;
 
-pub(crate) fn unique_id(number: u32) -> u64 {
+/// Returns the unique id of the GPU with this number, counted from 0.
+pub fn unique_id(number: u32) -> u64 {
     UNIQUE_ID + u64::from(number)
 }
 
 /// Returns the PCI address of the GPU with this number: bus 3 plus the number, device 0, function 0.
-pub(crate) fn location(number: u32) -> u32 {
+pub fn location(number: u32) -> u32 {
     (3 + number) << 8
 }
 
-pub(crate) fn of(arch: Arch) -> Model {
+/// Returns the major version, minor version and stepping of an architecture, for example 9, 0 and 10 for `gfx90a`. In the
+/// name, the minor version and the stepping have one hexadecimal digit each.
+pub fn version(arch: Arch) -> [u32; 3] {
+    let digits = arch.name().trim_start_matches("gfx");
+    let (major, rest) = digits.split_at(digits.len() - 2);
+    let rest = u32::from_str_radix(rest, 16).unwrap_or_default();
+    [major.parse().unwrap_or_default(), rest >> 4, rest & 15]
+}
+
+/// Returns the properties of a product with this architecture.
+pub fn of(arch: Arch) -> Model {
     let rdna = Model {
         chip_id: 0,
         compute_units: 0,

@@ -19,45 +19,50 @@ fn line(text: Arguments<'_>) {
 }
 
 /// Reports an unsupported feature that a kernel needs.
-pub(crate) fn gap(kernel: &str, trap: impl Display) {
+pub fn gap(kernel: &str, trap: impl Display) {
     line(format_args!("gap: kernel {kernel}: {trap}"));
 }
 
 /// Reports an error of a kernel, for example an access to unmapped memory.
-pub(crate) fn fault(kernel: &str, trap: impl Display) {
+pub fn fault(kernel: &str, trap: impl Display) {
     line(format_args!("fault: kernel {kernel}: {trap}"));
 }
 
-pub(crate) fn hang(kernel: &str, what: impl Display) {
+/// Reports a kernel that does not end.
+pub fn hang(kernel: &str, what: impl Display) {
     line(format_args!("hang: kernel {kernel}: {what}"));
 }
 
 /// Reports an error that the sanitizer found. The device continues.
-pub(crate) fn finding(kernel: &str, what: impl Display) {
+pub fn finding(kernel: &str, what: impl Display) {
     line(format_args!("finding: kernel {kernel}: {what}"));
 }
 
-pub(crate) fn bad_configuration(problem: impl Display) {
+/// Reports that the configuration in the environment is invalid. The process then has no device.
+pub fn bad_configuration(problem: impl Display) {
     line(format_args!("bad configuration: {problem}"));
 }
 
 /// Reports that HSA calls of the process do not reach this device, or that the process uses libraries other
 /// than the requested ones.
-pub(crate) fn note(what: impl Display) {
+pub fn note(what: impl Display) {
     line(format_args!("note: {what}"));
 }
 
-pub(crate) fn tracing() -> bool {
+/// Returns true if tracing is on.
+pub fn tracing() -> bool {
     // The variable and standard error belong to the process, not to a device.
     static ON: OnceLock<bool> = OnceLock::new();
     *ON.get_or_init(|| std::env::var_os(TRACE_VARIABLE).is_some_and(|v| v == "1"))
 }
 
-pub(crate) fn trace_line(text: Arguments<'_>) {
+/// Writes a line of the trace. Use the macro [`trace`](crate::trace()), which first checks whether tracing is on.
+pub fn trace_line(text: Arguments<'_>) {
     line(format_args!("trace: {text}"));
 }
 
 /// Writes a line to standard error if tracing is on. If tracing is off, the macro only reads a flag.
+#[macro_export]
 macro_rules! trace {
     ($($arg:tt)*) => {
         if $crate::report::tracing() {
@@ -65,11 +70,11 @@ macro_rules! trace {
         }
     };
 }
-pub(crate) use trace;
+pub use crate::trace;
 
 /// Makes the process abort with a message if this library panics. A panic must not unwind into C, and the state of the
 /// device is unknown after it.
-pub(crate) fn abort_on_panic() {
+pub fn abort_on_panic() {
     std::panic::set_hook(Box::new(|panic| {
         line(format_args!("internal error: {panic}"));
         std::process::abort();
