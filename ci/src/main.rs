@@ -16,6 +16,7 @@ mod frameworks;
 mod gate;
 mod issues;
 mod launchers;
+mod levels;
 mod licences;
 mod miri;
 mod module_cycles;
@@ -119,6 +120,8 @@ usage: cargo run -p ci -- TASK
   stacks   every case on every ROCm release that Debian carries, except those on 7.2.4 that `test` runs
   prove    every case fails with each fault that it declares, when that fault is injected
   mutate   every check, status and value of every case is needed to detect a declared fault
+  levels   runs every case, or the named ones, on both levels of the emulated device (above and below the released HSA
+           runtime), and compares the results: `levels gfx=gfx90a copies`
   checks   a table of what programs need from a device, on every release and architecture
   exports  exports every case as a stand-alone program, compiles and runs the program, and compares the result with the
            trial
@@ -189,6 +192,10 @@ fn main() -> ExitCode {
         "stacks" => stacks(),
         "prove" => prove(),
         "mutate" => mutate(),
+        "levels" => {
+            let words: Vec<String> = std::env::args().skip(2).collect();
+            shell().and_then(|sh| levels::levels(&sh, &words))
+        }
         "checks" => shell().and_then(|sh| checks::checks(&sh)),
         "exports" => shell().and_then(|sh| exports::exports(&sh)),
         "filing" => shell().and_then(|sh| filing::filing(&sh)),

@@ -1,0 +1,191 @@
+//! Compares the two levels of the emulated device: the one that replaces the HSA runtime, and the one below the released
+//! HSA runtime. Each trial must have the same result on both.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use xshell::{Shell, cmd};
+
+use crate::{Done, HANGS, PACKAGED, STACK, product};
+
+/// Architecture on which the levels are compared if the arguments name none.
+const USUAL: &str = "gfx1151";
+
+/// Signature of a trial that needs something that is not emulated.
+const GAP: &str = "(no-verdict:gap)";
+
+/// Trials whose results differ, with the reason. A word that ends with `*` stands for all trials that begin with it.
+const EXPLAINED: &[(&str, &str)] = &[];
+
+/// Runs trials on both levels, and prints those whose results differ. Words such as `gfx=gfx90a` name the architecture,
+/// and the others select cases.
+///
+/// # Errors
+/// Fails if results differ and the difference is not explained.
+pub(crate) fn levels(sh: &Shell, words: &[String]) -> Done {
+    let program = product(sh)?;
+    let (named, filters): (Vec<_>, Vec<_>) =
+        words.iter().partition(|word| word.starts_with("gfx="));
+    let gfx = named.last().and_then(|word| word.strip_prefix("gfx=")).unwrap_or(USUAL);
+    let folder = sh.create_temp_dir()?;
+    let mut results = Vec::new();
+    for level in ["hsa", "thunk"] {
+        let file = folder.path().join(format!("{level}.jsonl"));
+        let on = ["--rocm", STACK, "--gfx", gfx, "--device", "emulated", "--record"];
+        let (option, filters) = (format!("level={level}"), &filters);
+        // An unexpected result is compared like any other one.
+        cmd!(sh, "{program} run {filters...} {on...} {file} --device-option {option}")
+            .args(PACKAGED)
+            .args(HANGS)
+            .ignore_status()
+            .run()?;
+        results.push(read(&sh.read_file(&file)?)?);
+    }
+    let [hsa, thunk] = &results[..] else { return Err("two levels were run".into()) };
+    let compared = compare(hsa, thunk);
+    for line in &compared.lines {
+        println!("{line}");
+    }
+    println!(
+        "{gfx}: {} equal, {} different ({} of them explained), {} not tried and {} not emulated below the HSA runtime; seconds of a \
+         trial: {:.2} and {:.2}",
+        compared.equal,
+        compared.different,
+        compared.explained,
+        compared.not_tried,
+        compared.gaps,
+        compared.seconds[0],
+        compared.seconds[1],
+    );
+    match compared.different - compared.explained {
+        0 if compared.equal > 0 => Ok(()),
+        0 => Err("no trial ran on both levels".into()),
+        n => Err(format!("{n} trials have different results that are not explained").into()),
+    }
+}
+
+/// Result of a trial.
+#[derive(Clone, Debug, PartialEq)]
+struct TrialResult {
+    /// Verdict and signature of the outcome.
+    text: String,
+    is_skip: bool,
+    seconds: f64,
+}
+
+/// Reads the results of a record file, by the name of the trial.
+fn read(text: &str) -> Result<BTreeMap<String, TrialResult>, Box<dyn std::error::Error>> {
+    let mut results = BTreeMap::new();
+    for line in text.lines() {
+        let record: Value = serde_json::from_str(line)?;
+        let (Some(trial), Some(verdict)) =
+            (record["trial"].as_str(), record["verdict"]["kind"].as_str())
+        else {
+            continue;
+        };
+        let Some(signature) = record["outcome"]["signature"].as_str() else { continue };
+        let result = TrialResult {
+            text: format!("{verdict} ({signature})"),
+            is_skip: verdict == "skip",
+            seconds: record["wall_ns"].as_f64().unwrap_or_default() / 1e9,
+        };
+        results.insert(trial.to_owned(), result);
+    }
+    Ok(results)
+}
+
+#[derive(Debug, Default, PartialEq)]
+struct Comparison {
+    equal: usize,
+    different: usize,
+    explained: usize,
+    /// Number of trials that ran above and were skipped below the HSA runtime.
+    not_tried: usize,
+    /// Number of trials that need something that is not emulated below the HSA runtime.
+    gaps: usize,
+    /// Mean time of the trials that ran on both levels, on each.
+    seconds: [f64; 2],
+    lines: Vec<String>,
+}
+
+fn compare(
+    hsa: &BTreeMap<String, TrialResult>,
+    thunk: &BTreeMap<String, TrialResult>,
+) -> Comparison {
+    let mut found = Comparison::default();
+    for (trial, above) in hsa {
+        let below = match thunk.get(trial) {
+            _ if above.is_skip => continue,
+            Some(below) if !below.is_skip => below,
+            _ => {
+                found.not_tried += 1;
+                continue;
+            }
+        };
+        if below.text.contains(GAP) && above.text != below.text {
+            found.gaps += 1;
+            found.lines.push(format!("{trial}: needs what is not emulated below"));
+            continue;
+        }
+        found.seconds[0] += above.seconds;
+        found.seconds[1] += below.seconds;
+        if above.text == below.text {
+            found.equal += 1;
+            continue;
+        }
+        found.different += 1;
+        let why = EXPLAINED.iter().find(|(name, _)| is_meant(name, trial));
+        found.explained += usize::from(why.is_some());
+        let why = why.map_or("NOT EXPLAINED", |(_, why)| why);
+        found.lines.push(format!("{trial}: {} above, {} below: {why}", above.text, below.text));
+    }
+    let ran = (found.equal + found.different).max(1) as f64;
+    found.seconds = found.seconds.map(|sum| sum / ran);
+    found
+}
+
+fn is_meant(name: &str, trial: &str) -> bool {
+    name.strip_suffix('*').map_or(name == trial, |begin| trial.starts_with(begin))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compares_trials_that_ran_on_both_levels() {
+        let line = |trial: &str, verdict: &str, signature: &str, wall: u32| {
+            format!(
+                r#"{{"trial":"{trial}","verdict":{{"kind":"{verdict}"}},"outcome":{{"signature":"{signature}"}},"wall_ns":{wall}000000}}"#
+            )
+        };
+        let hsa = [
+            r#"{"begun":1}"#.to_owned(),
+            line("a[x=1]", "pass", "pass", 100),
+            line("b", "pass", "pass", 300),
+            line("c", "pass", "pass", 900),
+            line("d", "skip", "skip:x", 900),
+            line("e", "pass", "pass", 900),
+        ];
+        let thunk = [
+            line("a[x=1]", "pass", "pass", 200),
+            line("b", "fail", "wrong-data", 600),
+            line("c", "skip", "skip:program", 1),
+            line("d", "skip", "skip:x", 1),
+            line("e", "no-verdict", "no-verdict:gap", 1),
+        ];
+        let [hsa, thunk] = [hsa.join("\n"), thunk.join("\n")].map(|text| read(&text).unwrap());
+        let found = compare(&hsa, &thunk);
+        assert_eq!((found.equal, found.different, found.not_tried, found.gaps), (1, 1, 1, 1));
+        assert_eq!(found.seconds, [0.2, 0.4]);
+        assert_eq!(
+            found.lines,
+            [
+                "b: pass (pass) above, fail (wrong-data) below: NOT EXPLAINED",
+                "e: needs what is not emulated below"
+            ]
+        );
+        assert_eq!(compare(&hsa, &hsa).different, 0);
+        assert!(is_meant("copies/*", "copies/a[x=1]") && !is_meant("copies/a", "copies/ab"));
+    }
+}
