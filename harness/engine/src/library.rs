@@ -32,6 +32,24 @@ struct Source {
     text: String,
 }
 
+/// Mistakes that are found while the files are read.
+#[derive(Default)]
+struct Mistakes {
+    /// Mistakes that are not about a single case, for example two files that define the same case.
+    of_files: Vec<String>,
+    /// Mistakes by the case's id.
+    of_cases: BTreeMap<String, String>,
+}
+
+/// Cases that cannot be used.
+#[derive(Debug)]
+pub struct Faulty {
+    /// Number of cases with mistakes.
+    pub count: usize,
+    /// The mistakes, formatted for the terminal.
+    pub text: String,
+}
+
 /// Cases, and the GPU kernels that they use. The project's own are embedded in the program.
 pub struct CaseLibrary {
     cases: BTreeMap<String, Case>,
@@ -54,9 +72,53 @@ impl CaseLibrary {
     /// # Errors
     /// Returns all mistakes in all files.
     pub fn load_named(from: Option<&CasesFrom>, named: &[&str]) -> Result<CaseLibrary, Stop> {
+        let (library, mistakes) = CaseLibrary::read(from, named)?;
+        if mistakes.of_files.is_empty() && mistakes.of_cases.is_empty() {
+            return Ok(library);
+        }
+        // Some mistakes are found only when a case is lowered, and the files that could be parsed may contain such
+        // mistakes too.
+        let mut mistakes: Vec<String> =
+            mistakes.of_files.into_iter().chain(mistakes.of_cases.into_values()).collect();
+        mistakes.extend(library.analyse(library.trials()).err().map(|more| more.to_string()));
+        Err(Stop::usage(mistakes.join("\n\n")))
+    }
+
+    /// Loads those cases of the user that have no mistakes. Also returns the mistakes of the other cases, and how many
+    /// these are; `None` if no case has mistakes.
+    ///
+    /// # Errors
+    /// Returns all mistakes if they are not about single cases, or if no case is left.
+    pub fn load_usable(from: &CasesFrom) -> Result<(CaseLibrary, Option<Faulty>), Stop> {
+        let (mut library, Mistakes { of_files, mut of_cases }) =
+            CaseLibrary::read(Some(from), &[])?;
+        for case in library.cases.values() {
+            let trials = case.trials().into_iter().map(|trial| (case, trial));
+            if let Err(found) = library.analyse(trials) {
+                let all = of_cases.entry(case.id.clone()).or_default();
+                *all = [std::mem::take(all), found.to_string()].concat();
+            }
+        }
+        library.cases.retain(|id, _| !of_cases.contains_key(id));
+        let (count, texts) = (of_cases.len(), of_cases.into_values());
+        if !of_files.is_empty() || count > 0 && library.cases.is_empty() {
+            let all: Vec<_> = of_files.into_iter().chain(texts).collect();
+            return Err(Stop::usage(all.join("\n\n")));
+        }
+        let text = texts.collect::<Vec<_>>().join("\n\n");
+        Ok((library, (count > 0).then_some(Faulty { count, text })))
+    }
+
+    /// Returns all trials of all cases.
+    fn trials(&self) -> impl Iterator<Item = (&Case, Trial)> {
+        self.cases().flat_map(|case| case.trials().into_iter().map(move |trial| (case, trial)))
+    }
+
+    /// Reads the cases like [`CaseLibrary::load_named`], and returns the mistakes that are found without lowering.
+    fn read(from: Option<&CasesFrom>, named: &[&str]) -> Result<(CaseLibrary, Mistakes), Stop> {
         let mut kernels = CaseLibrary::shipped_kernels();
         let (mut sources, mut programs) = (BTreeMap::new(), BTreeMap::new());
-        let mut mistakes = Vec::new();
+        let mut mistakes = Mistakes::default();
         match from {
             None => {
                 let mut all = BTreeMap::new();
@@ -78,7 +140,8 @@ impl CaseLibrary {
             }
             Some(from) => {
                 let found = files::read(from, &mut sources, &mut programs, &mut kernels)?;
-                mistakes.extend(found.into_iter().map(|mistake| Stop::from(mistake).to_string()));
+                let texts = found.into_iter().map(|mistake| Stop::from(mistake).to_string());
+                mistakes.of_files.extend(texts);
             }
         }
         let trusted = from.is_none_or(|from| from.trusted);
@@ -87,20 +150,9 @@ impl CaseLibrary {
             in_parallel(&sources, |id, source| one(id, source, trusted, &programs, &kernels));
         for (id, (case, found)) in sources.keys().zip(read) {
             cases.extend(case.map(|case| (id.clone(), case)));
-            mistakes.extend(found);
+            mistakes.of_cases.extend(found.map(|found| (id.clone(), found)));
         }
-        let library = CaseLibrary { cases, sources, kernels };
-        if mistakes.is_empty() {
-            return Ok(library);
-        }
-        // Some mistakes are found only when a case is lowered, and the files that could be parsed may contain such
-        // mistakes too.
-        let all =
-            library.cases().flat_map(|case| case.trials().into_iter().map(move |t| (case, t)));
-        if let Err(more) = library.analyse(all) {
-            mistakes.push(more.to_string());
-        }
-        Err(Stop::usage(mistakes.join("\n\n")))
+        Ok((CaseLibrary { cases, sources, kernels }, mistakes))
     }
 
     /// Returns a library with one case, whose YAML is `text` and not a file.

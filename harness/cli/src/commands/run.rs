@@ -27,7 +27,9 @@ use engine::{
     CaseLibrary, Job, Session, Stop,
     baseline::Baseline,
     batch::{Batch, RunLimits, over, run_batch},
-    card, jobs_with, machine,
+    card, jobs_with,
+    library::Faulty,
+    machine,
     output_files::{ReportFiles, ReportFormat},
     record,
     record_file::{self, RecordFile},
@@ -37,10 +39,15 @@ use engine::{
 pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     args.below.map_or(Ok(()), end_with)?;
     // A baseline may name any trial, so the whole case library must be loaded.
-    let library = match args.known == Baselines::default() {
-        true => args.selection.library()?,
-        false => CaseLibrary::load(args.selection.from.chosen().as_ref())?,
+    let (library, faulty) = match (args.selection.from.chosen(), args.known == Baselines::default())
+    {
+        (Some(from), _) => CaseLibrary::load_usable(&from)?,
+        (None, true) => (args.selection.library()?, None),
+        (None, false) => (CaseLibrary::load(None)?, None),
     };
+    if let Some(faulty) = &faulty {
+        outputs::note(&faulty.text);
+    }
     let selected = args.selection.select(&library);
     let setup = setup_at_any_level(&args.on, Some(&args.emulation), &args.fault);
     let known = Baseline::read(&(&args.known).into(), &library);
@@ -133,8 +140,18 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
         reports.write(&records)?;
     }
     shown?;
+    if let Some(Faulty { count, .. }) = &faulty {
+        let left_out = report::count(*count, "case");
+        outputs::note(format!(
+            "error: {left_out} did not run, because of the mistakes shown first"
+        ));
+    }
     match (trouble, left_out) {
         (Some(stop), _) => Err(stop),
+        // An unexpected result takes precedence over the mistakes.
+        (None, None) if faulty.is_some() && report::exit_status(&records) != 1 => {
+            Ok(ExitCode::from(2))
+        }
         (None, None) => Ok(ExitCode::from(report::exit_status(&records))),
         (None, Some(why)) => {
             outputs::note(why);

@@ -99,3 +99,32 @@ fn case_file_is_named_like_a_case() {
         assert_eq!(refused.status.code(), Some(2), "{}", output_text(&refused));
     }
 }
+
+#[test]
+fn case_with_a_mistake_does_not_keep_the_others_from_running() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let case = |value: &str| {
+        format!(
+            "title: A set of bytes\nsource: a document\nbuffers: {{a: {{on: device, bytes: 64}}}}\n\
+             steps: [{{set: {{to: a, value: {value}}}}}, {{check: a}}]\nfaults: copy.zero\n"
+        )
+    };
+    fs::write(folder.path().join("good.yaml"), case("1")).expect("a file");
+    fs::write(folder.path().join("large.yaml"), case("256")).expect("a file");
+    fs::write(folder.path().join("broken.yaml"), "title: [").expect("a file");
+    let run = here(folder.path(), &["run", "--cases-from", "."]);
+    let said = output_text(&run);
+    assert_eq!(run.status.code(), Some(2), "{said}");
+    for part in [
+        "`value` must be a byte, 0 to 255",
+        "error: not YAML",
+        "1 trial of 1 case: 1 passed",
+        "error: 2 cases did not run, because of the mistakes shown first",
+    ] {
+        assert!(said.contains(part), "`{part}` in\n{said}");
+    }
+    fs::remove_file(folder.path().join("good.yaml")).expect("it is there");
+    let run = here(folder.path(), &["run", "--cases-from", "."]);
+    assert_eq!(run.status.code(), Some(2), "{}", output_text(&run));
+    assert!(!output_text(&run).contains("did not run"), "{}", output_text(&run));
+}
