@@ -30,6 +30,7 @@ mod release;
 mod reports;
 mod style;
 mod tidy;
+mod wheel;
 
 use std::{
     path::{Path, PathBuf},
@@ -148,6 +149,8 @@ usage: cargo run -p ci -- TASK
   readme   updates the output of the two commands in docs/first-run.md, with an empty cache
   release  makes and tests the release archive; fails if the program needs a newer C library than the given version:
            `release 2.31`
+  wheel    makes a Python wheel of the release build, or of the given program, and installs it in an empty environment
+           with pip and uv: `wheel target/debug/rocrepro`
   locks    writes the current packages of each Debian release, or of the named ones, to harness/stacks/locks; needs apt
   order    draws random programs: those that `rocrepro check` accepts have no race on any schedule
   fuzz     draws random kernels, for every architecture at every optimisation level: the emulated device computes the
@@ -215,6 +218,7 @@ fn main() -> ExitCode {
         "bisects" => shell().and_then(|sh| bisects::bisects(&sh)),
         "readme" => shell().and_then(|sh| evidence::readme(&sh)),
         "release" => shell().and_then(|sh| release::release(&sh, std::env::args().nth(2).as_ref())),
+        "wheel" => shell().and_then(|sh| wheel::wheel(&sh, std::env::args().nth(2).as_ref())),
         "recipes" => shell().and_then(|sh| recipes::recipes(&sh, arguments_have("--write"))),
         "amd" => {
             let words: Vec<String> = std::env::args().skip(2).collect();

@@ -4,7 +4,7 @@ use std::{error::Error, fs};
 
 use xshell::{Shell, cmd};
 
-use crate::{Done, STACK};
+use crate::{Done, STACK, wheel};
 
 /// Documents that the archive contains next to the program.
 const BESIDE: [&str; 5] =
@@ -13,7 +13,7 @@ const BESIDE: [&str; 5] =
 const COMPLETIONS: [(&str, &str); 3] =
     [("bash", "rocrepro.bash"), ("zsh", "_rocrepro"), ("fish", "rocrepro.fish")];
 
-/// Builds `target/archive/rocrepro-VERSION-x86_64-linux.tar.gz` and its SHA-256 file. Then unpacks the archive in
+/// Builds `target/archive/rocrepro-VERSION-x86_64-linux.tar.gz`, its SHA-256 file and a wheel. Then unpacks the archive in
 /// another folder and runs a case there. `newest` is the newest version of glibc that the program may need, for example
 /// 2.31.
 pub(crate) fn release(sh: &Shell, newest: Option<&String>) -> Done {
@@ -60,6 +60,8 @@ pub(crate) fn release(sh: &Shell, newest: Option<&String>) -> Done {
     let sum = cmd!(sh, "sha256sum {archive}").read()?;
     sh.write_file(format!("{archive}.sha256"), sum + "\n")?;
     tried(sh, &archive, &name)?;
+    let wheel = wheel::written(sh, &program, &place)?;
+    wheel::installed(sh, &wheel)?;
     let bytes = fs::metadata(place.join(&archive))?.len();
     println!("target/archive/{archive}: {} MB", bytes / 1_000_000);
     Ok(())
@@ -89,7 +91,7 @@ fn tried(sh: &Shell, archive: &str, name: &str) -> Result<(), Box<dyn Error>> {
 }
 
 /// Returns the newest version of glibc that the symbols of a program need.
-fn c_library(symbols: &str) -> Option<(u32, u32)> {
+pub(crate) fn c_library(symbols: &str) -> Option<(u32, u32)> {
     let named = symbols.match_indices("GLIBC_2.");
     named.filter_map(|(at, _)| version(&symbols[at + "GLIBC_".len()..])).max()
 }
