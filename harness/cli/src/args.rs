@@ -5,6 +5,7 @@ mod bisect;
 mod case;
 mod case_files;
 mod complete;
+mod demo;
 mod device;
 mod diff;
 mod doctor;
@@ -42,6 +43,7 @@ pub(crate) use self::{
     baseline::Baselines,
     bisect::{Bisect, Regress},
     case::{Case, Explain, List, Schema},
+    demo::Demo,
     device::Device,
     diff::Diff,
     doctor::Doctor,
@@ -64,6 +66,7 @@ pub(crate) use self::{
 
 const EXAMPLES: &str = "\
 Examples:
+  rocrepro demo                              five bugs of ROCm 7.2.4 in a few seconds
   rocrepro run --rocm debian:7.2.4           fetch ROCm 7.2.4 and run every case
   rocrepro run copies --rocm /opt/rocm       one family, on an installed ROCm
   rocrepro exec ./my-hip-program             your program on the emulated device
@@ -116,6 +119,9 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
+    /// Show five bugs of ROCm 7.2.4, an injected fault and a race
+    #[command(after_help = demo::EXAMPLES)]
+    Demo(Demo),
     /// Run cases and compare the results with the expected ones
     #[command(after_help = RUN)]
     Run(Run),

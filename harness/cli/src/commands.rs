@@ -2,6 +2,7 @@
 
 mod bisect;
 mod check;
+mod demo;
 mod device;
 mod diff;
 mod doctor;
@@ -38,6 +39,7 @@ use engine::Stop;
 pub(crate) fn run(mut cli: Cli) -> Result<ExitCode, Stop> {
     cli.command.take_case_files()?;
     match cli.command {
+        Command::Demo(args) => demo::demo(&args),
         Command::Run(args) => run::run(&args),
         Command::Exec(args) => exec::exec(&args),
         Command::Prove(args) => prove::prove(&args),

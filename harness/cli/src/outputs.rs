@@ -16,6 +16,12 @@ pub(crate) fn print(text: &str) -> Result<(), Stop> {
     written(report::print(&fitted(text, columns(std::io::stdout()))))
 }
 
+/// Writes text like [`print`], but breaks long lines at `columns` if standard output is not a terminal.
+pub(crate) fn print_in(text: &str, columns: usize) -> Result<(), Stop> {
+    let columns = crate::width::columns(std::io::stdout()).unwrap_or(columns);
+    written(report::print(&fitted(text, Some(columns))))
+}
+
 /// Writes machine-readable output, such as JSON or source text, to standard output without changes.
 pub(crate) fn data(text: &str) -> Result<(), Stop> {
     let mut out = std::io::stdout().lock();

@@ -14,6 +14,7 @@ mod changed;
 mod checks;
 mod complete;
 mod conditions;
+mod demo;
 pub mod evidence;
 mod explain;
 mod failures;
@@ -54,6 +55,9 @@ pub use builds::Builds;
 pub use changed::{Change, Changed, Changes, FaultDifference, Side};
 pub use complete::{Incomplete, complete, exit_status};
 pub use conditions::may_be_one_text;
+pub use demo::{
+    DemoFinding, Demonstrated, demonstration_begins, demonstration_ends, demonstration_status,
+};
 pub use explain::explain;
 pub use gpu::{Errors, Gpu, Link};
 pub use ground::{Ground, Grounds, by_ground};

@@ -11,6 +11,7 @@ mod commits;
 mod common;
 mod completion;
 mod delay_injection;
+mod demo;
 mod device_compare;
 mod devices;
 mod differences;

@@ -1,0 +1,196 @@
+//! Formats the results of `rocrepro demo`: three lines for each trial, and a summary.
+
+use judge::{Kind, VerdictKind};
+
+use crate::{
+    Record,
+    words::{BOLD, count, link, place, style, styled, without_lines},
+};
+
+/// Kind of a finding that the demonstration announces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DemoFinding {
+    /// An expected failure of the release.
+    Bug,
+    /// A failure under an injected fault.
+    Fault,
+    /// A race that the sanitizer reports.
+    Race,
+}
+
+impl DemoFinding {
+    fn word(self) -> &'static str {
+        match self {
+            DemoFinding::Bug => "bug",
+            DemoFinding::Fault => "fault",
+            DemoFinding::Race => "race",
+        }
+    }
+
+    fn is_in(self, record: &Record) -> bool {
+        match self {
+            DemoFinding::Bug => record.verdict.kind == VerdictKind::Known,
+            DemoFinding::Fault => record.verdict.kind == VerdictKind::NewsFail,
+            DemoFinding::Race => record.outcome.kind == Kind::MemoryFault,
+        }
+    }
+}
+
+/// A result of the demonstration, and the texts that explain it.
+pub struct Demonstrated<'a> {
+    /// The finding that is announced.
+    pub finding: DemoFinding,
+    /// Description of what the program does, as a sentence.
+    pub does: &'a str,
+    /// Description of what should happen, as a sentence without its full stop.
+    pub should: &'a str,
+    /// The record of the trial.
+    pub record: &'a Record,
+}
+
+impl Demonstrated<'_> {
+    fn appeared(&self) -> bool {
+        self.finding.is_in(self.record)
+    }
+
+    /// Formats the result: what the program does, what should happen and what happened, and the upstream issue.
+    pub fn text(&self) -> String {
+        // Two spaces after each label make continuation lines align with its text.
+        let word = self.finding.word();
+        let label = styled(style(self.record.verdict.kind), word);
+        let gap = " ".repeat(7 - word.len());
+        let (does, should, happened) = (self.does, self.should, self.happened());
+        format!("{label}{gap}{does}\nseen   {should}; {happened}.\nissue  {}\n", self.issue())
+    }
+
+    fn happened(&self) -> String {
+        let summary = &self.record.outcome.summary;
+        match (self.appeared(), self.record.verdict.kind) {
+            (true, _) => format!("in this run, {}", observed(self.record)),
+            (false, VerdictKind::Skip) => format!("not run: {summary}"),
+            (false, VerdictKind::NoVerdict) => format!("no verdict: {summary}"),
+            (false, _) if self.record.outcome.kind.is_failure() => {
+                format!("but in this run IT FAILED IN ANOTHER WAY: {}", observed(self.record))
+            }
+            (false, _) => {
+                format!("the {} DID NOT APPEAR in this run: {summary}", self.finding.word())
+            }
+        }
+    }
+
+    fn issue(&self) -> String {
+        let record = self.record;
+        if !record.faults.is_empty() {
+            return format!("Injected on purpose, not a bug of ROCm: {}", record.trial);
+        }
+        match record.upstream.first() {
+            Some(issue) => link(issue),
+            None => format!("No upstream issue is known: {}", record.trial),
+        }
+    }
+}
+
+/// Describes an outcome without the lines of the case. The description of a sanitizer's finding ends after the two
+/// accesses, and that of a program's check contains its values.
+fn observed(record: &Record) -> String {
+    let outcome = &record.outcome;
+    let summary = without_lines(&outcome.summary);
+    if outcome.kind == Kind::MemoryFault {
+        return summary.splitn(3, "; ").take(2).collect::<Vec<_>>().join("; ");
+    }
+    let values = outcome.details.iter().filter(|_| record.program.is_some()).take(2);
+    values.fold(summary, |text, value| format!("{text}; {}", value.trim()))
+}
+
+/// Returns the first line of the demonstration, which names the stack and the device.
+pub fn demonstration_begins(record: &Record) -> String {
+    format!("{}\n\n", styled(BOLD, place(record)))
+}
+
+/// Returns the line that counts the findings that appeared.
+pub fn demonstration_ends(results: &[Demonstrated<'_>], seconds: f64) -> String {
+    let appeared = results.iter().filter(|result| result.appeared()).count();
+    let skipped = results.iter().filter(|r| r.record.verdict.kind == VerdictKind::Skip).count();
+    let not_run = match skipped {
+        0 => String::new(),
+        n => format!(", {n} could not run here"),
+    };
+    format!(
+        "{appeared} of {} appeared{not_run}, in {seconds:.1} s\n",
+        count(results.len(), "finding")
+    )
+}
+
+/// Returns the exit code of the demonstration: 1 if a finding did not appear, 3 if one has no verdict, and otherwise 0.
+/// A skipped trial counts as neither.
+pub fn demonstration_status(results: &[Demonstrated<'_>]) -> u8 {
+    let missed = results.iter().filter(|result| !result.appeared());
+    let codes = missed.map(|result| match result.record.verdict.kind {
+        VerdictKind::Skip => 0,
+        VerdictKind::NoVerdict => 3,
+        _ => 1,
+    });
+    let codes: Vec<u8> = codes.collect();
+    if codes.contains(&1) { 1 } else { codes.into_iter().max().unwrap_or(0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{failed, known, passed, plain, skipped, unproven, with_fault};
+
+    fn result(finding: DemoFinding, record: &Record) -> Demonstrated<'_> {
+        Demonstrated {
+            finding,
+            does: "A program copies.",
+            should: "The bytes should arrive",
+            record,
+        }
+    }
+
+    fn shown(record: &Record) -> String {
+        plain(&result(DemoFinding::Bug, record).text())
+    }
+
+    #[test]
+    fn names_what_happened_and_the_issue() {
+        let mut record = known("copies/a");
+        record.upstream = vec!["ROCm/hip#1982".to_owned()];
+        assert_eq!(
+            shown(&record),
+            "bug    A program copies.\nseen   The bytes should arrive; in this run, back: 2 of 2 bytes wrong from offset \
+             0: all zero; expected the pattern written (fill of src, iteration 2).\n\
+             issue  https://github.com/ROCm/hip/issues/1982\n"
+        );
+        record.upstream.clear();
+        assert!(shown(&record).ends_with("No upstream issue is known: copies/a\n"));
+        let fault = with_fault(device::Fault::CopyZero, failed("copies/a"));
+        assert!(
+            plain(&result(DemoFinding::Fault, &fault).text())
+                .contains("Injected on purpose, not a bug of ROCm: copies/a\n")
+        );
+    }
+
+    #[test]
+    fn says_if_a_bug_did_not_appear() {
+        let text = shown(&passed("copies/a"));
+        assert!(text.contains("the bug DID NOT APPEAR in this run: every status"), "{text}");
+        let text = shown(&failed("copies/a"));
+        assert!(text.contains("but in this run IT FAILED IN ANOTHER WAY: back: 2 of 2"), "{text}");
+        let text = shown(&skipped("copies/a"));
+        assert!(text.contains("not run: the stack has no libhiprand"), "{text}");
+    }
+
+    #[test]
+    fn exit_code_says_if_all_findings_appeared() {
+        let records = [known("a/a"), passed("a/b"), skipped("a/c"), unproven("a/d"), failed("a/e")];
+        let status = |at: &[usize]| {
+            let of = |at: &usize| result(DemoFinding::Bug, &records[*at]);
+            demonstration_status(&at.iter().map(of).collect::<Vec<_>>())
+        };
+        assert_eq!([&[0, 2][..], &[0, 3], &[1, 3], &[0, 4]].map(status), [0, 3, 1, 1]);
+        let results = [0, 1, 2].map(|at| result(DemoFinding::Bug, &records[at]));
+        let text = demonstration_ends(&results, 1.0);
+        assert_eq!(text, "1 of 3 findings appeared, 1 could not run here, in 1.0 s\n");
+    }
+}
