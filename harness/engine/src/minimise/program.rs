@@ -24,7 +24,7 @@ use super::{
     waits::with_shorter_waits,
 };
 use crate::{
-    Job, Session, Stop, TrialFolder,
+    DeviceChoice, Job, Session, Stop, TrialFolder,
     command_line::CommandLine,
     evidence,
     exported::program_folder,
@@ -38,6 +38,9 @@ const RUNS: u32 = 3;
 
 /// Duration of a run above which the waits of a program are shortened during the search.
 const LONG_RUN: Duration = Duration::from_secs(2);
+
+/// Least time limit of a shorter program. One without the end of a loop never ends, and the limit of a trial is minutes.
+const LEAST_TOTAL: Duration = Duration::from_secs(20);
 
 /// The search for a shorter program, and the test that every candidate must pass.
 struct Search<'s> {
@@ -134,8 +137,16 @@ pub(super) fn minimise(
     let beside = neighbour.as_ref().map(|(_, trial)| trial.job()).transpose()?;
     // A reducer soon produces a program that is itself wrong, which only a run of the whole program elsewhere can detect.
     let has_oracle = !matches!(oracle, Oracle::None);
+    let total = (Duration::from_nanos(failed.wall_ns) * 4).max(LEAST_TOTAL);
+    let mut impatient = match (session.device.clone(), failed.outcome.kind) {
+        (DeviceChoice::Gpu, _) | (_, Kind::Hang) => None,
+        (DeviceChoice::Emulated(_), _) => Some(Session::open_on_one(options.session.clone())?),
+    };
+    if let Some(session) = &mut impatient {
+        session.limits.total = session.limits.total.min(total);
+    }
     let mut search = Search {
-        session,
+        session: impatient.as_ref().unwrap_or(session),
         job: job.clone(),
         place,
         goal: failed.outcome.clone(),
