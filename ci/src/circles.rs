@@ -20,8 +20,13 @@ const KNOWN: &[Known] = &[
     ),
     (
         "engine",
-        &["exported/line_search", "exported/shortest"],
-        "line_search runs programs with the functions of shortest, which calls line_search",
+        &[
+            "exported/line_search",
+            "exported/neighbour",
+            "exported/program_runner",
+            "exported/shortest",
+        ],
+        "the searches run candidates with the functions of shortest, which calls the searches",
     ),
     (
         "isa",

@@ -14,7 +14,7 @@ const USUAL: &str = "gfx1151";
 /// Signature of a trial that needs something that is not emulated.
 const GAP: &str = "(no-verdict:gap)";
 
-/// Trials whose results differ, with the reason. A word that ends with `*` stands for all trials that begin with it.
+/// Trials whose results differ, with the reason. A word that ends with `*` matches every trial that begins with it.
 const EXPLAINED: &[(&str, &str)] = &[];
 
 /// Runs trials on both levels, and prints those whose results differ. Words such as `gfx=gfx90a` name the architecture,

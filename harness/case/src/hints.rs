@@ -4,7 +4,6 @@ use plan::{DEFAULT_STREAM, Verb, hip_function, verbs, verbs_that_make};
 
 use crate::{
     diagnostic::nearest,
-    for_each,
     yaml::{Key, Node, Value},
 };
 
@@ -18,7 +17,7 @@ const VERBS: [(&str, &str); 24] = [
     ("copy_async", "copy"),
     ("device_synchronize", "sync"),
     ("expect", "check"),
-    ("for", for_each::WORD),
+    ("for", "for_each"),
     ("graph_launch", "launch_graph"),
     ("init", "fill"),
     ("kernel", "launch"),
@@ -80,7 +79,7 @@ pub(crate) fn is_key_of_a_step(word: &str) -> bool {
 
 /// Returns the verb that was probably meant by an unknown one.
 pub(crate) fn verb_meant(word: &str) -> Option<&'static str> {
-    let known = verbs().map(|verb| verb.name).chain(["returns", "gives", "when", for_each::WORD]);
+    let known = verbs().map(|verb| verb.name).chain(["returns", "gives", "when", "for_each"]);
     lookup(&VERBS, word).or_else(|| nearest(word, known))
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct SyntaxError {
     message: String,
 }
 
-/// Returns the first syntax error of a program; `None` if there is none, or if the machine has no python3.
+/// Returns the first syntax error of a program; `None` if the program has no error, or if python3 is not installed.
 fn syntax_error(text: &str) -> Option<SyntaxError> {
     let mut python = Command::new("python3")
         .args(["-I", "-c", PARSE])
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn position_is_that_in_the_case_file() {
         assert_eq!(found("    x = 1\n    print(x)\n"), None);
-        let error = found("    x = 1\n    def f(:\n      pass\n").expect("a syntax error");
+        let error = found("    x = 1\n    def f(:\n     pass\n").expect("a syntax error");
         // The bracket is in line 8 of the case; its parser marks the colon in column 11 or the bracket before it.
         assert_eq!(error.at.line, 8);
         assert!((10..=11).contains(&error.at.column), "{error:?}");

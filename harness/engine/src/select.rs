@@ -97,7 +97,7 @@ fn mark(
         let ids = library.cases().map(|case| case.id.as_str());
         let folders = library.cases().filter_map(|case| Some(case.id.rsplit_once('/')?.0));
         let help = if named.case.ends_with(".yaml") {
-            "there is no such file here".to_owned()
+            "no file has this name".to_owned()
         } else {
             nearest(named.case, ids.chain(folders)).map_or_else(
                 || "`rocrepro case list` shows all cases".to_owned(),

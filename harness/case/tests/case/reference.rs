@@ -265,6 +265,34 @@ fn functions() -> String {
     page
 }
 
+/// Longest line of the page, in characters.
+const LONGEST_LINE: usize = 120;
+
+/// Divides long lines of a page at their spaces, except in code blocks and headings.
+fn wrapped(page: &str) -> String {
+    let (mut out, mut is_code) = (String::new(), false);
+    for line in page.lines() {
+        is_code ^= line.starts_with("```");
+        if is_code || line.starts_with('#') || line.chars().count() <= LONGEST_LINE {
+            let _ = writeln!(out, "{line}");
+            continue;
+        }
+        let indent = if line.starts_with("* ") { "  " } else { "" };
+        let mut part = String::new();
+        for word in line.split(' ') {
+            if part.chars().count() + 1 + word.chars().count() > LONGEST_LINE {
+                let _ = writeln!(out, "{}", part.trim_end());
+                part = indent.to_owned();
+            } else if !part.is_empty() {
+                part.push(' ');
+            }
+            part.push_str(word);
+        }
+        let _ = writeln!(out, "{part}");
+    }
+    out
+}
+
 /// Shows two whole cases of the library: one with steps, one with a program.
 fn whole_cases() -> String {
     let mut page = "\n## Two whole cases\n".to_owned();
@@ -385,7 +413,7 @@ fn page() -> String {
         let at = if names.len() < 9 { format!(" at {}", names.join(", ")) } else { String::new() };
         let _ = writeln!(page, "* {}{at}{body}: {}.", faults.join(", "), restriction.reason);
     }
-    page
+    wrapped(&page)
 }
 
 #[test]

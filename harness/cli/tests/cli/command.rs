@@ -105,7 +105,7 @@ fn reports_mistakes_of_all_case_files_at_once() {
 fn rejects_invalid_arguments_with_suggestions() {
     let cases: &[(&[&str], &[&str])] = &[
         (&["run", "copys"], &["unknown case `copys`; did you mean `copies`?"]),
-        (&["check", "a/b.yaml"], &["unknown case `a/b.yaml`; there is no such file here"]),
+        (&["check", "a/b.yaml"], &["unknown case `a/b.yaml`; no file has this name"]),
         (&["run", "copies/smal-sizes"], &["did you mean `copies/small-sizes`?"]),
         (
             &["list", "copies/small-sizes[bytes=7]", "copies/small-sizes[byts=2]", "nope"],
