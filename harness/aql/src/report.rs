@@ -56,7 +56,7 @@ pub fn tracing() -> bool {
     *ON.get_or_init(|| std::env::var_os(TRACE_VARIABLE).is_some_and(|v| v == "1"))
 }
 
-/// Writes a line of the trace. Use the macro [`trace`](crate::trace()), which first checks whether tracing is on.
+/// Writes a line of the trace. Use the macro [`trace`](crate::trace!()), which first checks whether tracing is on.
 pub fn trace_line(text: Arguments<'_>) {
     line(format_args!("trace: {text}"));
 }

@@ -84,6 +84,10 @@ fn can_give(function: &str, returns: Option<&Names>, gives: &Names) -> Result<()
 /// Reads one step and appends it to `out`. Steps that must precede it, for example the copy before a check, are
 /// appended first.
 pub(crate) fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out: &mut Vec<Step>) {
+    if let Value::Scalar(word) = &node.value {
+        let help = Some(hints::single_word(word));
+        return reader.mistake_with_help(node.at, "a step must be a mapping", help);
+    }
     let Some(entries) = reader.entries(node, "a step") else { return };
     // If `when` excludes the step from this trial, only its keys, its verb, and the words under `returns` and `gives`
     // are checked.
@@ -108,11 +112,12 @@ pub(crate) fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out
                 }
                 Some(known) => verb = Some((known, value)),
                 None => {
-                    let (message, help) = match hints::verb_without_indented_keys(entries, text) {
+                    let (message, help) = match hints::verb_with_key(entries, text) {
                         Some(verb) => (
                             format!("`{text}` must be indented further than `{}`", verb.name),
                             format!(
-                                "here YAML takes `{text}` as a step; it is a key of `{}`",
+                                "here YAML takes `{text}` as a step; it is a key of `{}`: write it below the verb, indented, or \
+                                 inside its braces",
                                 verb.name
                             ),
                         ),

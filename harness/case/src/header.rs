@@ -379,7 +379,13 @@ fn check_issue(reader: &mut Reader, node: &Node) {
         && !link.is_empty()
         && !is_issue(link)
     {
-        reader.mistake(node.at, format!("`{link}` is not `owner/repository#number`"));
+        let is_cut = !link.contains('#');
+        let help = "such as `ROCm/hip#13`, without a space: ` #` begins a comment".to_owned();
+        reader.mistake_with_help(
+            node.at,
+            format!("`{link}` is not `owner/repository#number`"),
+            is_cut.then_some(help),
+        );
     }
 }
 

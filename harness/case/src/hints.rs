@@ -8,17 +8,25 @@ use crate::{
 };
 
 /// Words that users write in place of a verb, each with the verb.
-const VERBS: [(&str, &str); 24] = [
+const VERBS: [(&str, &str); 35] = [
+    ("add_host_node", "host_func"),
+    ("add_kernel_node", "launch"),
+    ("add_memcpy_node", "copy"),
+    ("add_memset_node", "set"),
     ("allocate", "alloc"),
     ("assert", "check"),
     ("call", "hip"),
     ("capture", "begin_capture"),
     ("compare", "equal"),
     ("copy_async", "copy"),
+    ("create_event", "record"),
+    ("create_graph", "empty_graph"),
     ("device_synchronize", "sync"),
-    ("expect", "check"),
+    ("event_record", "record"),
+    ("expect", "returns"),
     ("for", "for_each"),
     ("graph_launch", "launch_graph"),
+    ("if", "when"),
     ("init", "fill"),
     ("kernel", "launch"),
     ("loop", "repeat"),
@@ -26,9 +34,12 @@ const VERBS: [(&str, &str); 24] = [
     ("memcpy", "copy"),
     ("memset", "set"),
     ("run", "launch"),
+    ("status", "returns"),
+    ("stream_synchronize", "sync"),
     ("stream_wait_event", "wait"),
     ("synchronise", "sync"),
     ("synchronize", "sync"),
+    ("unless", "when"),
     ("upload", "fill"),
     ("verify", "check"),
     ("wait_event", "wait"),
@@ -104,6 +115,7 @@ pub(crate) fn step(word: &str) -> String {
 
 fn no_step_calls(function: &str) -> String {
     match function {
+        "hipDeviceSynchronize" => "write `sync: device`".to_owned(),
         "hipSetDevice" => {
             "a case with steps uses one device; to use more, write a case with a `program`"
                 .to_owned()
@@ -140,16 +152,11 @@ pub(crate) fn of_step(verb: &Verb) -> String {
     }
 }
 
-/// Returns the verb of a step whose keys begin in the column of the verb. YAML then takes `key` as a second entry of the
-/// step, and the verb has no value.
-pub(crate) fn verb_without_indented_keys(
-    entries: &[(Key, Node)],
-    key: &str,
-) -> Option<&'static Verb> {
-    let is_empty = |node: &Node| matches!(&node.value, Value::Scalar(text) if text.is_empty());
-    let mut empty = entries.iter().filter(|(_, node)| is_empty(node));
+/// Returns the verb of a step to which an unknown entry of the step belongs as a key. The entry is in the column of the
+/// verb, or outside of its braces.
+pub(crate) fn verb_with_key(entries: &[(Key, Node)], key: &str) -> Option<&'static Verb> {
     let of = |name: &str| verbs().find(|verb| verb.name == name && verb.keys().contains(&key));
-    empty.find_map(|(verb, _)| of(&verb.text))
+    entries.iter().find_map(|(verb, _)| of(&verb.text))
 }
 
 /// Returns a hint for the name of a stream that cannot be one.
@@ -184,4 +191,24 @@ pub(crate) fn without_rest_of_parentheses(
         is_inside = matches!(&node.value, Value::Scalar(text) if text.starts_with('(') && !text.contains(')'));
         true
     })
+}
+
+/// Returns a hint for a step that is a single word.
+pub(crate) fn single_word(word: &str) -> String {
+    match verbs().find(|verb| verb.name == word) {
+        Some(verb) if verb.keys().is_empty() => {
+            format!("write `- {word}:`, with a value if the step takes one")
+        }
+        Some(verb) => format!("write `- {word}: {{{}: ...}}`", verb.keys()[0]),
+        None => step(word),
+    }
+}
+
+/// Returns a hint for a signature that only names a status or a signal.
+pub(crate) fn signature(text: &str) -> Option<String> {
+    if text.starts_with("hipError") {
+        return Some(format!("write `api-error:FUNCTION:{text}`, as `rocrepro run` prints it"));
+    }
+    (text.starts_with("SIG") || text.starts_with("segfault"))
+        .then(|| "write `crash:FUNCTION`, as `rocrepro run` prints it".to_owned())
 }

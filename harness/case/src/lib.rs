@@ -33,6 +33,7 @@ mod read;
 mod scope;
 mod signature;
 mod trust;
+mod unused;
 mod write;
 #[expect(
     clippy::wildcard_enum_match_arm,

@@ -143,6 +143,17 @@ fn read_axes(reader: &mut Reader, node: &Node, matrix: &mut Matrix) {
     let axes = &mut matrix.axes;
     for (key, value) in entries {
         let what = format!("axis `{}`", key.text);
+        if ["exclude", "include"].contains(&key.text.as_str()) {
+            let help = match key.text.as_str() {
+                "exclude" => "`exclude` is written beside `matrix`, not in it",
+                _ => {
+                    "add the values to the axes, and leave combinations out by `exclude`, beside `matrix`"
+                }
+            };
+            let message = format!("`{}` is not an axis", key.text);
+            reader.mistake_with_help(key.at, message, Some(help.to_owned()));
+            continue;
+        }
         if key.text.is_empty() || !key.text.chars().all(in_name) {
             reader.mistake(key.at, "the name of an axis has only letters, digits and `_`");
         }
@@ -169,6 +180,10 @@ fn read_axes(reader: &mut Reader, node: &Node, matrix: &mut Matrix) {
         let values = values.unwrap_or_default();
         let mut before = HashSet::new();
         for v in &values {
+            if is_range(v) {
+                let help = Some("list the values, such as `[1, 2, 64]`".to_owned());
+                reader.mistake_with_help(value.at, format!("{what} has no ranges"), help);
+            }
             if !before.insert(v) {
                 reader.mistake(value.at, format!("{what} has `{v}` twice"));
             }
@@ -200,6 +215,12 @@ fn read_axes(reader: &mut Reader, node: &Node, matrix: &mut Matrix) {
     if too_many(axes) {
         reader.mistake(node.at, format!("the matrix has more than {MOST_TRIALS} trials"));
     }
+}
+
+/// Returns true for a text such as `1..64`, by which other languages denote a range of numbers.
+fn is_range(value: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
+    value.split_once("..").is_some_and(|(from, to)| is_number(from) && is_number(to))
 }
 
 fn in_name(c: char) -> bool {

@@ -1,6 +1,8 @@
 //! Collects all mistakes in a case file, so that `rocrepro check` and editors can report them at once.
 
-use crate::{Diagnostic, Kernels, diagnostic::sorted, header::read, lower::analyse, read::Reader};
+use crate::{
+    Diagnostic, Kernels, diagnostic::sorted, header::read, lower::analyse, read::Reader, unused,
+};
 
 /// Returns all mistakes in a case file, in its header and in the steps of every trial. The list is empty if the file is
 /// valid.
@@ -20,6 +22,9 @@ pub fn mistakes(id: &str, text: &str, kernels: &Kernels) -> Vec<Diagnostic> {
         let in_all = |m: &Diagnostic| steps.iter().all(|of| of.iter().any(|other| same(m, other)));
         let common = steps.first().into_iter().flatten().filter(|m| in_all(m)).cloned().collect();
         steps = vec![common];
+    }
+    if steps.iter().all(Vec::is_empty) && reader.mistakes.is_empty() {
+        reader.mistakes.extend(unused::axes(&case, text));
     }
     reader.mistakes.extend(steps.into_iter().flatten());
     let mut all = sorted(reader.mistakes);

@@ -69,6 +69,12 @@ pub(crate) fn read_needs(reader: &mut Reader, node: &Node, matrix: &Matrix) -> N
     let libraries = fields
         .get("library")
         .map(|n| {
+            let is_group = |n: &Node| matches!(&n.value, yaml::Value::Scalar(name) if program::is_only_a_group(name));
+            if let Some(group) = reader.list(n).iter().find(|n| is_group(n)) {
+                let help = "name it under `with`, as in `needs: {with: [torch]}`".to_owned();
+                reader.mistake_with_help(group.at, "this is a group of a stack, not a library", Some(help));
+                return Vec::new();
+            }
             reader.list(n).iter().filter_map(|n| reader.choice(n, "a library", LIBRARIES)).collect()
         })
         .unwrap_or_default();
@@ -158,6 +164,12 @@ pub(crate) fn read_gfx(reader: &mut Reader, node: &Node) -> Vec<String> {
         // A trial's architecture is only the processor, for example `gfx90a`. A name such as `gfx90a:xnack+` would
         // never match.
         let processor = name.split(':').next().unwrap_or(name).to_ascii_lowercase();
+        if name.contains('*') || name.starts_with('!') {
+            let help = "list the architectures, such as `[gfx1100, gfx1101]`".to_owned();
+            let message = format!("`{name}` is a pattern, not an architecture");
+            reader.mistake_with_help(item.at, message, Some(help));
+            continue;
+        }
         let help = match nearest(&processor, Arch::PROCESSORS.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
             None => "architectures have LLVM's names, such as `gfx1151`".to_owned(),

@@ -9,7 +9,7 @@ use crate::{
     added_buffers::BACK,
     calls::every_status,
     diagnostic::suggest,
-    program,
+    hints, program,
     read::Reader,
     yaml::{Node, Value},
 };
@@ -124,7 +124,8 @@ fn signature_of(
     let (kind, rest) = text.split_once(':').map_or((text, None), |(kind, rest)| (kind, Some(rest)));
     let Some((_, parts)) = kinds.iter().find(|(name, _)| *name == kind) else {
         let message = format!("unknown kind of failure `{kind}`");
-        return Err((message, suggest(kind, kinds.iter().map(|(name, _)| *name))));
+        let help = hints::signature(text);
+        return Err((message, help.or_else(|| suggest(kind, kinds.iter().map(|(name, _)| *name)))));
     };
     let form = || Some(format!("write `{}`, or end with `*`", form(kind, parts)));
     let given: Vec<&str> =

@@ -1,6 +1,6 @@
 //! Parses YAML into a tree that contains the position of each node.
 
-use saphyr_parser::{Event, Parser, Span};
+use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 
 use crate::{At, Diagnostic};
 
@@ -42,7 +42,8 @@ pub(crate) fn parse(text: &str, mistakes: &mut Vec<Diagnostic>) -> Option<Node> 
     match read {
         Ok(root) => Some(root),
         Err(mistake) => {
-            mistakes.push(list_cut_by_a_comment(text, mistake.at).unwrap_or(mistake));
+            let cut = list_cut_by_a_comment(text, mistake.at);
+            mistakes.push(cut.unwrap_or_else(|| with_quotes(text, mistake)));
             None
         }
     }
@@ -64,6 +65,24 @@ fn indented_by_other_spaces(text: &str) -> Option<Diagnostic> {
                 .to_owned(),
         ),
     })
+}
+
+/// Length of the longest value that a hint repeats, in characters.
+const MOST_QUOTED: usize = 60;
+
+/// Adds a hint to a mistake in a line whose value YAML does not take as text.
+fn with_quotes(text: &str, mut mistake: Diagnostic) -> Diagnostic {
+    let line = text.lines().nth(mistake.at.line.saturating_sub(1) as usize).unwrap_or_default();
+    let Some((key, value)) = line.split_once(": ") else { return mistake };
+    let value = value.trim();
+    if !mistake.message.starts_with("not YAML") || value.chars().count() > MOST_QUOTED {
+        return mistake;
+    }
+    let begins_a_block = value.starts_with(['>', '|']) && value.len() > 2;
+    if begins_a_block || value.contains(": ") && !value.starts_with(['{', '[']) {
+        mistake.help = Some(format!("put the text in quotes: `{}: \"{value}\"`", key.trim()));
+    }
+    mistake
 }
 
 /// Reports a ` #` before the end of a list or mapping in brackets, if the text is not YAML after it. It begins a comment,
@@ -210,6 +229,16 @@ impl<'a> Events<'a, '_> {
                 });
             };
             let key = Key { at, text: text.into_owned() };
+            if let Some(Ok((Event::Scalar(_, ScalarStyle::Folded, ..), span))) = self.parser.peek()
+                && ["cpp", "python", "source"].contains(&key.text.as_str())
+            {
+                let place = crate::yaml::at(*span);
+                self.mistakes.push(Diagnostic {
+                    at: At { length: 1, ..place },
+                    message: format!("`>` joins the lines of `{}`", key.text),
+                    help: Some(format!("write `{}: |`", key.text)),
+                });
+            }
             let read = self.next().and_then(|(event, at)| self.node(event, at, depth + 1));
             // A duplicate key is reported even if the text after it is not YAML.
             let nothing = Node { at: key.at, value: Value::Scalar(String::new()) };

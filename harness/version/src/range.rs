@@ -43,6 +43,19 @@ impl fmt::Display for VersionRange {
     }
 }
 
+/// Explains how a range that ends with a version, or contains only this version, is written.
+fn exactly(version: &str) -> String {
+    let next = version.rsplit_once('.').and_then(|(before, last)| {
+        Some(format!("{before}.{}", last.parse::<u32>().ok()?.checked_add(1)?))
+    });
+    match next {
+        Some(next) => {
+            format!("`<{next}` includes {version}, and `>={version} <{next}` is only {version}")
+        }
+        None => "a range has `>=` and `<`".to_owned(),
+    }
+}
+
 impl FromStr for VersionRange {
     type Err = ParseVersionError;
 
@@ -52,13 +65,20 @@ impl FromStr for VersionRange {
             return Ok(range);
         }
         for part in s.split_whitespace() {
-            if let Some(version) = part.strip_prefix(">=") {
+            if let Some(version) = ["<=", "=="].iter().find_map(|sign| part.strip_prefix(sign)) {
+                return Err(ParseVersionError(format!(
+                    "`{part}` is not a range of versions; {}",
+                    exactly(version)
+                )));
+            } else if let Some(version) = part.strip_prefix(">=") {
                 range.from = Some(version.parse()?);
             } else if let Some(version) = part.strip_prefix('<') {
                 range.until = Some(version.parse()?);
             } else {
+                let one = part.parse::<Version>().map(|_| format!("; {}", exactly(part)));
                 return Err(ParseVersionError(format!(
-                    "`{s}` is not a range of versions; write `>=6.0`, `<7.0`, `>=6.0 <7.0` or `*`"
+                    "`{s}` is not a range of versions; write `>=6.0`, `<7.0`, `>=6.0 <7.0` or `*`{}",
+                    one.unwrap_or_default()
                 )));
             }
         }

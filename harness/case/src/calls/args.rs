@@ -28,6 +28,17 @@ impl<'n> Args<'_, '_, 'n, '_> {
         let bare = ["fill", "alloc", "free"].contains(&verb.name)
             && matches!(self.node.value, Value::Scalar(_));
         let keys = verb.keys();
+        if let (true, Value::Map(entries)) = (keys.is_empty(), &self.node.value) {
+            // The value that the user probably means is the first one that is a word.
+            let word = entries.iter().find_map(|(_, node)| match &node.value {
+                Value::Scalar(text) => Some(text.as_str()),
+                Value::List(_) | Value::Map(_) => None,
+            });
+            let message = format!("{} takes a single value", self.what);
+            let help = format!("write `{}: {}`", verb.name, word.unwrap_or("NAME"));
+            self.reader.mistake_with_help(self.node.at, message, Some(help));
+            return None;
+        }
         if !keys.is_empty() && !bare {
             if !matches!(self.node.value, Value::Map(_)) {
                 let message = format!("{} must be a mapping", self.what);

@@ -11,6 +11,7 @@ use crate::{
     diagnostic::finish,
     header::KEYS,
     matrix::substitute,
+    needs::read_gfx,
     program::{file_named, not_a_program},
     read::{Fields, Reader},
     yaml::{Node, Value},
@@ -49,6 +50,12 @@ fn read(reader: &mut Reader, case: &Case, trial: &Trial, root: &Node) -> Option<
         ..Plan::nothing()
     };
     let node = fields.get("program")?;
+    if !matches!(node.value, Value::Map(_)) {
+        let help =
+            "write `cpp: |` or `python: |` and the program below it, or `cpp: NAME.cpp`".to_owned();
+        reader.mistake_with_help(node.at, "`program` must be a mapping", Some(help));
+        return None;
+    }
     let fields = reader.fields(node, "`program`", PROGRAM_KEYS)?;
     let Value::Map(entries) = &root.value else { return None };
     let at =
@@ -111,12 +118,30 @@ fn read_what(reader: &mut Reader, fields: &Fields<'_>, case: &Case, at: At) -> O
                 node.map(|node| reader.texts(node, &format!("`{key}`"))).unwrap_or_default()
             };
             let (arch, options) = (texts("arch"), texts("options"));
+            check_options(reader, fields, &options);
+            if let Some(node) = fields.get("arch") {
+                read_gfx(reader, node);
+            }
             Some(ProgramBody::Cpp { source: read_source(reader, case, kind, node)?, arch, options })
         }
         _ => {
             let words = reader.texts(node, "`command`");
             (!words.is_empty()).then_some(ProgramBody::Command(words))
         }
+    }
+}
+
+/// Reports several options in one text, which the compiler would get as one.
+fn check_options(reader: &mut Reader, fields: &Fields<'_>, options: &[String]) {
+    let Some(node) = fields.get("options") else { return };
+    for option in options.iter().filter(|option| option.contains(" -")) {
+        let words: Vec<_> = option.split_whitespace().collect();
+        let help = format!("write a list: `[{}]`", words.join(", "));
+        reader.mistake_with_help(
+            node.at,
+            format!("`{option}` is more than one option"),
+            Some(help),
+        );
     }
 }
 
@@ -160,6 +185,16 @@ fn read_source(reader: &mut Reader, case: &Case, kind: &str, node: &Node) -> Opt
 
 fn read_packages(reader: &mut Reader, fields: &Fields<'_>, what: &ProgramBody) -> Packages {
     let (named, these) = (fields.get("env"), fields.get("packages"));
+    let is_variables = |node: &&Node| match &node.value {
+        Value::Scalar(text) => text.contains('='),
+        Value::List(_) | Value::Map(_) => true,
+    };
+    if let Some(node) = named.filter(is_variables) {
+        let help = "variables are entries of `environment` of the case, such as `environment: {HIP_LAUNCH_BLOCKING: 1}`";
+        let message = "`env` is the name of a Python environment";
+        reader.mistake_with_help(node.at, message, Some(help.to_owned()));
+        return Packages::None;
+    }
     if let (ProgramBody::Cpp { .. }, Some(node)) = (what, named.or(these)) {
         reader.mistake(node.at, "a C++ program imports no Python packages");
     }

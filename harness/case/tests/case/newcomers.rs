@@ -81,7 +81,13 @@ fn steps_named_after_hip_functions_have_hints() {
         "similar names: `hipStreamQuery`, ",
     );
     step("  - hip: {function: hipDeviceGetLimit}\n", 11, "no `function`", "did you mean `call`?");
-    step("  - query: {stream: s, returns: hipSuccess}\n", 12, "must be text", "");
+    step(
+        "  - query: {stream: s, returns: hipSuccess}
+",
+        12,
+        "takes a single value",
+        "`query: s`",
+    );
     step(
         "  - copy: {to: b, from: a, returns: hipSuccess}\n",
         28,
@@ -202,4 +208,90 @@ fn names_of_headers_are_their_numbers() {
     // hipLimitMallocHeapSize of driver_types.h.
     assert_eq!(plan("hipLimitMallocHeapSize"), plan("2"));
     assert_ne!(plan("hipLimitMallocHeapSize"), plan("0"));
+}
+
+#[test]
+fn words_of_other_languages_have_hints() {
+    let head = format!("{HEAD}{BUFFERS}");
+    let step = |lines, at, message, help| check(&head, &Mistake { lines, at, message, help });
+    step("  - hipDeviceSynchronize\n", (1, 5), "a step must be a mapping", "`sync: device`");
+    step("  - get_last_error\n", (1, 5), "a step must be a mapping", "write `- get_last_error:`");
+    step("  - create_event: e\n", (1, 5), "unknown step", "did you mean `record`?");
+    step("  - create_graph: g\n", (1, 5), "unknown step", "did you mean `empty_graph`?");
+    step("  - add_memset_node: {graph: g}\n", (1, 5), "unknown step", "did you mean `set`?");
+    step("  - copy: {to: b, from: a}\n    if: x\n", (2, 5), "unknown step `if`", "`when`");
+    step(
+        "  - copy: {to: b, from: a}\n    expect: hipSuccess\n",
+        (2, 5),
+        "unknown step",
+        "`returns`",
+    );
+    step(
+        "  - repeat: 10\n    steps: []\n",
+        (2, 5),
+        "`steps` must be indented",
+        "a key of `repeat`",
+    );
+    step(
+        "  - set: {to: b, value: 7}\n    async: true\n",
+        (2, 5),
+        "`async` must be indented",
+        "inside its braces",
+    );
+    step("  - check: {buffer: b, value: 7}\n", (1, 12), "takes a single value", "`check: b`");
+    let only_head = |lines, at, message, help| check(HEAD, &Mistake { lines, at, message, help });
+    let steps = "steps: [{sync: device}]\n";
+    let of = |lines: &str| format!("{lines}\n{steps}");
+    let first = |lines: &str, at, message, help| {
+        let lines = of(lines);
+        let text = format!("{HEAD}{lines}");
+        let found = reported(&text);
+        let wanted = format!("4:{at} ");
+        let line = found.lines().find(|line| line.starts_with(&wanted));
+        assert!(
+            line.is_some_and(|line: &str| line.contains(message) && line.contains(help)),
+            "`{message}` with `{help}` at column {at}, but\n{found}"
+        );
+    };
+    first("matrix: {n: [1, 2], include: [{n: 3}]}", 21, "is not an axis", "add the values");
+    first("matrix: {n: [1, 2], exclude: [{n: 2}]}", 21, "is not an axis", "beside `matrix`");
+    first("matrix: {n: 1..64}", 13, "has no ranges", "list the values");
+    first("matrix: {n: [1, 2]}", 10, "nothing depends on axis `n`", "`$n`");
+    first("upstream: [ROCm/hip]", 12, "is not `owner", "` #` begins a comment");
+    first("needs: {rocm: '<=7.2.4'}", 15, "is not a range", "`<7.2.5` includes 7.2.4");
+    first("needs: {rocm: '7.2.4'}", 15, "is not a range", "");
+    first("needs: {gfx: 'gfx11*'}", 14, "is a pattern", "list the architectures");
+    first("needs: {library: [torch]}", 19, "is a group of a stack", "`with`");
+    first(
+        "known: {rocm: '*', signature: hipErrorInvalidValue}",
+        31,
+        "unknown kind",
+        "`api-error:FUNCTION",
+    );
+    only_head("program: ./x.hip\n", (1, 10), "must be a mapping", "`cpp: |`");
+    only_head(
+        "program: {env: [HIP_LAUNCH_BLOCKING=1], cpp: x.cpp, says: PASS}\n",
+        (1, 16),
+        "a Python environment",
+        "`environment`",
+    );
+    only_head(
+        "program: {options: '-O2 -g', says: PASS, cpp: 'int main() {}'}\n",
+        (1, 20),
+        "more than one option",
+        "`[-O2, -g]`",
+    );
+    only_head(
+        "program: {arch: MI300X, says: PASS, cpp: 'int main() {}'}\n",
+        (1, 17),
+        "not an architecture",
+        "",
+    );
+    only_head(
+        "program:\n  says: PASS\n  cpp: >\n    int main() {\n    }\n",
+        (4, 5),
+        "`>` joins",
+        "`cpp: |`",
+    );
+    only_head("needs:\n  rocm: >=5.7\nsteps: [{sync: device}]\n", (2, 9), "not YAML", "in quotes");
 }
