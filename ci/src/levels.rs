@@ -1,5 +1,5 @@
-//! Compares the two levels of the emulated device: the one that replaces the HSA runtime, and the one below the released
-//! HSA runtime. Each trial must have the same result on both.
+//! Compares the two levels of the emulated device: the one that replaces the HSA runtime, and the one below the
+//! released HSA runtime. Each trial must have the same result on both.
 
 use std::collections::BTreeMap;
 
@@ -47,8 +47,8 @@ pub(crate) fn levels(sh: &Shell, words: &[String]) -> Done {
         println!("{line}");
     }
     println!(
-        "{gfx}: {} equal, {} different ({} of them explained), {} not tried and {} not emulated below the HSA runtime; seconds of a \
-         trial: {:.2} and {:.2}",
+        "{gfx}: {} equal, {} different ({} of them explained); below the HSA runtime {} not tried, {} not emulated; \
+         seconds of a trial above {:.2}, below {:.2}",
         compared.equal,
         compared.different,
         compared.explained,
@@ -155,9 +155,9 @@ mod tests {
     #[test]
     fn compares_trials_that_ran_on_both_levels() {
         let line = |trial: &str, verdict: &str, signature: &str, wall: u32| {
-            format!(
-                r#"{{"trial":"{trial}","verdict":{{"kind":"{verdict}"}},"outcome":{{"signature":"{signature}"}},"wall_ns":{wall}000000}}"#
-            )
+            let verdict = format!(r#""verdict":{{"kind":"{verdict}"}}"#);
+            let outcome = format!(r#""outcome":{{"signature":"{signature}"}}"#);
+            format!(r#"{{"trial":"{trial}",{verdict},{outcome},"wall_ns":{wall}000000}}"#)
         };
         let hsa = [
             r#"{"begun":1}"#.to_owned(),

@@ -49,8 +49,8 @@ pub fn location(number: u32) -> u32 {
     (3 + number) << 8
 }
 
-/// Returns the major version, minor version and stepping of an architecture, for example 9, 0 and 10 for `gfx90a`. In the
-/// name, the minor version and the stepping have one hexadecimal digit each.
+/// Returns the major version, minor version and stepping of an architecture, for example 9, 0 and 10 for `gfx90a`. In
+/// the name, the minor version and the stepping have one hexadecimal digit each.
 pub fn version(arch: Arch) -> [u32; 3] {
     let digits = arch.name().trim_start_matches("gfx");
     let (major, rest) = digits.split_at(digits.len() - 2);

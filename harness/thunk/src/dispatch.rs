@@ -22,8 +22,8 @@ struct DeviceMemory<'a> {
 }
 
 // SAFETY: the address map contains only memory that was mapped for the device because the runtime or the program
-// requested it. If a program frees such memory while a kernel runs, the process may crash, as it may crash if threads of
-// the program do that.
+// requested it. If a program frees such memory while a kernel runs, the process may crash, as it may crash if threads
+// of the program do that.
 unsafe impl AddressSpace for DeviceMemory<'_> {
     fn range(&self, address: u64) -> Option<Range<u64>> {
         address_map::read().reach(address)

@@ -10,8 +10,8 @@ use aql::report;
 
 use crate::{address_map, buffer_objects, configuration, node::Node, status::Status, topology};
 
-/// The start of libdrm's `struct amdgpu_device`, of which its function `amdgpu_device_get_fd` reads the file. The device
-/// adds space, because later versions of the function may read more.
+/// The start of libdrm's `struct amdgpu_device`, of which its function `amdgpu_device_get_fd` reads the file. The
+/// device adds space, because later versions of the function may read more.
 #[repr(C)]
 struct DrmDevice {
     references: c_int,

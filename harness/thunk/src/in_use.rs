@@ -1,5 +1,5 @@
-//! Keeps memory mapped while kernels run. A kernel may access memory that the host frees meanwhile, which page-faults on
-//! hardware at worst, and must not crash the process.
+//! Keeps memory mapped while kernels run. A kernel may access memory that the host frees meanwhile, which page-faults
+//! on hardware at worst, and must not crash the process.
 
 use std::sync::Mutex;
 

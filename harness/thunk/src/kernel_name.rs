@@ -1,7 +1,7 @@
 //! Finds the name of a kernel in the code object that the HSA runtime has loaded.
 //!
-//! ROCr loads a code object, an ELF file, into one allocation that begins with the file's header. The dynamic symbols in
-//! it name the kernel descriptors; LLVM's AMDGPU usage guide describes them ("ELF Code Object").
+//! ROCr loads a code object, an ELF file, into one allocation that begins with the file's header. The dynamic symbols
+//! in it name the kernel descriptors; LLVM's AMDGPU usage guide describes them ("ELF Code Object").
 
 use std::ops::Range;
 

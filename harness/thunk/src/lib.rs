@@ -3,8 +3,8 @@
 //!
 //! With `HSA_ENABLE_DTIF=1`, ROCr 7.0 and later opens `libdtif.so` and takes every function of the thunk and of
 //! libdrm_amdgpu from it (`ThunkLoader::LoadThunkApiTable`). A thread per queue executes the packets, and the crate
-//! `isa` executes the kernels. The configuration is one environment variable ([`device::CONFIG_VARIABLE`]), and messages
-//! go to standard error in lines that start with `rocrepro-device:`.
+//! `isa` executes the kernels. The configuration is one environment variable ([`device::CONFIG_VARIABLE`]), and
+//! messages go to standard error in lines that start with `rocrepro-device:`.
 //!
 //! The device has no SDMA engines that execute commands, so `HSA_ENABLE_SDMA=0` must be set: ROCr then copies with
 //! kernels. It raises no interrupts either: with DTIF, ROCr polls all signals.

@@ -113,8 +113,8 @@ pub(crate) fn process(queue: &Queue, slot: u64) -> Outcome {
     if waited { done(barrier.completion) } else { Outcome::Stopped }
 }
 
-/// Waits for a condition on signals, which the host and other queues change without a notice. Returns false if the queue
-/// stops.
+/// Waits for a condition on signals, which the host and other queues change without a notice. Returns false if the
+/// queue stops.
 fn wait(queue: &Queue, condition: impl Fn() -> bool) -> bool {
     /// Interval between two looks, in microseconds. It doubles from the first value to the second.
     const INTERVALS: (u64, u64) = (5, 500);
