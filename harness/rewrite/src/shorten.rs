@@ -1,6 +1,6 @@
 //! Shortens the plan of an exported program to one failure: the steps after the failing one, all other checks and the
-//! guards are dropped, and the teardown unless the failure is in it. The edits in this module may drop set-up steps too, unlike those in `reduce`,
-//! so the result cannot be written as a case.
+//! guards are dropped, and the teardown unless the failure is in it. The edits in this module may drop set-up steps
+//! too, unlike those in `reduce`, so the result cannot be written as a case.
 
 use std::collections::BTreeSet;
 

@@ -56,6 +56,7 @@ mod resume;
 mod sanitize;
 mod scratch;
 mod secrets;
+mod short_programs;
 mod stack_release;
 mod standalone;
 mod terminal;

@@ -103,8 +103,8 @@ impl<'a> Neighbour<'a> {
         print(&self.runner, &self.job().ok()?, &plan, self.failing)
     }
 
-    /// Prepares for leaving out lines of `text`, the program of the plan `like`. Returns false if the neighbour's program
-    /// has other lines, apart from numbers.
+    /// Prepares for leaving out lines of `text`, the program of the plan `like`. Returns false if the neighbour's
+    /// program has other lines, apart from numbers.
     pub(super) fn has_lines_of(&self, text: &str, like: &Plan) -> bool {
         let Some(program) = self.program(like) else { return false };
         let [own, other] = [program.as_str(), text].map(line_removal::strip_main);
@@ -134,8 +134,8 @@ impl WithNeighbour for Lines {
     }
 }
 
-/// Prints a shortened plan of a trial. The header has as many lines as that of the failing program, in which the results
-/// of runs take two.
+/// Prints a shortened plan of a trial. The header has as many lines as that of the failing program, in which the
+/// results of runs take two.
 fn print(
     runner: &ProgramRunner<'_>,
     job: &Job<'_>,

@@ -29,8 +29,8 @@ pub(super) struct SimplerTexts<'m> {
     pub(super) make: &'m dyn Fn(String) -> Program,
 }
 
-/// Returns one of the shorter texts of a printed program if it fails as the program does, and prints the same about each
-/// check. Otherwise returns the program.
+/// Returns one of the shorter texts of a printed program if it fails as the program does, and prints the same about
+/// each check. Otherwise returns the program.
 ///
 /// # Errors
 /// Mistakes in the case, or a request to stop.

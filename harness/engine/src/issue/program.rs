@@ -23,8 +23,8 @@ use crate::{
 /// Prefix of the environment variables from which programs read their axis values.
 const PARAMETER: &str = "ROCREPRO_PARAMETER_";
 
-/// Returns the program as the report prints it, after a run, and what the report says about its shortening. If the program
-/// crashes, its checks are left out, unless it then no longer fails as described.
+/// Returns the program as the report prints it, after a run, and what the report says about its shortening. If the
+/// program crashes, its checks are left out, unless it then no longer fails as described.
 ///
 /// # Errors
 /// Those of [`of_trial`].
@@ -52,8 +52,8 @@ pub(super) fn printed(
     Ok((of_trial(subject, session, failed, None, Some(cancel))?, shortened))
 }
 
-/// Returns the program of a trial as the issue prints it, after it has run once in that form. `text` replaces the source
-/// of the program.
+/// Returns the program of a trial as the issue prints it, after it has run once in that form. `text` replaces the
+/// source of the program.
 ///
 /// # Errors
 /// Mistakes in the case, or a request to stop.

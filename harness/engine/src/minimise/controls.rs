@@ -103,8 +103,8 @@ fn late(releases: &PassingReleaseSearch, like: &Session, is_own: bool) -> Option
 }
 
 /// Returns a trial of the same program that differs in as few axis values as possible and passes in each of several
-/// runs, and its difference, for example `with level=O0 instead of level=O1`. `None` if no trial has the same text or if
-/// none passes.
+/// runs, and its difference, for example `with level=O0 instead of level=O1`. `None` if no trial has the same text or
+/// if none passes.
 ///
 /// # Errors
 /// Mistakes in the case, or a request to stop.

@@ -39,7 +39,8 @@ const RUNS: u32 = 3;
 /// Duration of a run above which the waits of a program are shortened during the search.
 const LONG_RUN: Duration = Duration::from_secs(2);
 
-/// Least time limit of a shorter program. One without the end of a loop never ends, and the limit of a trial is minutes.
+/// Least time limit of a shorter program. One without the end of a loop never ends, and the limit of a trial is
+/// minutes.
 const LEAST_TOTAL: Duration = Duration::from_secs(20);
 
 /// The search for a shorter program, and the test that every candidate must pass.
@@ -135,7 +136,7 @@ pub(super) fn minimise(
         (Oracle::None, neighbour) => neighbour.as_ref().map(|(what, _)| what.clone()),
     };
     let beside = neighbour.as_ref().map(|(_, trial)| trial.job()).transpose()?;
-    // A reducer soon produces a program that is itself wrong, which only a run of the whole program elsewhere can detect.
+    // A reducer soon produces a program that is itself wrong, which only a run of the whole program elsewhere detects.
     let has_oracle = !matches!(oracle, Oracle::None);
     let total = (Duration::from_nanos(failed.wall_ns) * 4).max(LEAST_TOTAL);
     let mut impatient = match (session.device.clone(), failed.outcome.kind) {

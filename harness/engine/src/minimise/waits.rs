@@ -6,14 +6,13 @@ use regex::{Captures, Regex};
 
 /// Waits of at least two whole seconds: durations of C++, `time.sleep` of Python, and time-outs of Python's functions.
 static WAIT: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(
-        r"\bseconds\((?P<cpp>[2-9]|[1-9]\d+)\)|(?P<python>\btime\.sleep\(|\btimeout=)(?P<number>[2-9]|[1-9]\d+)(?P<end>[,)])",
-    )
-    .expect("a valid pattern")
+    let cpp = r"\bseconds\((?P<cpp>[2-9]|[1-9]\d+)\)";
+    let python = r"(?P<python>\btime\.sleep\(|\btimeout=)(?P<number>[2-9]|[1-9]\d+)(?P<end>[,)])";
+    Regex::new(&format!("{cpp}|{python}")).expect("a valid pattern")
 });
 
-/// Returns the program with each wait a tenth as long; `None` if no wait of two seconds or more is a number in its text.
-/// The lines are the same apart from the numbers.
+/// Returns the program with each wait a tenth as long; `None` if its text has no number that is a wait of two seconds or
+/// more. The lines are the same apart from the numbers.
 pub(super) fn with_shorter_waits(text: &str) -> Option<String> {
     let shorter = WAIT.replace_all(text, |found: &Captures<'_>| {
         let part = |name: &str| found.name(name).map_or("", |part| part.as_str());

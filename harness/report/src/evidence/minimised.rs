@@ -167,8 +167,8 @@ pub struct MinimisedProgram {
     /// reducer ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reducer: Option<(String, bool)>,
-    /// Text of a shorter program without checks, if the failure is a crash: it dies in the same way, and reaches its end
-    /// on the configuration on which the shorter program passes. Such a run proves nothing, so it is only printed.
+    /// Text of a shorter program without checks, if the failure is a crash: it dies in the same way, and reaches its
+    /// end on the configuration on which the shorter program passes. Such a run proves nothing, so it is only printed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without_checks: Option<String>,
     /// True if no further line can be removed. False if the search ended earlier.
