@@ -160,13 +160,44 @@ fn title(file: &str, text: &str) -> String {
 /// States the end of the program, and the words by which many reproducers report their result.
 fn expectations(text: &str) -> String {
     let mut stated = "  exit: 0\n".to_owned();
-    if text.contains("PASS") {
-        stated.push_str("  says: PASS\n");
+    if let Some(word) = ["PASSED", "PASS", "SUCCESS"].into_iter().find(|word| prints(text, word)) {
+        let _ = writeln!(stated, "  says: {word}");
     }
-    if text.contains("FAIL") {
-        stated.push_str("  never: FAIL\n");
+    let bad: Vec<_> = ["FAILED", "FAIL", "ERROR", "MISMATCH", "mismatch", "incorrect"]
+        .into_iter()
+        .filter(|word| prints(text, word))
+        .collect();
+    match bad.as_slice() {
+        [] => {}
+        [word] => {
+            let _ = writeln!(stated, "  never: {word}");
+        }
+        words => {
+            let _ = writeln!(stated, "  never: [{}]", words.join(", "));
+        }
     }
     stated
+}
+
+/// Returns true if a string literal of the program contains the word.
+fn prints(text: &str, word: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    text.lines().any(|line| {
+        let mut literals = line.split(['"', '\'']).skip(1).step_by(2);
+        literals.any(|literal| literal.split(|c| !is_part(c)).any(|found| found == word))
+    })
+}
+
+/// Returns true if the program may end with a status other than 0, or prints a word by which it reports a failure. A case
+/// with another program could not fail.
+pub fn can_report_a_failure(text: &str) -> bool {
+    let words = ["exit(", "abort(", "assert", "raise ", "throw ", "EXIT_FAILURE", "testing."];
+    let returns_another = text.split("return ").skip(1).any(|rest| {
+        let value = rest.split(';').next().unwrap_or_default().trim();
+        !["", "0", "EXIT_SUCCESS"].contains(&value)
+    });
+    let stated = expectations(text);
+    words.iter().any(|word| text.contains(word)) || returns_another || stated.lines().count() > 1
 }
 
 /// Returns the number of devices that the program selects by number.
@@ -184,7 +215,12 @@ fn devices(text: &str) -> u32 {
 /// Returns the pattern of the signature with which the program probably reports wrong data.
 fn end_of_failure(language: Language, text: &str) -> &'static str {
     let raises = ["assert", "raise ", "testing."].iter().any(|word| text.contains(word));
-    if language == Language::Python && raises { "exception:*" } else { "exit:*" }
+    let aborts = ["assert(", "abort("].iter().any(|word| text.contains(word));
+    match language {
+        Language::Python if raises => "exception:*",
+        Language::Cpp if aborts => "crash:program:SIGABRT:*",
+        Language::Python | Language::Cpp => "exit:*",
+    }
 }
 
 fn fault(text: &str) -> &'static str {
@@ -238,6 +274,19 @@ mod tests {
         ] {
             assert!(yaml.lines().any(|found| found == line), "`{line}` in\n{yaml}");
         }
+    }
+
+    #[test]
+    fn words_of_results_are_whole_words_of_literals() {
+        let silent = "// FAIL\nint main() { if (x) return EXIT_FAILURE; puts(\"BYPASS\"); }\n";
+        assert_eq!(expectations(silent), "  exit: 0\n");
+        assert!(can_report_a_failure(silent));
+        let both = "puts(\"Test PASSED\"); puts(\"ERROR: 5 mismatch\");";
+        let stated = "  exit: 0\n  says: PASSED\n  never: [ERROR, mismatch]\n";
+        assert_eq!(expectations(both), stated);
+        assert!(!can_report_a_failure("int main() { printf(\"%d\", n); return 0; }"));
+        let yaml = valid("a.cpp", Language::Cpp, "int main() { assert(x == 1); }\n");
+        assert!(yaml.contains("signature: \"crash:program:SIGABRT:*\""), "{yaml}");
     }
 
     #[test]

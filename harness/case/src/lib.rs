@@ -44,7 +44,7 @@ mod yaml;
 pub use added_buffers::BACK;
 pub use call_pattern::{ArgumentPattern, CallPattern, StatusPattern};
 pub use diagnostic::{At, Diagnostic};
-pub use draft::{Language, draft};
+pub use draft::{Language, can_report_a_failure, draft};
 pub use expectation::{Expectation, ExpectationKind, is_document};
 pub use header::{Case, FaultEntry, Known};
 pub use interposer::interposer;

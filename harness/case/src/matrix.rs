@@ -26,6 +26,8 @@ pub(crate) struct Axis {
     pub(crate) values: Vec<String>,
     /// Value that the ids of trials do not mention. It keeps existing ids unchanged when the axis is added to a case.
     pub(crate) default: Option<String>,
+    /// Position of the name.
+    pub(crate) at: At,
 }
 
 /// A trial of a case: one value for each axis of the matrix.
@@ -210,7 +212,7 @@ fn read_axes(reader: &mut Reader, node: &Node, matrix: &mut Matrix) {
                 );
             }
         }
-        axes.push(Axis { name: key.text.clone(), values, default });
+        axes.push(Axis { name: key.text.clone(), values, default, at: key.at });
     }
     if too_many(axes) {
         reader.mistake(node.at, format!("the matrix has more than {MOST_TRIALS} trials"));

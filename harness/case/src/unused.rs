@@ -1,7 +1,7 @@
 //! Reports axes of the matrix on which nothing depends.
 
 use crate::{
-    At, Case, Diagnostic,
+    Case, Diagnostic,
     yaml::{Node, Value},
 };
 
@@ -15,7 +15,7 @@ pub(crate) fn axes(case: &Case, text: &str) -> Vec<Diagnostic> {
     unused
         .filter(|axis| axis.values.len() > 1)
         .map(|axis| Diagnostic {
-            at: place(case.body(), &axis.name),
+            at: axis.at,
             message: format!("nothing depends on axis `{}`, so its trials are the same", axis.name),
             help: Some(format!("use `${}` in what the trial does, or `when`", axis.name)),
         })
@@ -34,16 +34,4 @@ fn is_used(node: &Node, name: &str, in_selection: bool) -> bool {
             in_selection && key.text == name || is_used(value, name, is_selection)
         }),
     }
-}
-
-fn place(root: &Node, name: &str) -> At {
-    let entry = |node: &Node, wanted: &str| match &node.value {
-        Value::Map(entries) => {
-            let found = entries.iter().find(|(key, _)| key.text == wanted);
-            found.map(|(key, value)| (key.at, value.clone()))
-        }
-        Value::Scalar(_) | Value::List(_) => None,
-    };
-    let axis = entry(root, "matrix").and_then(|(_, matrix)| entry(&matrix, name));
-    axis.map_or(root.at, |(at, _)| at)
 }

@@ -257,9 +257,11 @@ fn noticed(fault: Fault, record: &Record, pattern: Option<String>) -> Result<(),
             "{got}; the fault was never triggered, so this trial cannot detect it"
         ));
     }
-    // A program without the functions of rocrepro can report wrong data only by its end, and its case says so.
-    let by_its_end =
-        |pattern: &String| ["exit:", "exception:"].iter().any(|end| pattern.starts_with(end));
+    // A program without the functions of rocrepro can report wrong data only by its end, and its case says so: a status, an
+    // exception, or a failed assertion (`crash:program:SIGABRT:*`).
+    let by_its_end = |pattern: &String| {
+        ["exit:", "exception:", "crash:program"].iter().any(|end| pattern.starts_with(end))
+    };
     if let Some(pattern) = pattern.as_ref().filter(|pattern| by_its_end(pattern)) {
         return match signature_fits(pattern, got) {
             true => Ok(()),

@@ -270,7 +270,7 @@ fn words_of_other_languages_have_hints() {
     );
     only_head("program: ./x.hip\n", (1, 10), "must be a mapping", "`cpp: |`");
     only_head(
-        "program: {env: [HIP_LAUNCH_BLOCKING=1], cpp: x.cpp, says: PASS}\n",
+        "program: {env: [HIP_LAUNCH_BLOCKING=1], says: PASS, cpp: 'int main() {}'}\n",
         (1, 16),
         "a Python environment",
         "`environment`",

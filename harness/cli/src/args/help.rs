@@ -18,7 +18,17 @@ const GROUPS: [(&str, &[&str]); 4] = [
 const HEADINGS: [(&str, &[&str]); 6] = [
     (
         "What to run",
-        &["exclude", "cases_from", "trust", "shard", "program", "matching", "also", "all"],
+        &[
+            "exclude",
+            "cases_from",
+            "trust",
+            "no_run",
+            "shard",
+            "program",
+            "matching",
+            "also",
+            "all",
+        ],
     ),
     (
         "Stack and device",

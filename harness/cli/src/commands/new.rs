@@ -7,7 +7,7 @@ use std::{
     process::ExitCode,
 };
 
-use case::{Language, draft};
+use case::{Language, can_report_a_failure, draft};
 use clap::Parser;
 use engine::{CaseLibrary, CasesFrom, Stop, rerun::quoted};
 
@@ -70,6 +70,12 @@ fn written(args: &New) -> Result<PathBuf, Stop> {
         Stop::usage(format!("error: cannot write `{}`: {error}", path.display()))
     })?;
     outputs::note(format!("wrote {}", path.display()));
+    if !can_report_a_failure(&text) {
+        outputs::note(
+            "warning: the program seems to end with status 0 whatever it finds; add `says` or `never` with words of its output, \
+             or let it return 1",
+        );
+    }
     Ok(path)
 }
 
