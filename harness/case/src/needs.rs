@@ -46,6 +46,11 @@ pub(crate) const LIBRARIES: &[(&str, Library)] = &[
     ("rocblas", Library::Rocblas),
 ];
 
+/// Returns true for the name of a group that is not also a library of cases with steps.
+fn is_only_a_group(name: &str) -> bool {
+    program::GROUPS.contains(&name) && !LIBRARIES.iter().any(|(library, _)| *library == name)
+}
+
 const MOST_PROCESSES: u32 = 16;
 
 pub(crate) fn read_needs(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Needs {
@@ -69,10 +74,15 @@ pub(crate) fn read_needs(reader: &mut Reader, node: &Node, matrix: &Matrix) -> N
     let libraries = fields
         .get("library")
         .map(|n| {
-            let is_group = |n: &Node| matches!(&n.value, yaml::Value::Scalar(name) if program::is_only_a_group(name));
+            let is_group =
+                |n: &Node| matches!(&n.value, yaml::Value::Scalar(name) if is_only_a_group(name));
             if let Some(group) = reader.list(n).iter().find(|n| is_group(n)) {
                 let help = "name it under `with`, as in `needs: {with: [torch]}`".to_owned();
-                reader.mistake_with_help(group.at, "this is a group of a stack, not a library", Some(help));
+                reader.mistake_with_help(
+                    group.at,
+                    "this is a group of a stack, not a library",
+                    Some(help),
+                );
                 return Vec::new();
             }
             reader.list(n).iter().filter_map(|n| reader.choice(n, "a library", LIBRARIES)).collect()

@@ -96,11 +96,6 @@ pub(crate) fn read_groups(reader: &mut Reader, node: &Node) -> Vec<String> {
         .collect()
 }
 
-/// Returns true for the name of a group that is not also a library of cases with steps.
-pub(crate) fn is_only_a_group(name: &str) -> bool {
-    GROUPS.contains(&name) && !crate::needs::LIBRARIES.iter().any(|(library, _)| *library == name)
-}
-
 pub(crate) fn is_cpp(body: &Node) -> bool {
     matches!(&body.value, Value::Map(entries) if entries.iter().any(|(key, _)| key.text == "cpp"))
 }

@@ -234,6 +234,9 @@ pub(crate) struct Mirrors {
     pub(crate) mirror: Vec<String>,
 }
 
+/// Default architecture of the emulated device.
+pub(crate) const DEFAULT_GFX: &str = "gfx1151";
+
 /// Default architectures on releases whose compilers do not know gfx1151: the option, its value and the architecture.
 const OLD_RELEASES: [(&str, &str, &str); 2] =
     [("rocm", "debian:5.7.1", "gfx1100"), ("rocm", "debian:5.2.3", "gfx90a")];
@@ -259,7 +262,7 @@ pub(crate) struct Target {
         long,
         value_name = "GFX",
         env = "ROCREPRO_GFX",
-        default_value = "gfx1151",
+        default_value = DEFAULT_GFX,
         default_value_ifs = OLD_RELEASES,
         hide_default_value = true
     )]

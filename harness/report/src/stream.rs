@@ -93,6 +93,10 @@ mod tests {
     use super::*;
     use crate::fixture::{failed, passed, plain, skipped};
 
+    fn line(word: &str, rest: &str) -> String {
+        format!("{word:10} {rest}\n")
+    }
+
     #[test]
     fn cases_and_folders_are_shown_when_they_are_complete() {
         let cases = ["copies/a", "copies/a", "copies/b", "rng/c", "rng/d"];
@@ -100,8 +104,8 @@ mod tests {
         let mut add = |record: Record| plain(&stream.add(&record));
         assert_eq!(add(failed("copies/a[n=1]")), "");
         assert_eq!(add(passed("copies/b")), "");
-        let both = "FAIL       copies/a (1 of 2): wrong-data:back:zero\n\
-                    ok         copies: 2 of 3 trials passed\n";
+        let both = line("FAIL", "copies/a (1 of 2): wrong-data:back:zero")
+            + &line("ok", "copies: 2 of 3 trials passed");
         assert_eq!(add(passed("copies/a[n=2]")), both);
         assert_eq!(add(skipped("rng/c")), "");
         // The run was interrupted before rng/d.
@@ -114,7 +118,7 @@ mod tests {
         let mut stream =
             ResultStream::new(ViewOptions::default(), ["copies/a", "copies/a", "rng/b"]);
         assert_eq!(stream.add(&passed("copies/a[n=1]")), "");
-        assert_eq!(plain(&stream.end()), "ok         copies/a: 1 of 1 trial passed\n\n");
+        assert_eq!(plain(&stream.end()), line("ok", "copies/a: 1 of 1 trial passed") + "\n");
     }
 
     #[test]
@@ -122,7 +126,7 @@ mod tests {
         let options = ViewOptions { trials: true, ..ViewOptions::default() };
         let mut stream = ResultStream::new(options, ["copies/a", "copies/a"]);
         let text = plain(&stream.add(&failed("copies/a[n=1]")));
-        assert_eq!(text, "FAIL       copies/a[n=1]: 43 ms: wrong-data:back:zero\n");
+        assert_eq!(text, line("FAIL", "copies/a[n=1]: 43 ms: wrong-data:back:zero"));
         assert_eq!(stream.end(), "\n");
     }
 }

@@ -368,16 +368,19 @@ mod tests {
             passed("copies/a[n=4]"),
             skipped("copies/a[n=5]"),
         ];
-        let text = "FAIL       copies/a (1 of 5): wrong-data:back:zero\n\
-                    known      copies/a (2 of 5): The copy arrives as zeros (ROCm/rocm-systems#10639)\n\
-                    ok         copies/a: 1 of 4 trials passed\n";
+        let text = [
+            ("FAIL", "copies/a (1 of 5): wrong-data:back:zero"),
+            ("known", "copies/a (2 of 5): The copy arrives as zeros (ROCm/rocm-systems#10639)"),
+            ("ok", "copies/a: 1 of 4 trials passed"),
+        ];
+        let text: String = text.iter().map(|(word, rest)| format!("{word:10} {rest}\n")).collect();
         assert_eq!(plain(&table(&records, CASES)), text);
         let mut other = about("The last byte is lost.", known("copies/a[n=6]"));
         other.verdict.known.as_mut().expect("a failure is expected").upstream = None;
         let line = plain(&table(&[records[0].clone(), other], CASES));
         let sentences =
             "The copy arrives as zeros (ROCm/rocm-systems#10639); The last byte is lost\n";
-        assert_eq!(line, format!("known      copies/a (2 of 2): {sentences}"));
+        assert_eq!(line, format!("{:10} copies/a (2 of 2): {sentences}", "known"));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::{
     address_map, configuration,
     in_use::InUse,
     kernel_name,
-    packets::{Outcome, exception},
+    outcome::{Outcome, exception},
     queue::Queue,
 };
 

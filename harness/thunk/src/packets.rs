@@ -1,73 +1,14 @@
 //! Packet processor, which executes the packets of a queue one at a time.
 
-use std::{
-    sync::atomic::{AtomicI64, AtomicU64, Ordering},
-    time::Duration,
-};
+use std::{sync::atomic::Ordering, time::Duration};
 
 use aql::{BarrierPacket, BarrierValuePacket, Condition, DispatchPacket, kind};
 
-use crate::{clocks, dispatch, queue::Queue};
-
-/// `amd_signal_t`.
-#[repr(C, align(64))]
-pub(crate) struct SignalCell {
-    kind: AtomicI64,
-    value: AtomicI64,
-    mailbox: AtomicU64,
-    event: AtomicU64,
-    start: AtomicU64,
-    end: AtomicU64,
-    queue: AtomicU64,
-    reserved: u64,
-}
-
-const _: () = assert!(size_of::<SignalCell>() == 64);
-
-/// `hsa_signal_t`: the address of a [`SignalCell`], or zero for no signal.
-fn cell(signal: u64) -> Option<&'static SignalCell> {
-    // SAFETY: HSA requires that a signal in a packet lives until the packet is complete. All fields are atomic.
-    (signal != 0).then(|| unsafe { &*(signal as *const SignalCell) })
-}
-
-/// Completion signal and start time of a finished packet.
-pub(crate) struct Completion {
-    signal: u64,
-    start: u64,
-}
-
-impl Completion {
-    /// Decrements the signal.
-    pub(crate) fn lower(self) {
-        let Some(cell) = cell(self.signal) else { return };
-        cell.start.store(self.start, Ordering::Relaxed);
-        cell.end.store(clocks::gpu(), Ordering::Relaxed);
-        cell.value.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-pub(crate) enum Outcome {
-    Done(Completion),
-    /// The queue stops. The number is an exception code of the driver (`HSA_DBG_TRAP_EXCEPTION_CODE`).
-    Error(u32),
-    /// The queue stops without an error, because it is being destroyed or because a kernel does not end.
-    Stopped,
-}
-
-/// Exception codes of the driver (`HSA_DBG_TRAP_EXCEPTION_CODE`).
-pub(crate) mod exception {
-    pub(crate) const WAVE_TRAP: u32 = 2;
-    pub(crate) const ILLEGAL_INSTRUCTION: u32 = 4;
-    pub(crate) const DIMENSIONS_INVALID: u32 = 16;
-    pub(crate) const LDS_SIZE_INVALID: u32 = 17;
-    pub(crate) const CODE_INVALID: u32 = 18;
-    pub(crate) const PACKET_UNSUPPORTED: u32 = 20;
-    pub(crate) const WORKGROUP_SIZE_INVALID: u32 = 21;
-    pub(crate) const VENDOR_UNSUPPORTED: u32 = 23;
-    /// The code of a memory fault that ROCr passes on to the queue's callback. It leaves the code of a wave
-    /// (`QUEUE_WAVE_MEMORY_VIOLATION`) to an event that it does not create with DTIF.
-    pub(crate) const DEVICE_MEMORY_VIOLATION: u32 = 33;
-}
+use crate::{
+    clocks, dispatch,
+    outcome::{Completion, Outcome, SignalCell, cell, exception},
+    queue::Queue,
+};
 
 /// Executes the packet in a slot of the queue's ring.
 pub(crate) fn process(queue: &Queue, slot: u64) -> Outcome {

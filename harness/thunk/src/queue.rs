@@ -1,35 +1,32 @@
-//! AQL queues. A thread per queue acts as the packet processor.
-//!
-//! ROCr owns the ring and the indices, which are in its `amd_queue_t`, and rings the doorbell by a call.
+//! The state of an AQL queue, as its thread and the kernels see it. ROCr owns the ring and the indices, which are in its
+//! `amd_queue_t`.
 
 use std::{
-    collections::BTreeMap,
     sync::{
-        Arc, Condvar, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering, fence},
+        Condvar, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering},
     },
     thread::JoinHandle,
 };
 
-use aql::{kind, report::trace};
+use aql::kind;
 use isa::WaveSync;
 
-use crate::{
-    address_map,
-    node::Node,
-    packets::{self, Outcome},
-    status::Status,
-    types::{Event, QueueResource},
-};
+use crate::address_map;
 
 /// Size of a packet, in bytes.
-const PACKET: u64 = 64;
-
-/// `HSA_QUEUE_COMPUTE_AQL`. ROCr also creates SDMA queues unless `HSA_ENABLE_SDMA=0` is set.
-const COMPUTE_AQL: u32 = 21;
+pub(crate) const PACKET: u64 = 64;
 
 /// Offset of the read index in `amd_queue_t`.
 const READ_INDEX: u64 = 128;
+
+/// Addresses in the memory of ROCr that a queue uses.
+pub(crate) struct Indices {
+    pub(crate) write: &'static AtomicU64,
+    pub(crate) read: &'static AtomicU64,
+    /// Value of the signal that receives errors.
+    pub(crate) errors: Option<&'static AtomicU64>,
+}
 
 pub(crate) struct Queue {
     pub(crate) id: u64,
@@ -37,10 +34,7 @@ pub(crate) struct Queue {
     pub(crate) address: u64,
     ring: u64,
     packets: u64,
-    write_index: &'static AtomicU64,
-    read_index: &'static AtomicU64,
-    /// Value of the signal that receives errors.
-    errors: Option<&'static AtomicU64>,
+    indices: Indices,
     /// True if the doorbell rang since the thread last looked.
     rung: Mutex<bool>,
     bell: Condvar,
@@ -51,6 +45,40 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
+    /// Returns a queue without a thread. `ring` is the address of its packets.
+    pub(crate) fn new(id: u64, ring: u64, packets: u64, indices: Indices) -> Queue {
+        Queue {
+            id,
+            address: indices.read.as_ptr() as u64 - READ_INDEX,
+            ring,
+            packets,
+            indices,
+            rung: Mutex::new(false),
+            bell: Condvar::new(),
+            stop: AtomicBool::new(false),
+            in_kernel: AtomicBool::new(false),
+            thread: Mutex::new(None),
+            sync: WaveSync::default(),
+        }
+    }
+
+    pub(crate) fn set_thread(&self, thread: JoinHandle<()>) {
+        *address_map::lock(&self.thread) = Some(thread);
+    }
+
+    /// Gives the slot of an executed packet back to the host.
+    pub(crate) fn release(&self, slot: u64) {
+        self.header(slot).store(u16::from(kind::INVALID), Ordering::Release);
+        self.indices.read.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Passes an exception code of the driver to the host.
+    pub(crate) fn fail(&self, code: u32) {
+        if let Some(errors) = self.indices.errors {
+            errors.fetch_or(1 << (code - 1), Ordering::SeqCst);
+        }
+    }
+
     pub(crate) fn stopping(&self) -> bool {
         self.stop.load(Ordering::SeqCst)
     }
@@ -62,8 +90,8 @@ impl Queue {
 
     /// Returns the slot of the next submitted packet, if any.
     fn ready(&self) -> Option<u64> {
-        let index = self.read_index.load(Ordering::Acquire);
-        if index >= self.write_index.load(Ordering::Acquire) {
+        let index = self.indices.read.load(Ordering::Acquire);
+        if index >= self.indices.write.load(Ordering::Acquire) {
             return None;
         }
         let slot = self.ring + index % self.packets * PACKET;
@@ -72,7 +100,7 @@ impl Queue {
     }
 
     /// Waits for the doorbell. Returns `None` if the queue ends.
-    fn next(&self) -> Option<u64> {
+    pub(crate) fn next(&self) -> Option<u64> {
         let mut rung = address_map::lock(&self.rung);
         loop {
             if self.stopping() {
@@ -87,33 +115,9 @@ impl Queue {
         }
     }
 
-    fn ring(&self) {
+    pub(crate) fn ring(&self) {
         *address_map::lock(&self.rung) = true;
         self.bell.notify_one();
-    }
-
-    /// Executes the packets one after another. A packet ends before the next one starts, so the barrier bit and the
-    /// fence scopes of a header need no further action.
-    fn run(&self) {
-        while let Some(slot) = self.next() {
-            match packets::process(self, slot) {
-                Outcome::Done(completion) => {
-                    self.header(slot).store(u16::from(kind::INVALID), Ordering::Release);
-                    self.read_index.fetch_add(1, Ordering::AcqRel);
-                    // The host may read the results as soon as the signal is decremented.
-                    fence(Ordering::SeqCst);
-                    completion.lower();
-                }
-                Outcome::Error(code) => {
-                    trace!("queue {} fails with exception {code}", self.id);
-                    if let Some(errors) = self.errors {
-                        errors.fetch_or(1 << (code - 1), Ordering::SeqCst);
-                    }
-                    return;
-                }
-                Outcome::Stopped => return,
-            }
-        }
     }
 
     /// Marks the queue as executing a kernel, which cannot be interrupted, while `body` runs.
@@ -124,7 +128,7 @@ impl Queue {
         result
     }
 
-    fn end(&self) {
+    pub(crate) fn end(&self) {
         self.stop.store(true, Ordering::SeqCst);
         self.ring();
         let thread = address_map::lock(&self.thread).take();
@@ -135,165 +139,4 @@ impl Queue {
             let _ = thread.join();
         }
     }
-}
-
-static QUEUES: Mutex<BTreeMap<u64, Arc<Queue>>> = Mutex::new(BTreeMap::new());
-static CREATED: AtomicU64 = AtomicU64::new(0);
-
-/// Doorbells in memory. ROCr calls [`hsaKmtQueueRingDoorbell`] instead of writing there, but shows the addresses to
-/// debuggers.
-static DOORBELLS: AtomicU64 = AtomicU64::new(0);
-
-fn find(id: u64) -> Option<Arc<Queue>> {
-    address_map::lock(&QUEUES).get(&id).cloned()
-}
-
-/// Returns an atomic number of ROCr.
-///
-/// # Safety
-/// The address must be null, or that of an aligned number which lives as long as the queue.
-unsafe fn number(address: u64) -> Option<&'static AtomicU64> {
-    // SAFETY: the address is not null, and the caller states that it is valid. All accesses of ROCr are atomic.
-    (address != 0).then(|| unsafe { AtomicU64::from_ptr(address as *mut u64) })
-}
-
-/// # Safety
-/// As the thunk requires, `resource` must be valid for reading and writing, and its addresses must stay valid until the
-/// queue is destroyed.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn hsaKmtCreateQueueExt(
-    node: u32,
-    kind: u32,
-    _percentage: u32,
-    _priority: i32,
-    _engine: u32,
-    ring: u64,
-    bytes: u64,
-    _event: *const Event,
-    resource: *mut QueueResource,
-) -> Status {
-    if Node::new(node).map(Node::gpu).is_ok_and(|gpu| gpu.is_none()) || resource.is_null() {
-        return Status::INVALID_PARAMETER;
-    }
-    if kind != COMPUTE_AQL {
-        aql::report::gap("(none)", format_args!("a queue of type {kind}; set HSA_ENABLE_SDMA=0"));
-        return Status::NOT_SUPPORTED;
-    }
-    // SAFETY: the caller passes a pointer that is valid for reading.
-    let mut given = unsafe { resource.read_unaligned() };
-    // SAFETY: the caller passes addresses that stay valid until the queue is destroyed.
-    let (write_index, read_index, errors) =
-        unsafe { (number(given.write_index), number(given.read_index), number(given.errors)) };
-    let (Some(write_index), Some(read_index)) = (write_index, read_index) else {
-        return Status::INVALID_PARAMETER;
-    };
-    let packets = bytes / PACKET;
-    if ring == 0 || packets == 0 {
-        return Status::INVALID_PARAMETER;
-    }
-    let id = CREATED.fetch_add(1, Ordering::SeqCst) + 1;
-    let queue = Arc::new(Queue {
-        id,
-        address: given.read_index - READ_INDEX,
-        ring,
-        packets,
-        write_index,
-        read_index,
-        errors,
-        rung: Mutex::new(false),
-        bell: Condvar::new(),
-        stop: AtomicBool::new(false),
-        in_kernel: AtomicBool::new(false),
-        thread: Mutex::new(None),
-        sync: WaveSync::default(),
-    });
-    let own = Arc::clone(&queue);
-    let thread = std::thread::Builder::new().name("device queue".into()).spawn(move || own.run());
-    let Ok(thread) = thread else { return Status::NO_MEMORY };
-    *address_map::lock(&queue.thread) = Some(thread);
-    address_map::lock(&QUEUES).insert(id, queue);
-    given.id = id;
-    given.doorbell = DOORBELLS.as_ptr() as u64;
-    // SAFETY: the caller passes a pointer that is valid for writing.
-    unsafe { resource.write_unaligned(given) };
-    trace!("create queue {id} with {packets} packets");
-    Status::SUCCESS
-}
-
-/// # Safety
-/// As for [`hsaKmtCreateQueueExt`].
-#[unsafe(no_mangle)]
-unsafe extern "C" fn hsaKmtCreateQueue(
-    node: u32,
-    kind: u32,
-    percentage: u32,
-    priority: i32,
-    ring: u64,
-    bytes: u64,
-    event: *const Event,
-    resource: *mut QueueResource,
-) -> Status {
-    // SAFETY: the requirements are the same.
-    unsafe {
-        hsaKmtCreateQueueExt(node, kind, percentage, priority, 0, ring, bytes, event, resource)
-    }
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn hsaKmtQueueRingDoorbell(id: u64) -> Status {
-    match find(id) {
-        Some(queue) => {
-            queue.ring();
-            Status::SUCCESS
-        }
-        None => Status::INVALID_HANDLE,
-    }
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn hsaKmtDestroyQueue(id: u64) -> Status {
-    let removed = address_map::lock(&QUEUES).remove(&id);
-    match removed {
-        Some(queue) => {
-            trace!("destroy queue {id}");
-            queue.end();
-            Status::SUCCESS
-        }
-        None => Status::INVALID_HANDLE,
-    }
-}
-
-/// Changes the priority or the share of a queue, which have no effect: every queue has a thread of its own.
-#[unsafe(no_mangle)]
-extern "C" fn hsaKmtUpdateQueue(
-    id: u64,
-    _percentage: u32,
-    _priority: i32,
-    _ring: u64,
-    _bytes: u64,
-    _event: *const Event,
-) -> Status {
-    if find(id).is_some() { Status::SUCCESS } else { Status::INVALID_HANDLE }
-}
-
-/// Stores nothing, because the device does not model on which compute unit a workgroup runs.
-#[unsafe(no_mangle)]
-extern "C" fn hsaKmtSetQueueCUMask(id: u64, _bits: u32, _mask: *const u32) -> Status {
-    if find(id).is_some() { Status::SUCCESS } else { Status::INVALID_HANDLE }
-}
-
-/// Lets the kernels of a queue wait for the waves of all workgroups. Every queue can.
-///
-/// # Safety
-/// As the thunk requires, `first` must be null or valid for writing.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn hsaKmtAllocQueueGWS(id: u64, _count: u32, first: *mut u32) -> Status {
-    if find(id).is_none() {
-        return Status::INVALID_HANDLE;
-    }
-    if !first.is_null() {
-        // SAFETY: the pointer is not null, and the caller passes one that is valid for writing.
-        unsafe { first.write(0) };
-    }
-    Status::SUCCESS
 }

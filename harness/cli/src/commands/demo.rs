@@ -8,7 +8,10 @@ use std::{
 use device::{Arch, Config, Planted, Sanitize};
 use report::{DemoFinding, Demonstrated, Record};
 
-use crate::{args::Demo, console, interrupt, outputs};
+use crate::{
+    args::{DEFAULT_GFX, Demo},
+    console, interrupt, outputs,
+};
 use engine::{
     CaseLibrary, DeviceChoice, Session, SessionOptions, Stop, jobs_with, run_trial, select,
     session::{QUIET_TIMEOUT, TIMEOUT},
@@ -16,7 +19,6 @@ use engine::{
 use supervise::Limits;
 
 const STACK: &str = "debian:7.2.4";
-const ARCH: Arch = Arch::Gfx1151;
 
 /// A trial of the demonstration.
 struct DemoTrial {
@@ -110,6 +112,7 @@ impl DemoTrial {
 pub(crate) fn demo(args: &Demo) -> Result<ExitCode, Stop> {
     let library = CaseLibrary::load_named(None, &TRIALS.map(|entry| entry.trial))?;
     let cancel = interrupt::cancel()?;
+    let arch: Arch = DEFAULT_GFX.parse().map_err(|error| Stop::usage(format!("error: {error}")))?;
     let options = SessionOptions {
         mirrors: args.mirrors.mirror.clone(),
         limits: Limits {
@@ -119,7 +122,7 @@ pub(crate) fn demo(args: &Demo) -> Result<ExitCode, Stop> {
         },
         reporting: console::reporting(),
         stop: interrupt::flag_for(STACK),
-        ..SessionOptions::new(STACK.to_owned(), DeviceChoice::Emulated(ARCH), ARCH)
+        ..SessionOptions::new(STACK.to_owned(), DeviceChoice::Emulated(arch), arch)
     };
     // The stack is fetched before the time is measured.
     options.stack()?;
@@ -132,7 +135,7 @@ pub(crate) fn demo(args: &Demo) -> Result<ExitCode, Stop> {
         let session = match session.take().filter(|(other, _)| *other == sanitize) {
             Some(same) => session.insert(same),
             None => {
-                let emulation = Config::of(ARCH, sanitize);
+                let emulation = Config::of(arch, sanitize);
                 let opened = Session::open(SessionOptions { emulation, ..options.clone() })?;
                 session.insert((sanitize, opened))
             }
