@@ -1,4 +1,4 @@
-//! The result of a packet, and the signal that tells the host of it.
+//! The result of a packet, and the completion signal for the host.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
