@@ -67,15 +67,16 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
         "[d, {struct: [{f32: 1}, {f64: 2}]}]",
         "is a value of 8 bytes, but the launch at line 12 passes a struct of 16 bytes",
     ),
+    // Without the word `__global__`, only the compiled code shows the next two mistakes.
     (
         "mangled",
-        "__global__ void own(unsigned *out) { out[0] = 1; }",
+        "__attribute__((global)) void own(unsigned *out) { out[0] = 1; }",
         "[d]",
         "defines `_Z3ownPj`; declare it `extern \"C\"`",
     ),
     (
         "named",
-        "extern \"C\" __global__ void other(unsigned *out) { out[0] = 1; }",
+        "extern \"C\" __attribute__((global)) void other(unsigned *out) { out[0] = 1; }",
         "[d]",
         "the source of kernel `own` (line 4) must define a kernel of that name but defines `other`",
     ),

@@ -202,8 +202,9 @@ fn writes_an_issue_for_a_program_case() {
     // The command that the report prints for rocrepro runs the shorter program.
     let mut again = report.lines().filter(|line| line.contains("--cases-from case.yaml"));
     let again = again.next().unwrap_or_else(|| panic!("no command: {report}"));
-    let words: Vec<_> =
-        again.split("   # ").next().unwrap_or_default().split(' ').skip(1).collect();
+    let words = again.split("   # ").next().unwrap_or_default().split(' ').skip(1);
+    // The name of a trial is quoted for a shell.
+    let words: Vec<_> = words.map(|word| word.trim_matches('\'')).collect();
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
     let output = command.args(words).current_dir(&folder).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{again}: {}", shown(&output));
