@@ -248,7 +248,7 @@ pub fn report(
     let shortened = match shortened {
         // A search for a shorter program needs a failure that occurs in each run.
         None if is_program && runs.rate.failed == runs.rate.runs => {
-            searches.shorter_program(&found)?
+            searches.shorter_program(&found, Duration::from_nanos(failed.wall_ns))?
         }
         shortened => shortened,
     };

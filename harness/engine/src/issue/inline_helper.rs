@@ -22,23 +22,37 @@ pub(super) fn inline(text: &str, language: &str, parameters: &Parameters) -> Opt
     inline_for(text, language, parameters, Values::Any)
 }
 
-/// Returns shorter versions of a program in Python, whose checks compare only values of a certain kind. Empty if the
-/// program has no such check.
+/// Returns shorter versions of a program, the shortest first. Their checks compare only values of a certain kind, or the
+/// program loses its output if it crashes. Therefore each must be run before it is printed.
 pub(super) fn simpler(text: &str, language: &str, parameters: &Parameters) -> Vec<String> {
-    let whole = inline(text, language, parameters);
-    let texts = [Values::Flat, Values::Listed];
-    let texts = texts.into_iter().filter_map(|it| inline_for(text, language, parameters, it));
-    texts.filter(|text| whole.as_ref().is_some_and(|whole| text.len() < whole.len())).collect()
+    let Some(whole) = inline(text, language, parameters) else { return Vec::new() };
+    let sources = match language {
+        "cpp" => vec![cpp::without_phases(text), text.to_owned()],
+        _ => vec![text.to_owned()],
+    };
+    let mut texts = Vec::new();
+    for values in [Values::Flat, Values::Listed, Values::Any] {
+        for source in &sources {
+            let text = inline_for(source, language, parameters, values);
+            let buffered = text.as_deref().filter(|_| language == "cpp");
+            texts.extend(buffered.map(cpp::with_buffered_output));
+            texts.extend(text);
+        }
+    }
+    let mut seen = BTreeSet::new();
+    texts.retain(|text| text.len() < whole.len() && seen.insert(text.clone()));
+    texts
 }
 
 /// Values that the checks of a program compare.
 #[derive(Clone, Copy)]
 enum Values {
-    /// Numbers, arrays, nested lists and dictionaries.
+    /// Numbers, arrays, nested lists and dictionaries; in C++ also statuses of hipRTC.
     Any,
-    /// Lists and tuples. A check of other values raises an exception, or fails.
+    /// Lists and tuples. A check of other values raises an exception, or fails. In C++, numbers and statuses of HIP. A
+    /// program with other values does not compile.
     Flat,
-    /// Lists and tuples, and arrays that become lists.
+    /// Lists and tuples, and arrays that become lists. In C++ the same as `Flat`.
     Listed,
 }
 
@@ -51,7 +65,7 @@ fn inline_for(
     match language {
         _ if !text.contains(HELPER) => Some(text.to_owned()),
         "python" => python::inline(text, parameters, values),
-        "cpp" => cpp::inline(text, parameters),
+        "cpp" => cpp::inline(text, parameters, values),
         _ => None,
     }
 }

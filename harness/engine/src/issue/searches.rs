@@ -22,6 +22,9 @@ const FAILURES: u32 = 5;
 /// Longest time for which settings are tried. A trial that takes a second needs about as long for all of them.
 const SETTINGS_LIMIT: Duration = Duration::from_secs(60);
 
+/// Runs of a shorter program, one after another, before settings are tried.
+const RUNS_OF_SHORTER: u32 = 8;
+
 /// The searches of one report. They share the time limit of the report.
 pub(super) struct Searches<'s> {
     pub(super) options: &'s IssueOptions,
@@ -33,7 +36,7 @@ pub(super) struct Searches<'s> {
 }
 
 impl Searches<'_> {
-    /// Shortens the program of a trial. `None` if the program cannot be shortened, or if no configuration is known on
+    /// Shortens the program of a trial, one run of which takes `run`. `None` if the program cannot be shortened, or if no configuration is known on
     /// which it passes: a shorter program could then fail by a mistake that the search put into it.
     ///
     /// # Errors
@@ -41,10 +44,11 @@ impl Searches<'_> {
     pub(super) fn shorter_program(
         &self,
         subject: &FailingTrial<'_>,
+        run: Duration,
     ) -> Result<Option<MinimisedProgram>, Stop> {
-        // The settings need at most a minute of what is left.
+        // The settings need at most a minute of what is left, and the shorter program is run several times.
         let left = self.share(1);
-        let budget = left.saturating_sub(SETTINGS_LIMIT).max(left / 2);
+        let budget = left.saturating_sub(SETTINGS_LIMIT + run * RUNS_OF_SHORTER).max(left / 3);
         if budget.is_zero() || self.has::<MinimisedProgram>() {
             return Ok(None);
         }

@@ -2,19 +2,22 @@
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
-use regex::Regex;
+use regex::{Captures, Regex};
+use serde_json::Value;
 
-use super::{Parameters, Plain, arguments, behind_imports, initializer};
+use super::{Parameters, Plain, Values, arguments, behind_imports, initializer};
 
 pub(super) static PLAIN: LazyLock<Plain> =
     LazyLock::new(|| Plain::parse(include_str!("plain.h"), "//: "));
 
-/// Headers that every program gets.
-const HEADERS: [&str; 3] = ["hip/hip_runtime.h", "cstdio", "string"];
+/// Header that every program gets.
+const RUNTIME: &str = "hip/hip_runtime.h";
 
 /// Further headers that the helper includes. Each is kept if the program or the plain version contains one of the words
 /// after it.
-const FURTHER: [(&str, &[&str]); 13] = [
+const FURTHER: [(&str, &[&str]); 15] = [
+    ("cstdio", &["printf", "puts", "fflush", "setvbuf", "stdout", "stderr", "FILE", "fopen"]),
+    ("string", &["std::string", "std::to_string", " string "]),
     ("algorithm", &["std::mismatch"]),
     (
         "cmath",
@@ -82,7 +85,82 @@ static CALL: LazyLock<Regex> =
 
 static WORD: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\w+").expect("a valid pattern"));
 
-pub(super) fn inline(text: &str, parameters: &Parameters) -> Option<String> {
+/// A call of `parameter` whose arguments are literals.
+static PARAMETER: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r#"\b(rocrepro\s*::\s*)?parameter\(\s*"(\w+)"\s*(?:,\s*"([^"\\\n]*)"\s*)?\)"#)
+        .expect("a valid pattern")
+});
+
+/// A choice between two expressions by the value of a parameter.
+static CHOICE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r#"std::string\("([^"\\]*)"\) == "([^"\\]*)"\s*\?\s*([\w |]*\w)\s*:\s*([\w |]*\w)\s*;"#,
+    )
+    .expect("a valid pattern")
+});
+
+static OPENED: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\busing\s+namespace\s+rocrepro\b").expect("a valid pattern"));
+
+static USING: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?m)^[ \t]*using\s+namespace\s+rocrepro\s*;[ \t]*\n").expect("a valid pattern")
+});
+
+/// A statement that begins a phase, behind the end of another statement or the beginning of a block.
+static PHASE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"([;{}][ \t]*\n)(?:[ \t]*(?:rocrepro\s*::\s*)?phase\([^;{}()]*\);[ \t]*\n)+")
+        .expect("a valid pattern")
+});
+
+/// Returns a program without the statements that name its phases.
+pub(super) fn without_phases(text: &str) -> String {
+    PHASE.replace_all(text, "$1").into_owned()
+}
+
+/// Statement of the plain version by which output is not lost in a crash.
+const UNBUFFERED: &str = "[[maybe_unused]] static const int unbuffered";
+
+/// Returns an inlined program without the statement that makes its output unbuffered.
+pub(super) fn with_buffered_output(text: &str) -> String {
+    let kept = text.split_inclusive('\n').filter(|line| !line.starts_with(UNBUFFERED));
+    kept.collect()
+}
+
+/// Returns the plain version in which the sections for one kind of values replace the general ones, or are left out.
+fn plain(values: Values) -> Plain {
+    let kind = |name: &'static str| name.split_once(" of ").map_or(name, |(name, _)| name);
+    let is_kind = |name: &str| name.contains(" of ");
+    let all = &PLAIN.parts;
+    let replaced = |name: &str| all.iter().any(|(other, _)| is_kind(other) && kind(other) == name);
+    let parts = all.iter().filter(|(name, _)| match values {
+        Values::Any => !is_kind(name),
+        Values::Flat | Values::Listed => !replaced(name),
+    });
+    let parts = parts.map(|(name, text)| (kind(name), text.clone())).collect();
+    Plain { head: PLAIN.head, parts }
+}
+
+/// Replaces calls of the helper's `parameter` by the values of the trial.
+fn with_values(text: &str, parameters: &Parameters) -> String {
+    let is_opened = OPENED.is_match(text);
+    let value = |found: &Captures<'_>| {
+        if found.get(1).is_none() && !is_opened {
+            return found[0].to_owned();
+        }
+        let otherwise = found.get(3).map_or("", |text| text.as_str());
+        let value = parameters.get(&found[2]).map_or(otherwise, String::as_str);
+        format!("std::string({})", Value::from(value))
+    };
+    let text = PARAMETER.replace_all(text, value);
+    let chosen = |found: &Captures<'_>| {
+        format!("{};", if found[1] == found[2] { &found[3] } else { &found[4] })
+    };
+    CHOICE.replace_all(&text, chosen).into_owned()
+}
+
+pub(super) fn inline(text: &str, parameters: &Parameters, values: Values) -> Option<String> {
+    let text = &with_values(text, parameters);
+    let plain = plain(values);
     let mut used = BTreeSet::new();
     let mut opened = false;
     for found in QUALIFIED.captures_iter(text) {
@@ -104,21 +182,27 @@ pub(super) fn inline(text: &str, parameters: &Parameters) -> Option<String> {
     if opened {
         used.extend(called(text));
     }
-    if !used.iter().all(|name| PLAIN.has(name)) {
+    if !used.iter().all(|name| plain.has(name)) {
         return None;
     }
+    let is_needed = !used.is_empty();
     used.insert("end");
     let mentions = |text: &str, name: &str| WORD.find_iter(text).any(|word| word.as_str() == name);
-    let parts = PLAIN.with_needed(used, mentions).concat();
+    let parts = plain.with_needed(used, mentions).concat();
     let values = initializer(parameters, |name, value| format!("{{{name}, {value}}}"));
     let parts = parts.replace("values = {}", &format!("values = {{{values}}}"));
     let head = PLAIN.head.split_once("\n\n").map_or("", |(_, head)| head).trim_end();
-    let block = format!("\n{head}\n{parts}\n");
-
-    let rest = INCLUDE.replace_all(text, "").into_owned();
+    let mut rest = INCLUDE.replace_all(text, "").into_owned();
+    let block = match is_needed {
+        true => format!("\n{head}\n{parts}\n"),
+        false => {
+            rest = USING.replace_all(&rest, "").into_owned();
+            "\n".to_owned()
+        }
+    };
     let uses = format!("{rest}{block}");
     let further = FURTHER.iter().filter(|(_, words)| words.iter().any(|word| uses.contains(word)));
-    let headers = HEADERS.iter().chain(further.map(|(header, _)| header));
+    let headers = [RUNTIME].into_iter().chain(further.map(|(header, _)| *header));
     let headers: String = headers
         .map(|header| format!("#include <{header}>\n"))
         .filter(|line| !rest.contains(line.trim_end()))

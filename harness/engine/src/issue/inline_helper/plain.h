@@ -1,5 +1,6 @@
 // Plain versions of the functions of rocrepro.h, for programs that are printed in issues. An issue has those that its
-// program uses: each part begins with `//: NAME`, and brings the parts that it mentions.
+// program uses: each part begins with `//: NAME`, and brings the parts that it mentions. `NAME of KIND` replaces `NAME`
+// in a program that uses it for values of that kind alone.
 
 // The checks of this program: each prints a line, and a wrong one makes it exit with status 1.
 namespace rocrepro {
@@ -53,6 +54,11 @@ bool equal(const std::string &name, const std::vector<T> &got, const std::vector
 }
 template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>> bool equal(const std::string &name, T got, T expected) {
   return report_check(name, agree(got, expected), "is " + shown(got) + ", expected " + shown(expected));
+}
+
+//: equal of numbers
+template <class T> bool equal(const std::string &name, T got, T expected) {
+  return report_check(name, got == expected, "is " + std::to_string(got) + ", expected " + std::to_string(expected));
 }
 
 //: ulps
@@ -111,6 +117,11 @@ template <class T> bool status(const std::string &name, T got, T expected = T(0)
   return report_check(name, got == expected, "returned " + answer_name(got) + ", expected " + answer_name(expected));
 }
 
+//: status of hip
+inline bool status(const std::string &name, hipError_t got, hipError_t expected = hipSuccess) {
+  return report_check(name, got == expected, std::string("returned ") + hipGetErrorName(got) + ", expected " + hipGetErrorName(expected));
+}
+
 //: given_back
 inline bool given_back(const std::string &name, size_t before, size_t after) {
   return report_check(name, before == after, std::to_string(before) + " before, " + std::to_string(after) + " after");
@@ -120,6 +131,13 @@ inline bool given_back(const std::string &name, size_t before, size_t after) {
 template <class T> void must(T got, const std::string &what = "HIP", int line = __builtin_LINE()) {
   if (got == T(0)) return;
   std::printf("line %d: %s returns %s\n", line, what.c_str(), answer_name(got).c_str());
+  std::exit(1);
+}
+
+//: must of hip
+inline void must(hipError_t got, const char *what = "HIP", int line = __builtin_LINE()) {
+  if (got == hipSuccess) return;
+  std::printf("line %d: %s returns %s\n", line, what, hipGetErrorName(got));
   std::exit(1);
 }
 

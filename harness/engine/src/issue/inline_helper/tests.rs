@@ -310,6 +310,47 @@ fn simpler_checks_never_pass_where_the_full_one_fails() {
 }
 
 #[test]
+fn simpler_cpp_programs_have_checks_of_numbers_and_statuses() {
+    let program = "#include \"rocrepro.h\"\nusing namespace rocrepro;\nint main() {\n  must(hipSetDevice(0));\n  \
+                   status(\"s\", hipSuccess);\n  equal(\"n\", 1, std::stoi(parameter(\"n\")));\n  return done();\n}\n";
+    let texts = simpler(program, "cpp", &parameters());
+    assert_eq!(texts.len(), 3);
+    let general = ["answer_name", "std::vector", "ostringstream", "<map>", "<type_traits>"];
+    for (n, text) in texts.iter().enumerate() {
+        assert_eq!(text.contains("unbuffered"), n == 1, "{text}");
+        assert_eq!(general.iter().any(|word| text.contains(word)), n == 2, "{n}: {text}");
+        for function in ["void must(", "bool status(", "bool equal("] {
+            let count = if n == 2 && function.contains("equal") { 2 } else { 1 };
+            assert_eq!(text.matches(function).count(), count, "{function} in {text}");
+        }
+    }
+}
+
+#[test]
+fn calls_of_parameter_become_the_values_of_the_trial() {
+    let program = |call: &str, using: &str| {
+        let text = format!("#include \"rocrepro.h\"\n{using}\nstd::string a = {call};\n");
+        inline(&text, "cpp", &parameters()).expect("it can be inlined")
+    };
+    let using = "using namespace rocrepro;";
+    for (call, using, value) in [
+        ("rocrepro::parameter(\"n\")", "", "std::string(\"6\\\"4\")"),
+        ("parameter( \"n\", \"7\" )", using, "std::string(\"6\\\"4\")"),
+        ("parameter(\"m\", \"7\")", using, "std::string(\"7\")"),
+        ("parameter(\"m\")", using, "std::string(\"\")"),
+        ("parameter(\"m\", \"7\") == \"7\" ? A | B : C", using, "A | B"),
+        ("parameter(\"m\") == \"7\" ? A : 12", using, "12"),
+        // The program's own function.
+        ("parameter(\"n\")", "", "parameter(\"n\")"),
+        ("rocrepro::parameter(name)", "", "rocrepro::parameter(name)"),
+    ] {
+        let text = program(call, using);
+        assert!(text.contains(&format!("std::string a = {value};\n")), "{call}: {text}");
+        assert_eq!(text.contains("values.at(name)"), value.contains("(name)"), "{text}");
+    }
+}
+
+#[test]
 fn checks_return_their_result_only_if_it_is_used() {
     let check = |call: &str, uses: bool| {
         let program = format!("import rocrepro\n{call}\n");
@@ -330,4 +371,16 @@ fn modules_are_imported_once() {
     let program = "import sys\nimport rocrepro\nrocrepro.done()\nsys.exit(3)\n";
     let text = inline(program, "python", &parameters()).expect("it can be inlined");
     assert_eq!(text.matches("import sys\n").count(), 1, "{text}");
+}
+
+#[test]
+fn phases_and_the_helper_go_if_nothing_else_needs_them() {
+    let program = "#include \"rocrepro.h\"\nint main() {\n  using namespace rocrepro;\n  phase(\"launch\");\n  one<<<1, 1>>>(p);\n  \
+                   if (a)\n    phase(\"b\");\n}\n";
+    let kept = "#include \"rocrepro.h\"\nint main() {\n  using namespace rocrepro;\n  one<<<1, 1>>>(p);\n  if (a)\n    phase(\"b\");\n}\n";
+    assert_eq!(cpp::without_phases(program), kept);
+    let program = program.replace("  if (a)\n    phase(\"b\");\n", "");
+    let texts = simpler(&program, "cpp", &parameters());
+    let shortest = "#include <hip/hip_runtime.h>\n\nint main() {\n  one<<<1, 1>>>(p);\n}\n";
+    assert_eq!(texts.first().map(String::as_str), Some(shortest), "{texts:#?}");
 }
