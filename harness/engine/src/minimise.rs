@@ -17,6 +17,7 @@ mod program;
 mod reducer;
 mod runs;
 mod waits;
+mod yaml_block;
 
 use std::{path::PathBuf, time::Duration};
 

@@ -120,8 +120,10 @@ fn sources(subject: &FailingTrial<'_>, failed: &Record) -> Vec<String> {
     };
     let sentence = |entry: Expectation| match (entry.kind, entry.date) {
         (ExpectationKind::Documented, _) => format!("Source: {}", entry.source),
-        (ExpectationKind::Cuda, Some(date)) => format!("Measured on {date}: {}", entry.source),
-        (ExpectationKind::Cuda, None) => format!("Measured: {}", entry.source),
+        (ExpectationKind::Cuda, Some(date)) => {
+            format!("Measured with the whole case on {date}: {}", entry.source)
+        }
+        (ExpectationKind::Cuda, None) => format!("Measured with the whole case: {}", entry.source),
         (ExpectationKind::ReleasesDiffer, _) => {
             format!("Releases of ROCm differ: {}", entry.source)
         }

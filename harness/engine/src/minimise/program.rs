@@ -22,6 +22,7 @@ use super::{
     error::MinimiseError,
     reducer::ReducerChoice,
     waits::with_shorter_waits,
+    yaml_block::Block,
 };
 use crate::{
     DeviceChoice, Job, Session, Stop, TrialFolder,
@@ -59,6 +60,9 @@ struct Search<'s> {
     shortens_waits: bool,
     /// True while a text is enough that fails in the same way and ends elsewhere, without any check.
     without_checks: bool,
+    /// True while a C++ program must not use a variable before it has a value. Such a program can die of its own
+    /// mistake.
+    refuses_uninitialised: bool,
     deadline: Instant,
     /// Number of processes that may still be started.
     left: u32,
@@ -132,7 +136,12 @@ pub(super) fn minimise(
     };
     let passes = match (&oracle, &neighbour) {
         (Oracle::Healthy, _) => Some("without the fault".to_owned()),
-        (Oracle::Release(session), _) => Some(format!("on {}", session.stack.spec)),
+        (Oracle::Release(other), _) => Some(match other.gfx() {
+            Some(gfx) if other.gfx() != session.gfx() => {
+                format!("on {} on the emulated {gfx}", other.stack.spec)
+            }
+            _ => format!("on {}", other.stack.spec),
+        }),
         (Oracle::None, neighbour) => neighbour.as_ref().map(|(what, _)| what.clone()),
     };
     let beside = neighbour.as_ref().map(|(_, trial)| trial.job()).transpose()?;
@@ -156,6 +165,7 @@ pub(super) fn minimise(
         controls: controls::on_oracle(oracle, beside, &source.text, session, releases),
         shortens_waits: false,
         without_checks: false,
+        refuses_uninitialised: false,
         deadline: begun + options.budget,
         left: options.budget_runs,
         tries: 0,
@@ -270,55 +280,6 @@ fn again(
     Ok(Rerun { command: "run", what, late: session.late, faults }.of(session))
 }
 
-/// The source of a program inside the YAML of its case.
-struct Block<'t> {
-    /// Number of lines of the case file above the program; `None` if the program is a file of its own.
-    above: Option<u32>,
-    text: &'t str,
-}
-
-impl Block<'_> {
-    /// Returns the YAML of the case without the lines that were removed from the program; `None` if the program is not
-    /// a block of lines in the YAML.
-    fn without(&self, case: &str, shorter: &ShortenedText) -> Option<String> {
-        let Some(above) = self.above else { return Some(case.to_owned()) };
-        let above = above as usize;
-        let (lines, end) = self.lines(case, above)?;
-        let left = |n: &usize| *n < above || *n >= end || shorter.lines.contains(&(n - above));
-        Some((0..lines.len()).filter(left).map(|n| lines[n]).collect())
-    }
-
-    /// Returns the YAML of the case with another text in place of the program's.
-    fn replaced(&self, case: &str, text: &str) -> Option<String> {
-        let Some(above) = self.above else { return Some(case.to_owned()) };
-        let above = above as usize;
-        let (lines, end) = self.lines(case, above)?;
-        let depth = |line: &&str| line.len() - line.trim_start().len();
-        let filled = |line: &&&str| !line.trim().is_empty();
-        let depth =
-            lines[above..end].iter().copied().filter(|line| filled(&line)).map(|l| depth(&l)).min();
-        let depth = " ".repeat(depth.unwrap_or(4));
-        let line = |line: &str| match line.trim() {
-            "" => "\n".to_owned(),
-            // A dollar sign in the program must not become a reference to an axis of the matrix.
-            _ => format!("{depth}{}\n", line.replace('$', "$$")),
-        };
-        let new: String = text.lines().map(line).collect();
-        Some([&lines[..above].concat(), new.as_str(), &lines[end..].concat()].concat())
-    }
-
-    /// Returns the lines of the YAML, and the index of the line after the program.
-    fn lines<'c>(&self, case: &'c str, above: usize) -> Option<(Vec<&'c str>, usize)> {
-        let lines: Vec<&str> = case.split_inclusive('\n').collect();
-        let own: Vec<&str> = self.text.lines().collect();
-        let end = above + own.len();
-        // In the program, axis values have replaced the references that the YAML contains.
-        let same =
-            |(of_case, own): (&&str, &&str)| of_case.contains('$') || of_case.trim() == own.trim();
-        lines.get(above..end)?.iter().zip(&own).all(same).then_some((lines, end))
-    }
-}
-
 /// Least time of the search for a program without checks.
 const LEAST_WITHOUT_CHECKS: Duration = Duration::from_secs(30);
 
@@ -383,6 +344,8 @@ impl Search<'_> {
         }
         (self.without_checks, self.last_call) = (true, None);
         self.deadline = self.deadline.max(Instant::now() + LEAST_WITHOUT_CHECKS);
+        self.refuses_uninitialised = true;
+        self.refuses_uninitialised = self.still(text) == Some(true);
         // One try without all checks saves a try for each.
         let bare: String = text.split_inclusive('\n').filter(|line| !is_check(line)).collect();
         let start = if self.still(&bare) == Some(true) { bare.as_str() } else { text };
@@ -494,6 +457,12 @@ impl Search<'_> {
             }
             if control.is_some() {
                 job.faults.clear();
+            }
+            if let (true, Body::Program(program)) =
+                (self.refuses_uninitialised, &mut job.lowered.body)
+                && let ProgramBody::Cpp { options, .. } = &mut program.what
+            {
+                options.push("-Werror=uninitialized".to_owned());
             }
             jobs.push(job.of_run(n));
         }

@@ -204,12 +204,12 @@ fn since(findings: &Findings) -> Option<String> {
 /// Names a known failure, and the calls of the program by which it was recognised.
 fn known_as(bug: &KnownBug) -> String {
     let known = match bug.upstream.as_deref() {
-        Some(issue) => format!("**Known as** {}", link(issue)),
+        Some(issue) => format!("**Probably known as** {}", link(issue)),
         None => "**Known** without an issue".to_owned(),
     };
     let known = match bug.about.as_str() {
         "" => known + ".",
-        about => format!("{known}: {}", sentence(about)),
+        about => format!("{known}. In rocrepro's words: {}", sentence(about)),
     };
     if bug.calls.is_empty() {
         return known;

@@ -245,10 +245,13 @@ pub(super) fn steps(findings: &Findings, file: &str, own: &Own) -> String {
     if let Some(found) = &findings.shortened {
         let _ = write!(
             text,
-            " `rocrepro minimise` shortened it from {} to {}: it removed every line without which the program \
-             still failed in the same way{}.",
+            " `rocrepro minimise` shortened it from {} to {}: {} the program still failed in the same way{}.",
             count(found.lines_before, "line"),
             found.lines,
+            match found.complete {
+                true => "it removed every line without which",
+                false => "it removed lines without which",
+            },
             match &found.passes {
                 Some(place) => format!(" and still passed {place}"),
                 None => String::new(),
@@ -263,8 +266,16 @@ pub(super) fn steps(findings: &Findings, file: &str, own: &Own) -> String {
                  program calls."
             );
         }
+        if found.without_checks.is_some() {
+            text.push_str(
+                " A failing run reaches no check, so the printed text has none. The other runs of this report are of \
+                 the program with its checks.",
+            );
+        }
         if !found.complete {
-            text.push_str(" The search was stopped early, so more lines may be unnecessary.");
+            text.push_str(
+                " It was stopped before it had tried every line, so more may be unnecessary.",
+            );
         }
     }
     if let Some(helper) = own.helper {

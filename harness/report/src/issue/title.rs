@@ -97,7 +97,7 @@ pub(super) fn title(findings: &Findings) -> String {
 }
 
 /// Longest title in characters, without the prefixes.
-const LONGEST_TITLE: usize = 130;
+const LONGEST_TITLE: usize = 138;
 
 /// Formats a title: the failure, the title of the case that does not hold, and release and device. The title of the
 /// case is left out if it does not fit.
@@ -109,6 +109,10 @@ fn with_context(failure: &str, test: &str, place: &str) -> String {
     }
     if fits(failure) {
         return format!("{failure}{place}");
+    }
+    // The part before a comma is often a statement of its own.
+    if let Some((at, _)) = failure.rmatch_indices(", ").find(|(at, _)| fits(&failure[..*at])) {
+        return format!("{}{place}", &failure[..at]);
     }
     let mut shown = String::new();
     for word in failure.split(' ') {
