@@ -3,14 +3,14 @@
 //! A program starts with the device preloaded, so that its HSA calls reach the device even if a Python wheel contains
 //! another copy of libhsa-runtime64. The program may still load that copy, for example by `dlopen` with a path. The
 //! device is then never called. Therefore the device writes one report when it is initialised, and another one when the
-//! process ends.
+//! process ends, unless that one would say the same.
 
 use std::{
     ffi::OsString,
     fs::{self, File},
     io::Write as _,
     path::Path,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
 };
 
 use device::{Identity, Mapped, RUNTIME_VARIABLE, WITNESS_VARIABLE, Witness};
@@ -21,8 +21,32 @@ use object::{
 
 use crate::{config, report};
 
-/// Prefixes of the file names of ROCm libraries that are reported.
-const NAMES: [&str; 3] = ["libamdhip64", HSA, "libamd_comgr"];
+/// Prefixes of the file names of ROCm libraries that are reported, and of libraries that compile kernels.
+const NAMES: [&str; 23] = [
+    "libamdhip64",
+    HSA,
+    "libamd_comgr",
+    "libhiprtc",
+    "libLLVM",
+    "libtriton",
+    "libtorch_hip",
+    "librocblas",
+    "libhipblas",
+    "librocsolver",
+    "libhipsolver",
+    "librocsparse",
+    "libhipsparse",
+    "librocfft",
+    "libhipfft",
+    "librocrand",
+    "libhiprand",
+    "librocalution",
+    "libMIOpen",
+    "libmigraphx",
+    "librccl",
+    "librocprofiler",
+    "libroctracer",
+];
 
 /// Prefix of the file names of HSA runtimes. It includes copies that a wheel has renamed, for example
 /// `libhsa-runtime64-1a2b3c4d.so.1`.
@@ -30,6 +54,12 @@ const HSA: &str = "libhsa-runtime64";
 
 /// True after this process has initialised the device. A forked child inherits the value.
 static REACHED: AtomicBool = AtomicBool::new(false);
+
+/// Id of the process that initialised the device; a forked child has another one.
+static REACHED_BY: AtomicU32 = AtomicU32::new(0);
+
+/// Number of ROCm libraries in the report about the initialisation.
+static LIBRARIES_REPORTED: AtomicUsize = AtomicUsize::new(0);
 
 /// True after this process has reported that it uses another HSA runtime.
 static OTHERS_REPORTED: AtomicBool = AtomicBool::new(false);
@@ -43,6 +73,8 @@ static AT_EXIT: extern "C" fn() = ended;
 pub(crate) fn initialised(identity: &Identity) {
     REACHED.store(true, Ordering::SeqCst);
     let found = Found::here();
+    REACHED_BY.store(std::process::id(), Ordering::SeqCst);
+    LIBRARIES_REPORTED.store(found.libraries.len(), Ordering::SeqCst);
     let witness = found.witness(identity, true);
     if !write(&witness) {
         if let (Some(hip), Ok(requested)) = (witness.hip(), std::env::var(RUNTIME_VARIABLE))
@@ -71,6 +103,11 @@ extern "C" fn ended() {
     }
     let hip = found.libraries.iter().find(|path| name_of(path).starts_with(NAMES[0]));
     if found.others.is_empty() && (reached || hip.is_none()) {
+        let is_own = REACHED_BY.load(Ordering::SeqCst) == std::process::id();
+        if is_own && found.libraries.len() > LIBRARIES_REPORTED.load(Ordering::SeqCst) {
+            // A program may load a library, for example the compiler, after it has initialised the device.
+            write(&found.witness(&config::identity(), true));
+        }
         return;
     }
     if write(&found.witness(&config::identity(), reached)) {

@@ -5,7 +5,7 @@
 mod crash;
 mod reached;
 
-use device::{Config, Witness};
+use device::{Config, Mapped, Witness};
 use plan::{Event, LoadedLibrary, Program, program::ProgramBody};
 use serde::{Deserialize, Serialize};
 
@@ -568,14 +568,18 @@ fn last_words(seen: &ProgramSeen<'_>) -> Vec<String> {
 /// events.
 pub fn told_of_device(witnesses: &[Witness]) -> Vec<Event> {
     let Some(first) = witnesses.iter().find(|witness| witness.reached) else { return Vec::new() };
-    let libraries = first.libraries.iter().map(|library| LoadedLibrary {
-        name: library.name.clone(),
-        path: library.path.clone(),
-        build_id: library.build_id.clone(),
-    });
+    // The last report of a process names the libraries that it loaded later.
+    let of_process = witnesses.iter().filter(|witness| witness.pid == first.pid);
+    let mut libraries: Vec<LoadedLibrary> = Vec::new();
+    for Mapped { name, path, build_id } in of_process.flat_map(|witness| &witness.libraries) {
+        if libraries.iter().all(|library| library.path != *path) {
+            let (name, path, build_id) = (name.clone(), path.clone(), build_id.clone());
+            libraries.push(LoadedLibrary { name, path, build_id });
+        }
+    }
     let config = &first.identity.config;
     vec![
-        Event::Loaded { libraries: libraries.collect() },
+        Event::Loaded { libraries },
         Event::Device {
             hip_runtime: 0,
             count: i32::try_from(config.devices).unwrap_or(i32::MAX),

@@ -348,6 +348,27 @@ fn programs_that_bypassed_the_device_have_no_verdict() {
 }
 
 #[test]
+fn libraries_that_a_program_loads_later_are_known() {
+    let compiler = Mapped {
+        name: "libLLVM.so.22.1".to_owned(),
+        path: "/usr/lib/libLLVM.so.22.1".to_owned(),
+        build_id: Some("cc".to_owned()),
+    };
+    let (first, mut last) = (witness("aa"), witness("aa"));
+    last.libraries.push(compiler.clone());
+    let child = Witness { pid: first.pid + 1, libraries: vec![compiler], ..witness("aa") };
+    let names = |witnesses: &[Witness]| -> Vec<String> {
+        let events = told_of_device(witnesses);
+        let Some(Event::Loaded { libraries }) = events.first() else { return Vec::new() };
+        libraries.iter().map(|library| library.name.clone()).collect()
+    };
+    let at_first = names(std::slice::from_ref(&first));
+    assert_eq!(names(&[first.clone(), child]), at_first, "a library of another process");
+    let all = [at_first, vec!["libLLVM.so.22.1".to_owned()]].concat();
+    assert_eq!(names(&[first, last]), all);
+}
+
+#[test]
 fn programs_may_bring_their_own_hip() {
     let brings = Run { witnesses: vec![witness("bb")], ..good() };
     brings.is("pass");

@@ -71,9 +71,9 @@ pub(super) fn notice(findings: &Findings) -> String {
         false => "",
     };
     format!(
-        "> **Found on an emulated {gfx}, not on a GPU.** The HIP runtime and {libraries} are {builds}. In place of the HSA \
-         runtime and the GPU, [rocrepro]({REPOSITORY}) interprets the GPU's instructions. It cannot show bugs of hardware, \
-         firmware or the kernel driver, and it may have bugs of its own.{kernels} **Please confirm on hardware**{program}."
+        "> **Found on an emulated {gfx}, not on a GPU. Please confirm on hardware**{program}. The HIP runtime and \
+         {libraries} are {builds}. [rocrepro]({REPOSITORY}) replaces the HSA runtime, the driver and the GPU, and it may \
+         have bugs of its own.{kernels}"
     )
 }
 
@@ -86,22 +86,17 @@ fn launches_nothing(findings: &Findings) -> bool {
         ["<<<", "Launch", "Kernel", "hiprand", "hipblas", "rocblas", "__global__", "#include \""];
     let text = findings.program.as_ref().filter(|program| program.language == "cpp");
     let text = text.map(|program| program.text.as_str()).filter(|text| !text.is_empty());
+    let text = text.map(|text| text.replace("hipLaunchHostFunc", ""));
     text.is_some_and(|text| LAUNCHES.iter().all(|word| !text.contains(word)))
 }
 
 /// Describes where the libraries are from. Builds by a distribution contain the distribution's patches.
 fn builds(findings: &Findings) -> String {
     let spec = &findings.record.stack.spec;
-    let names: Vec<&str> = findings.packages.iter().map(|(name, _)| name.as_str()).collect();
-    // The process may have loaded more libraries after these were listed.
-    let listed = match names.as_slice() {
-        [] => return format!("those found in `{spec}`"),
-        [name] => format!("below is the version of {name}"),
-        names => format!("below are the versions of {}", names.join(", ")),
-    };
-    format!(
-        "those of Debian's packages, unpacked into a folder; they contain Debian's patches, and {listed}"
-    )
+    match findings.packages.is_empty() {
+        true => format!("those found in `{spec}`"),
+        false => "those of Debian's packages, with Debian's patches (versions below)".to_owned(),
+    }
 }
 
 /// Describes what the exported program requires in addition to a C++ compiler. `None` unless that is only HIP and
