@@ -8,9 +8,10 @@ use crate::{
     diagnostic::{finish, suggest},
     expectation::{Expectation, ExpectationKind, is_document, read_expectations},
     expression::evaluate,
+    hints,
     matrix::{Matrix, read_matrix, read_selector, substituted},
     names,
-    needs::{Needs, read_gfx, read_needs},
+    needs::{Needs, read_gfx, read_needs, read_versions},
     program,
     read::Reader,
     signature,
@@ -447,7 +448,8 @@ fn read_fault(
             _ => evaluate(text).map_or_else(|_| text.to_owned(), |number| number.to_string()),
         };
         if let Err(mistake) = planted.set(&key.text, &own) {
-            reader.mistake(key.at, mistake);
+            let help = hints::function_meant(&own).filter(|_| key.text == "call");
+            reader.mistake_with_help(key.at, mistake, help);
         }
     }
     Some(FaultEntry { planted, on, signature, shows })
@@ -498,7 +500,7 @@ fn read_known(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Option<Known
     let what = "a `known` entry";
     let keys = ["gfx", "rocm", "card", "driver", "on", "signature", "upstream", "about", "calls"];
     let fields = reader.fields(node, what, &keys)?;
-    let rocm = reader.required(&fields, what, "rocm").and_then(|n| reader.parsed(n, "`rocm`"));
+    let rocm = reader.required(&fields, what, "rocm").and_then(|n| read_versions(reader, n));
     let signature = reader
         .required(&fields, what, "signature")
         .and_then(|n| reader.text(n, "a signature").map(str::to_owned));

@@ -1,6 +1,6 @@
 //! Hints for words that users of HIP and of other languages write out of habit.
 
-use plan::{DEFAULT_STREAM, Verb, hip_function, verbs, verbs_that_make};
+use plan::{DEFAULT_STREAM, Verb, functions_of_verb, hip_function, verbs, verbs_that_make};
 
 use crate::{
     diagnostic::nearest,
@@ -94,8 +94,38 @@ pub(crate) fn verb_meant(word: &str) -> Option<&'static str> {
     lookup(&VERBS, word).or_else(|| nearest(word, known))
 }
 
+/// Returns the name that HIP has for a function or a status of CUDA, which need not exist.
+pub(crate) fn name_in_hip(name: &str) -> Option<String> {
+    let rest = name.strip_prefix("cuda")?;
+    rest.starts_with(|c: char| c.is_ascii_uppercase()).then(|| format!("hip{rest}"))
+}
+
+/// Returns a hint for a word that is not a function of HIP: a step, or a function of CUDA.
+pub(crate) fn function_meant(word: &str) -> Option<String> {
+    if let Some(name) = name_in_hip(word)
+        && device::library_function(&name).is_some()
+    {
+        return Some(format!("HIP's name is `{name}`"));
+    }
+    let functions: Vec<_> = functions_of_verb(word).collect();
+    (!functions.is_empty()).then(|| {
+        format!("`{word}` is a step; the functions that it calls are {}", quoted(functions))
+    })
+}
+
+/// Formats names as a list.
+pub(crate) fn quoted<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let names: Vec<_> = names.into_iter().map(|name| format!("`{name}`")).collect();
+    names.join(", ")
+}
+
 /// Returns a hint for a step whose verb is unknown.
 pub(crate) fn step(word: &str) -> String {
+    if let Some(name) = name_in_hip(word)
+        && device::library_function(&name).is_some()
+    {
+        return format!("HIP's name is `{name}`; {}", step(&name));
+    }
     let own: Vec<_> = verbs_that_make(word).map(|verb| format!("`{}`", verb.name)).collect();
     if !own.is_empty() {
         return format!("`{word}` is called by the step {}", own.join(" or "));
@@ -126,6 +156,14 @@ fn no_step_calls(function: &str) -> String {
 
 /// Returns a hint for a function that a `hip` step cannot call.
 pub(crate) fn function(name: &str) -> String {
+    if let Some(hip) = name_in_hip(name)
+        && device::library_function(&hip).is_some()
+    {
+        return match hip_function(&hip) {
+            Some(_) => format!("HIP's name is `{hip}`"),
+            None => format!("HIP's name is `{hip}`; {}", function(&hip)),
+        };
+    }
     let own: Vec<_> = verbs_that_make(name).map(of_step).collect();
     if !own.is_empty() {
         return format!("use its own step: {}", own.join(" or "));

@@ -33,6 +33,7 @@ mod read;
 mod scope;
 mod signature;
 mod trust;
+mod uncalled;
 mod unused;
 mod write;
 #[expect(

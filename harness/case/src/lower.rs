@@ -24,6 +24,7 @@ use crate::{
     plant::plant,
     read::{Fields, Reader},
     scope::Scope,
+    signature::names_function,
     yaml::{Node, Value},
 };
 
@@ -135,17 +136,36 @@ fn sound<T: Default>(
                 mistake.message.replace(&format!("{name}{BACK}`"), &format!("{name}`"));
         }
     }
-    finish(mistakes.into_iter().map(|m| in_case(m, &root, trial)).collect())?;
+    let mut mistakes: Vec<_> =
+        mistakes.into_iter().map(|m| in_case(m, None, &root, trial)).collect();
+    for misplaced in plan::misplaced_steps(&plan) {
+        let step = misplaced.step;
+        if !expects_failure(case, plan::api(&step.call, &plan)) {
+            let mistake = plan::Mistake { line: step.line, message: misplaced.message };
+            mistakes.push(in_case(mistake, Some(misplaced.hint), &root, trial));
+        }
+    }
+    finish(mistakes)?;
     Ok((plan, found))
 }
 
-fn in_case(mistake: plan::Mistake, root: &Node, trial: &Trial) -> Diagnostic {
+/// Returns true if the case states a failure of this function under `known` or `expectation`, so that a step may be
+/// there to show it.
+fn expects_failure(case: &Case, function: &str) -> bool {
+    let known = case.known.iter().map(|known| known.signature.as_str());
+    let stated = case.expectation.iter().filter_map(|entry| entry.signature.as_deref());
+    known.chain(stated).any(|signature| names_function(signature) == Some(function))
+}
+
+fn in_case(mistake: plan::Mistake, hint: Option<String>, root: &Node, trial: &Trial) -> Diagnostic {
     let trial = trial.to_string();
     let line = mistake.line.max(1);
+    let seen = (!trial.is_empty()).then(|| format!("seen in the trial {trial}"));
+    let help = hint.into_iter().chain(seen).collect::<Vec<_>>().join("; ");
     Diagnostic {
         at: first_key_of_line(root, line).unwrap_or(At { line, column: 1, length: 1 }),
         message: mistake.message,
-        help: (!trial.is_empty()).then(|| format!("seen in the trial {trial}")),
+        help: (!help.is_empty()).then_some(help),
     }
 }
 

@@ -1,7 +1,8 @@
 //! Collects all mistakes in a case file, so that `rocrepro check` and editors can report them at once.
 
 use crate::{
-    Diagnostic, Kernels, diagnostic::sorted, header::read, lower::analyse, read::Reader, unused,
+    Diagnostic, Kernels, diagnostic::sorted, header::read, lower::analyse, read::Reader, uncalled,
+    unused,
 };
 
 /// Returns all mistakes in a case file, in its header and in the steps of every trial. The list is empty if the file is
@@ -13,18 +14,25 @@ pub fn mistakes(id: &str, text: &str, kernels: &Kernels) -> Vec<Diagnostic> {
     let mut reader = Reader::default();
     let Some(case) = read(&mut reader, id, text) else { return sorted(reader.mistakes) };
     let mut steps: Vec<Vec<_>> = Vec::new();
+    let mut called = Vec::new();
     for trial in case.trials() {
-        steps.push(analyse(&case, &trial, kernels).err().unwrap_or_default());
+        match analyse(&case, &trial, kernels) {
+            Ok(plan) if !case.is_program() => called.push(uncalled::Called::of(&trial, &plan)),
+            Ok(_) => {}
+            Err(found) => steps.push(found),
+        }
     }
     let same = |a: &Diagnostic, b: &Diagnostic| (a.at, &a.message) == (b.at, &b.message);
     if case.matrix.unknown_trials {
         // The case may exclude some of these trials. Therefore only mistakes that occur in all trials are reported.
+        steps.resize(steps.len() + called.len(), Vec::new());
         let in_all = |m: &Diagnostic| steps.iter().all(|of| of.iter().any(|other| same(m, other)));
         let common = steps.first().into_iter().flatten().filter(|m| in_all(m)).cloned().collect();
         steps = vec![common];
     }
     if steps.iter().all(Vec::is_empty) && reader.mistakes.is_empty() {
         reader.mistakes.extend(unused::axes(&case, text));
+        reader.mistakes.extend(uncalled::functions(&case, text, &called));
     }
     reader.mistakes.extend(steps.into_iter().flatten());
     let mut all = sorted(reader.mistakes);

@@ -43,14 +43,21 @@ impl<'n> Names<'n> {
     }
 
     /// Reports names of objects that no step creates, records, or enqueues work to. Names in `known` are not reported.
-    fn report(&self, reader: &mut Reader, known: &[&str], what: impl Fn(&str) -> String) {
+    fn report(
+        &self,
+        reader: &mut Reader,
+        known: &[&str],
+        what: impl Fn(&str) -> String,
+        other: impl Fn(&str) -> Option<String>,
+    ) {
         if self.unknown {
             return;
         }
         let made = || self.seen.iter().filter(|(_, (active, _))| *active).map(|(name, _)| *name);
         for (name, (active, at)) in &self.seen {
             if !active && !known.contains(name) {
-                reader.mistake_with_help(*at, what(name), suggest(name, made()));
+                let help = other(name).or_else(|| suggest(name, made()));
+                reader.mistake_with_help(*at, what(name), help);
             }
         }
     }
@@ -68,10 +75,29 @@ pub(crate) fn check(reader: &mut Reader, root: &Node, matrix: &Matrix) {
     if let Some(Value::Map(entries)) = declared {
         known.extend(entries.iter().map(|(key, _)| key.text.as_str()));
     }
-    streams.report(reader, &known, |name| {
-        format!("no step gives work to stream `{name}`, and `streams` does not declare it")
-    });
-    events.report(reader, &[], |name| format!("event `{name}` is never recorded"));
+    streams.report(
+        reader,
+        &known,
+        |name| format!("no step gives work to stream `{name}`, and `streams` does not declare it"),
+        |name| {
+            let help = format!(
+                "`{name}` is an event: write `sync_event: {name}` to wait for it, or `query_event: {name}`"
+            );
+            events.seen.contains_key(name).then_some(help)
+        },
+    );
+    events.report(
+        reader,
+        &[],
+        |name| format!("event `{name}` is never recorded"),
+        |name| {
+            let is_stream = streams.seen.get(name).is_some_and(|(active, _)| *active);
+            let stream = format!("`{name}` is a stream: write `sync: {name}` or `query: {name}`");
+            let record = format!("record it before: `record: {{event: {name}, stream: ...}}`");
+            let has_other = events.seen.values().any(|(active, _)| *active);
+            is_stream.then_some(stream).or_else(|| (!has_other).then_some(record))
+        },
+    );
 }
 
 fn walk<'n>(node: &'n Node, matrix: &'n Matrix, streams: &mut Names<'n>, events: &mut Names<'n>) {

@@ -104,7 +104,7 @@ pub(crate) fn read_needs(reader: &mut Reader, node: &Node, matrix: &Matrix) -> N
             .get("function")
             .map(|n| reader.texts(n, "`function`"))
             .unwrap_or_default(),
-        rocm: fields.get("rocm").and_then(|n| reader.parsed(n, "`rocm`")),
+        rocm: fields.get("rocm").and_then(|n| read_versions(reader, n)),
         gfx: fields.get("gfx").map(|n| read_gfx(reader, n)).unwrap_or_default(),
         groups: fields.get("with").map(|n| program::read_groups(reader, n)).unwrap_or_default(),
         alone: alone.unwrap_or_default(),
@@ -160,6 +160,11 @@ fn read_device(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Vec<(String
         options.push(((*name).to_owned(), text));
     }
     options
+}
+
+pub(crate) fn read_versions(reader: &mut Reader, node: &Node) -> Option<VersionRange> {
+    let text = reader.text(node, "`rocm`")?;
+    reader.versions(node.at, text)
 }
 
 /// Reads architectures by their LLVM names, without target features. Architectures that the emulated device does not

@@ -186,6 +186,21 @@ impl Reader {
             .ok()
     }
 
+    /// Reads a range of versions, and reports versions that no release has.
+    pub(crate) fn versions(&mut self, at: At, text: &str) -> Option<VersionRange> {
+        let range = match text.parse::<VersionRange>() {
+            Ok(range) => range,
+            Err(error) => {
+                self.mistake(at, error.to_string());
+                return None;
+            }
+        };
+        if let Some(found) = range.nonexistent() {
+            self.mistake_with_help(at, found.message, Some(found.hint));
+        }
+        Some(range)
+    }
+
     /// Reads `value`, `[value, ...]`, or a mapping from version ranges to either form.
     pub(crate) fn by_version(&mut self, node: &Node, what: &str) -> Option<ByVersion<Vec<String>>> {
         let Value::Map(entries) = &node.value else {
@@ -196,17 +211,11 @@ impl Reader {
         }
         let mut ranges: Vec<(VersionRange, Vec<String>)> = Vec::new();
         for (key, value) in entries {
-            match key.text.parse::<VersionRange>() {
-                Ok(range) => {
-                    if let Some((other, _)) =
-                        ranges.iter().find(|(other, _)| other.overlaps(&range))
-                    {
-                        self.mistake(key.at, format!("`{range}` and `{other}` overlap"));
-                    }
-                    ranges.push((range, self.texts(value, what)));
-                }
-                Err(error) => self.mistake(key.at, error.to_string()),
+            let Some(range) = self.versions(key.at, &key.text) else { continue };
+            if let Some((other, _)) = ranges.iter().find(|(other, _)| other.overlaps(&range)) {
+                self.mistake(key.at, format!("`{range}` and `{other}` overlap"));
             }
+            ranges.push((range, self.texts(value, what)));
         }
         Some(ByVersion(ranges))
     }

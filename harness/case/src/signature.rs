@@ -67,7 +67,7 @@ const CLASSES: &[&str] = &[
 
 /// Operations that can fail but are not calls in a plan: the first queries of the device, the loading of libraries, an
 /// aborted queue, and leftover processes.
-const OTHERS: &[&str] =
+pub(crate) const OTHERS: &[&str] =
     &["dlopen", "hipGetDeviceCount", "hipGetDeviceProperties", "hipInit", "process", "queue"];
 
 const PHASES: [Phase; 7] = [
@@ -107,6 +107,16 @@ pub(crate) fn check(reader: &mut Reader, root: &Node) {
             }
         }
     }
+}
+
+/// Returns the function or the action of the host that a signature of a case with steps names; `None` if it names none,
+/// or only the beginning of one.
+pub(crate) fn names_function(signature: &str) -> Option<&str> {
+    let (kind, rest) = signature.split_once(':')?;
+    let (_, parts) = KINDS.iter().find(|(name, _)| *name == kind)?;
+    let name = rest.split(':').next()?;
+    let is_name = matches!(parts.first(), Some(Part::Api | Part::Site)) && !name.ends_with('*');
+    is_name.then_some(name)
 }
 
 /// Returns true if an outcome of a case with these buffers can have the signature.
@@ -212,9 +222,18 @@ impl Part {
             Part::Status => "unknown status",
             Part::Api | Part::Site | Part::Any => "unknown function",
         };
-        let near = crate::diagnostic::nearest(name, known.iter().map(Cow::as_ref));
+        let in_hip = hints::name_in_hip(name).filter(|name| known.iter().any(|k| k == name));
+        let of_function = match self {
+            Part::Api | Part::Site if in_hip.is_none() => hints::function_meant(name),
+            Part::Api | Part::Site | Part::Buffer | Part::Class | Part::Status | Part::Any => None,
+        };
+        let near = in_hip
+            .as_deref()
+            .or_else(|| crate::diagnostic::nearest(name, known.iter().map(Cow::as_ref)))
+            .filter(|_| of_function.is_none());
         let help = match (near, self) {
             (Some(near), _) => Some(format!("did you mean `{near}`?")),
+            (None, Part::Api | Part::Site) => of_function,
             (None, Part::Buffer | Part::Class) => suggest(name, known.iter().map(Cow::as_ref)),
             (None, _) => None,
         };

@@ -546,5 +546,13 @@ pub fn verbs_that_make(function: &str) -> impl Iterator<Item = &'static Verb> {
     made.filter(move |(_, lists)| makes(lists)).flat_map(|(verbs, _)| verbs.iter())
 }
 
+/// Returns the library functions that the calls of a verb can use.
+pub fn functions_of_verb(verb: &str) -> impl Iterator<Item = &'static str> {
+    let made = OWN_VERBS.iter().zip(ALL_FUNCTIONS.chunks(2));
+    let of_verb = made.filter(move |(verbs, _)| verbs.iter().any(|other| other.name == verb));
+    let names = of_verb.flat_map(|(_, lists)| lists.iter().flat_map(|list| list.iter()));
+    names.copied().filter(|name| !is_host_action(name))
+}
+
 #[cfg(test)]
 mod tests;

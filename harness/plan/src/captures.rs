@@ -49,6 +49,8 @@ pub struct Captures<'a> {
     capture_count: u32,
     graphs: HashMap<&'a str, Vec<Node<'a>>>,
     execs: HashMap<&'a str, Vec<Node<'a>>>,
+    /// Graphs and executable graphs that were destroyed.
+    destroyed: HashSet<(Thing, &'a str)>,
     /// Graphs that `empty_graph` created, which are built node by node.
     by_hand: HashSet<&'a str>,
     /// Streams that were assigned to random generators. A generator without an entry uses the null stream.
@@ -96,6 +98,7 @@ impl<'a> Captures<'a> {
             capture_count: 0,
             graphs: HashMap::new(),
             execs: HashMap::new(),
+            destroyed: HashSet::new(),
             by_hand: HashSet::new(),
             generators: HashMap::new(),
             creations: 0,
@@ -318,10 +321,12 @@ impl<'a> Captures<'a> {
             OnCaptures::EndExec(exec) => {
                 self.nodes(exec)?;
                 self.execs.remove(exec);
+                self.destroyed.insert((Thing::Exec, exec));
             }
             OnCaptures::EndGraph(graph) => {
                 self.graph(graph)?;
                 self.graphs.remove(graph);
+                self.destroyed.insert((Thing::Graph, graph));
             }
             OnCaptures::RandStream { generator, stream } => {
                 self.generators.insert(generator, stream);
@@ -369,14 +374,33 @@ impl<'a> Captures<'a> {
     /// # Errors
     /// Returns a message if the executable graph does not exist.
     pub(crate) fn nodes(&self, exec: &str) -> Result<Vec<Node<'a>>, String> {
-        self.execs.get(exec).cloned().ok_or_else(|| format!("`{exec}` was not instantiated before"))
+        self.execs.get(exec).cloned().ok_or_else(|| {
+            if self.destroyed.contains(&(Thing::Exec, exec)) {
+                format!(
+                    "executable graph `{exec}` was destroyed before; move its `destroy_exec` behind the last use"
+                )
+            } else if self.graphs.contains_key(exec) {
+                format!(
+                    "`{exec}` is a graph; make an executable graph of it by `instantiate`, and name that one here"
+                )
+            } else {
+                format!("`{exec}` was not instantiated before; `instantiate` makes it from a graph")
+            }
+        })
     }
 
     fn graph(&self, graph: &str) -> Result<Vec<Node<'a>>, String> {
         self.graphs
             .get(graph)
             .cloned()
-            .ok_or_else(|| format!("graph `{graph}` was not made before"))
+            .ok_or_else(|| match self.destroyed.contains(&(Thing::Graph, graph)) {
+                true => format!(
+                    "graph `{graph}` was destroyed before; move its `destroy_graph` behind the last use"
+                ),
+                false => format!(
+                    "graph `{graph}` was not made before; `end_capture` or `empty_graph` makes it"
+                ),
+            })
     }
 }
 

@@ -28,6 +28,8 @@ mod hip;
 mod kernel;
 mod late;
 mod matmul;
+#[expect(clippy::wildcard_enum_match_arm, reason = "only a few calls can be misplaced")]
+mod misplaced;
 mod model;
 mod order;
 mod pattern;
@@ -42,8 +44,8 @@ pub use calls::{
     Accessor, Asynchronous, Call, CompletedOnReturn, Cpp, Effect, Field, FieldKind,
     FirstValueCheck, InCapture, InjectedFault, Key, KeyType, Keys, Library, Named, NamedAs,
     OnCaptures, OnMemory, OnOrder, PLAN_VERSION, Phase, Plan, ReadVerb, Step, Thing, ValueKind,
-    Verb, VerbArguments, WorkStream, WriteVerb, api, apis, functions, is_output_argument, verbs,
-    verbs_that_make,
+    Verb, VerbArguments, WorkStream, WriteVerb, api, apis, functions, functions_of_verb,
+    is_output_argument, verbs, verbs_that_make,
 };
 pub use captures::{
     CaptureRole, CapturedSteps, Captures, accepts_success, captured_steps, leaves_capture_open,
@@ -64,6 +66,7 @@ pub use hip::{
 pub use kernel::{KERNELS, Kernel, KernelFunction, KernelReach, Parameter, ReadTiming, kernel};
 pub use late::{Late, delayed_stream};
 pub use matmul::{Dtype, MatmulProblem, Operands, matmul, small_numbers};
+pub use misplaced::{MisplacedStep, misplaced_steps};
 pub use model::{BufferWrite, Expected, ExpectedBytes, Mistake, Reference, analyse, reference};
 pub use order::races;
 pub use pattern::{GUARD_BYTE, POISON_BYTE, digest, fill_stamp, pattern};

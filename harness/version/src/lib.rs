@@ -1,6 +1,7 @@
 //! Parses, prints and compares ROCm versions and ranges of versions, in the forms that releases, packages and TheRock's
 //! builds use.
 
+mod existing;
 mod parse;
 mod range;
 #[cfg(test)]
@@ -10,6 +11,7 @@ use std::{cmp::Ordering, fmt};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+pub use existing::NonexistentVersion;
 pub use parse::ParseVersionError;
 pub use range::{ByVersion, VersionRange};
 

@@ -8,8 +8,8 @@ use crate::{ParseVersionError, Version};
 /// versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionRange {
-    from: Option<Version>,
-    until: Option<Version>,
+    pub(crate) from: Option<Version>,
+    pub(crate) until: Option<Version>,
 }
 
 impl VersionRange {

@@ -54,7 +54,7 @@ impl ReadVerb for Args<'_, '_, '_, '_> {
         let (to, from) = (self.place("to"), self.place("from"));
         let (width, height) = (self.number("width", None), self.number("height", None));
         let pitches = (self.given_number("to_pitch"), self.given_number("from_pitch"));
-        let (asynchronous, stream) = (self.flag("async"), self.stream("stream"));
+        let (asynchronous, stream) = self.asynchronous();
         let width = width?;
         Some(Call::Copy2d {
             to: to?,
@@ -74,7 +74,7 @@ impl ReadVerb for Args<'_, '_, '_, '_> {
         let depth = self.number("depth", Some(1));
         let to = self.in_box(to, ["to_pitch", "to_rows", "to_at"], (width, height));
         let from = self.in_box(from, ["from_pitch", "from_rows", "from_at"], (width, height));
-        let (asynchronous, stream) = (self.flag("async"), self.stream("stream"));
+        let (asynchronous, stream) = self.asynchronous();
         let (to, from, asynchronous) = (to?, from?, asynchronous?);
         let (width, height, depth, stream) = (width?, height?, depth?, stream?);
         Some(Call::Copy3d { to, from, width, height, depth, asynchronous, stream })
@@ -86,7 +86,7 @@ impl ReadVerb for Args<'_, '_, '_, '_> {
         let depth = self.given_number("depth");
         let to = self.in_box(to, ["pitch", "rows", "at"], (width, height));
         let value = self.number("value", None);
-        let (asynchronous, stream) = (self.flag("async"), self.stream("stream"));
+        let (asynchronous, stream) = self.asynchronous();
         let (to, value, asynchronous) = (to?, value?, asynchronous?);
         let (width, height, depth, stream) = (width?, height?, depth?, stream?);
         Some(Call::SetRows { to, value, width, height, depth, asynchronous, stream })
@@ -96,7 +96,7 @@ impl ReadVerb for Args<'_, '_, '_, '_> {
         let (buffer, offset) = (self.buffer("to"), self.number("offset", Some(0)));
         let (value, words): (Option<u64>, _) = (self.number("value", None), self.flag("words"));
         let bytes = self.given_number("bytes");
-        let (asynchronous, stream) = (self.flag("async"), self.stream("stream"));
+        let (asynchronous, stream) = self.asynchronous();
         let (to, words) = (Place { buffer: buffer?, offset: offset? }, words?);
         let most = if words { u32::MAX } else { u8::MAX.into() };
         let Some(value) = u32::try_from(value?).ok().filter(|value| *value <= most) else {
@@ -272,6 +272,20 @@ impl Args<'_, '_, '_, '_> {
         let (pitch, rows) = (self.given_number(pitch), self.given_number(rows));
         let (pitch, rows) = (pitch?.or(width)?, rows?.or(height)?);
         Some(Box3d { buffer: buffer?, pitch, rows, at: begins? })
+    }
+
+    /// Reads `async` and `stream`. A stream has an effect only if the call is asynchronous.
+    fn asynchronous(&mut self) -> (Option<bool>, Option<Name>) {
+        let (asynchronous, stream) = (self.flag("async"), self.stream("stream"));
+        if let (None, Some(given)) = (self.get("async"), self.get("stream")) {
+            let name = stream.as_deref().unwrap_or("s");
+            let message = format!("{} without `async` takes no stream", self.what);
+            let help = format!(
+                "write `async: true, stream: {name}` for the asynchronous function, or leave out `stream`"
+            );
+            self.reader.mistake_with_help(given.at, message, Some(help));
+        }
+        (asynchronous, stream)
     }
 
     /// Reads the name of a buffer, or a mapping with a buffer and a stream.

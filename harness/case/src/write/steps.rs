@@ -89,6 +89,15 @@ impl Line<'_> {
         }
     }
 
+    /// Returns the keys `async` and `stream` of a call, or the key `graph` of a node.
+    fn asynchronous(&self, asynchronous: bool, stream: &str) -> Vec<(&'static str, String)> {
+        let on = self.on(stream);
+        // A stream of the synchronous form has no effect, so reading a case requires that `async` says so.
+        let is_said = self.graph.is_none() && (asynchronous || on.is_some());
+        let key = is_said.then(|| ("async", asynchronous.to_string()));
+        key.into_iter().chain(on).collect()
+    }
+
     /// Returns the number of bytes from a place in a buffer to the end of the buffer.
     fn room(&self, place: &Place) -> u64 {
         let bytes = self.plan.buffers.get(&place.buffer).map_or(0, |b| b.bytes);
@@ -195,8 +204,7 @@ impl WriteVerb for Line<'_> {
         }
         fields.push(("width", width.to_string()));
         fields.push(("height", height.to_string()));
-        fields.extend(flag("async", *asynchronous));
-        fields.extend(self.on(stream));
+        fields.extend(self.asynchronous(*asynchronous, stream));
         verb("copy_2d", fields)
     }
 
@@ -216,8 +224,7 @@ impl WriteVerb for Line<'_> {
         for (key, size) in [("width", width), ("height", height), ("depth", depth)] {
             fields.push((key, size.to_string()));
         }
-        fields.extend(flag("async", *asynchronous));
-        fields.extend(self.on(stream));
+        fields.extend(self.asynchronous(*asynchronous, stream));
         verb("copy_3d", fields)
     }
 
@@ -237,8 +244,7 @@ impl WriteVerb for Line<'_> {
         fields.push(("width", width.to_string()));
         fields.push(("height", height.to_string()));
         fields.extend(depth.map(|depth| ("depth", depth.to_string())));
-        fields.extend(flag("async", *asynchronous));
-        fields.extend(self.on(stream));
+        fields.extend(self.asynchronous(*asynchronous, stream));
         verb("set_rows", fields)
     }
 
@@ -257,8 +263,7 @@ impl WriteVerb for Line<'_> {
             fields.push(("bytes", bytes.to_string()));
         }
         fields.extend(offset("offset", to));
-        fields.extend(flag("async", *asynchronous && self.graph.is_none()));
-        fields.extend(self.on(stream));
+        fields.extend(self.asynchronous(*asynchronous, stream));
         verb("set", fields)
     }
 

@@ -295,3 +295,232 @@ fn words_of_other_languages_have_hints() {
     );
     only_head("needs:\n  rocm: >=5.7\nsteps: [{sync: device}]\n", (2, 9), "not YAML", "in quotes");
 }
+
+/// A head whose buffers `h` and `late` are allocated by steps.
+const PLACES: &str = "\
+title: A case
+source: a document
+faults: copy.zero
+buffers:
+  a: {on: device, bytes: 64, fill: pattern}
+  b: {on: device, bytes: 64, fill: zero}
+  c: {on: host.pinned, bytes: 64, fill: zero}
+  late: {on: device, bytes: 64}
+steps:
+";
+
+#[test]
+fn steps_at_the_wrong_place_have_hints() {
+    let step = |lines, at, message, help| check(PLACES, &Mistake { lines, at, message, help });
+    step(
+        "  - set: {to: b, value: 7, stream: s}\n",
+        (1, 36),
+        "`set` without `async` takes no stream",
+        "`async: true, stream: s`",
+    );
+    step(
+        "  - copy_2d: {to: b, from: a, width: 8, height: 2, stream: s}\n",
+        (1, 60),
+        "`copy_2d` without `async`",
+        "leave out `stream`",
+    );
+    let begin = "  - begin_capture: {stream: s, mode: global}\n";
+    let end = "  - end_capture: {stream: s, graph: g}\n";
+    let inside = |lines: &str, message, help| {
+        let lines = format!("{begin}{lines}{end}").leak();
+        step(lines, (2, 5), message, help);
+    };
+    inside(
+        "  - launch: {kernel: copy_u32, args: [b, a, 16], items: 16}\n",
+        "hipModuleLaunchKernel uses the null stream",
+        "give the call `stream: s`",
+    );
+    inside("  - copy: {to: b, from: a}\n", "hipMemcpy uses the null stream", "`stream: s`");
+    inside("  - set: {to: b, value: 7}\n", "hipMemset uses the null stream", "`async: true`");
+    inside("  - check: b\n", "hipMemcpy uses the null stream", "each check, behind `end_capture`");
+    inside("  - alloc: late\n", "hipMalloc is refused", "before `begin_capture`");
+    inside("  - sync: device\n", "hipDeviceSynchronize is refused", "behind `end_capture`");
+    inside(
+        "  - sync: default\n",
+        "hipStreamSynchronize is refused",
+        "list the status in `returns`",
+    );
+    step(
+        "  - record: {event: e, stream: s}\n  - elapsed: {start: e, end: f}\n  - record: {event: f, stream: s}\n",
+        (2, 5),
+        "event `f` has not been recorded here",
+        "move `record: {event: f, stream: ...}` before this step",
+    );
+    step(
+        "  - record: {event: e, stream: s}\n  - record: {event: f, stream: s}\n  - elapsed: {start: e, end: f}\n",
+        (3, 5),
+        "event `e` may not have happened here",
+        "`sync_event: e`",
+    );
+    step(
+        "  - wait: {event: e, stream: s}\n  - record: {event: e, stream: t}\n",
+        (1, 5),
+        "event `e` has not been recorded here",
+        "before this step",
+    );
+    step(
+        "  - sync_event: e\n  - record: {event: e, stream: t}\n",
+        (1, 5),
+        "event `e` has not been recorded here",
+        "before this step",
+    );
+    step(
+        "  - record: {event: e, stream: s}\n  - sync: e\n",
+        (2, 11),
+        "no step gives work to stream `e`",
+        "`e` is an event: write `sync_event: e`",
+    );
+    step(
+        "  - record: {event: e, stream: s}\n  - sync_event: s\n",
+        (2, 17),
+        "event `s` is never recorded",
+        "`s` is a stream: write `sync: s`",
+    );
+    step(
+        "  - copy: {to: b, from: a, stream: s}\n  - sync_event: e\n",
+        (2, 17),
+        "event `e` is never recorded",
+        "`record: {event: e, stream: ...}`",
+    );
+    let graph = "  - empty_graph: {graph: g, nodes: 1}\n";
+    let after = |lines: &str, line, message, help| {
+        let lines = format!("{graph}{lines}").leak();
+        step(lines, (line, 5), message, help);
+    };
+    after(
+        "  - instantiate: {exec: x, graph: g}\n  - destroy_exec: x\n  - launch_graph: {exec: x, stream: s}\n",
+        4,
+        "`x` was destroyed before; move its `destroy_exec`",
+        "",
+    );
+    after(
+        "  - destroy_graph: g\n  - instantiate: {exec: x, graph: g}\n",
+        3,
+        "`g` was destroyed before; move its `destroy_graph`",
+        "",
+    );
+    after("  - launch_graph: {exec: g}\n", 2, "`g` is a graph; make an executable graph", "");
+    after("  - launch_graph: {exec: x}\n", 2, "`instantiate` makes it from a graph", "");
+}
+
+#[test]
+fn misplaced_steps_may_be_intended() {
+    let begin = "  - begin_capture: {stream: s, mode: global}\n";
+    let end = "  - end_capture: {stream: s, graph: g}\n";
+    let valid = |head: &str, steps: &str| {
+        assert_eq!(reported(&format!("{head}{steps}")), "", "{steps}");
+    };
+    for step in [
+        "  - sync: device\n    returns: hipErrorStreamCaptureUnsupported\n",
+        "  - launch: {kernel: copy_u32, args: [b, a, 16], items: 16}\n    returns: any\n",
+        "  - alloc: late\n    returns: any\n",
+    ] {
+        valid(PLACES, &format!("{begin}{step}{end}"));
+    }
+    valid(
+        PLACES,
+        "  - wait: {event: e, stream: s}\n    returns: hipSuccess\n  - record: {event: e, stream: t}\n",
+    );
+    // An event that the block records is recorded from its second repetition on.
+    valid(
+        PLACES,
+        "  - repeat:\n      count: 3\n      steps:\n        - wait: {event: e, stream: s}\n        - record: {event: e, stream: t}\n",
+    );
+    // The null stream does not wait for a stream that is not a blocking one, and relaxed captures refuse less.
+    let other = PLACES.replace("steps:\n", "streams: {s: non_blocking}\nsteps:\n");
+    valid(
+        &other,
+        &format!("{begin}  - launch: {{kernel: copy_u32, args: [b, a, 16], items: 16}}\n{end}"),
+    );
+    let relaxed = begin.replace("global", "relaxed");
+    valid(PLACES, &format!("{relaxed}  - alloc: late\n{end}"));
+    // A failure that the case states in another way.
+    let known = PLACES.replace(
+        "steps:\n",
+        "known: {rocm: \"*\", signature: \"api-error:hipMalloc:hipErrorStreamCaptureUnsupported\"}\nsteps:\n",
+    );
+    valid(&known, &format!("{begin}  - alloc: late\n{end}"));
+}
+
+#[test]
+fn functions_that_no_step_calls_are_reported() {
+    let steps = "buffers: {a: {on: device, bytes: 64, fill: pattern}}\nsteps: [{check: a}]\n";
+    let line = |lines: &str, at, message, help| {
+        let lines = format!("{lines}{steps}").leak();
+        check(
+            "title: A case\nsource: a document\n",
+            &Mistake { lines, at: (1, at), message, help },
+        );
+    };
+    line(
+        "faults: {fault: call.refused, with: {call: hipMemcpyAsync}}\n",
+        44,
+        "no step calls `hipMemcpyAsync`, so this fault changes nothing",
+        "the steps call `hipMemcpy`",
+    );
+    line("faults: call.hang\n", 9, "no step calls `hip", "the steps call `hipMemcpy`");
+    line(
+        "faults: {fault: call.refused, with: {call: copy}}\n",
+        38,
+        "`call=copy` of `call.refused`",
+        "`copy` is a step; the functions that it calls are `hipMemcpy`, `hipMemcpyAsync`",
+    );
+    line(
+        "faults: {fault: call.refused, with: {call: cudaMemcpy}}\n",
+        38,
+        "`call=cudaMemcpy`",
+        "HIP's name is `hipMemcpy`",
+    );
+    line(
+        "faults: {fault: copy.zero, signature: \"crash:hipGraphLaunch\"}\n",
+        39,
+        "no step calls `hipGraphLaunch`, so no failure has this signature",
+        "the steps call `hipMemcpy`",
+    );
+    let known = |signature: &str, column, message, help| {
+        let lines = format!("known: {{rocm: '*', signature: '{signature}'}}\nfaults: copy.zero\n");
+        line(&lines, column, message, help);
+    };
+    known("api-error:hipMemcpyAsync:hipErrorUnknown", 31, "no step calls `hipMemcpyAsync`", "");
+    known(
+        "crash:copy",
+        31,
+        "unknown function `copy`",
+        "the functions that it calls are `hipMemcpy`",
+    );
+    known("crash:cudaMemcpy", 31, "unknown function `cudaMemcpy`", "did you mean `hipMemcpy`?");
+    for signature in
+        ["crash:hipMemcpy", "crash:body", "hang:hipFree", "leak:process", "crash:hipGraph*"]
+    {
+        let text = format!(
+            "title: A case\nsource: a document\nfaults: copy.zero\nknown: {{rocm: '*', signature: '{signature}'}}\n{steps}"
+        );
+        assert_eq!(reported(&text), "", "{signature}");
+    }
+}
+
+#[test]
+fn versions_and_architectures_that_do_not_exist_are_reported() {
+    let line = |lines: &str, at, message, help| {
+        let lines = format!("{lines}\nsteps: [{{sync: device}}]\n").leak();
+        check(HEAD, &Mistake { lines, at: (1, at), message, help });
+    };
+    line("needs: {rocm: '>=6.4.43482'}", 15, "is a version of HIP, not of ROCm", "write `6.4`");
+    line("needs: {rocm: '>=6.9'}", 15, "ROCm 6.9 does not exist", "6.4, the next one is 7.0");
+    line("known: {rocm: '<8.3', signature: hang:body}", 15, "ROCm 8.3 does not exist", "10.0");
+    line("needs: {gfx: gfx1199}", 14, "`gfx1199` is not an architecture", "did you mean `gfx11");
+    check(
+        HEAD,
+        &Mistake {
+            lines: "steps:\n  - sync: device\n    returns: {\">=6.7\": hipSuccess}\n",
+            at: (3, 15),
+            message: "ROCm 6.7 does not exist",
+            help: "6.4, the next one is 7.0",
+        },
+    );
+}

@@ -13,7 +13,9 @@ fn messages(buffers: &[&str], signature: &str) -> Vec<String> {
          own: {{on: host.pinned, bytes: 64, fill: pattern}}\n{buffers}steps:\n  - check: own\n"
     );
     let found = mistakes("family/case", &text, &Kernels::new());
-    found.into_iter().map(|m| format!("{}; {}", m.message, m.help.unwrap_or_default())).collect()
+    // The case has only one step, so it lacks the functions of most signatures.
+    let found = found.into_iter().filter(|m| !m.message.starts_with("no step calls"));
+    found.map(|m| format!("{}; {}", m.message, m.help.unwrap_or_default())).collect()
 }
 
 #[test]

@@ -105,7 +105,7 @@ const STEPS: &[Kind] = &[
     (
         "set",
         "",
-        "set: {to: dst, value: 1, stream: s}",
+        "set: {to: dst, value: 1, async: false, stream: s}",
         &[("copy: {to: also, from: dst, stream: s}\nsync: s", ORDER)],
     ),
     ("launch", "", LAUNCHED, &[(READS, ORDER)]),
@@ -115,7 +115,7 @@ const STEPS: &[Kind] = &[
     ("sync_event", "record: {event: e, stream: s}", "sync_event: e", &[]),
     ("query", "", "query: s", &[]),
     ("query_event", "record: {event: e, stream: s}", "query_event: e", &[]),
-    ("elapsed", "record: {event: e, stream: s}", "elapsed: {start: e, end: e}", &[]),
+    ("elapsed", "record: {event: e, stream: s}\nsync: s", "elapsed: {start: e, end: e}", &[]),
     ("record", "", "record: {event: e, stream: s}", &[]),
     ("wait", "record: {event: e, stream: s}", "wait: {event: e, stream: t}", &[]),
     (
@@ -209,13 +209,13 @@ const STEPS: &[Kind] = &[
         "destroy_exec",
         GRAPH,
         "destroy_exec: x",
-        &[("launch_graph: {exec: x, stream: s}", "was not instantiated")],
+        &[("launch_graph: {exec: x, stream: s}", "was destroyed before")],
     ),
     (
         "destroy_graph",
         GRAPH,
         "destroy_graph: g",
-        &[("instantiate: {exec: y, graph: g}", "was not made")],
+        &[("instantiate: {exec: y, graph: g}", "was destroyed before")],
     ),
     ("get_last_error", "", "get_last_error:", &[]),
     ("mem_info", "", "mem_info:", &[]),

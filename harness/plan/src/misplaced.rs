@@ -1,0 +1,242 @@
+//! Finds calls that HIP refuses, or that have no effect, at the place where a plan makes them: most often a stream was
+//! forgotten, or a step stands too early.
+//!
+//! | call | source |
+//! | --- | --- |
+//! | work in the null stream while a blocking stream is captured | hip_runtime_api.h of 7.2.4, hipErrorStreamCaptureImplicit |
+//! | a call that may wait for the device while a stream is captured | hipStreamCaptureMode in the same header; the case capture/forbidden-calls has the calls |
+//! | a call that uses an event before it is recorded | hipStreamWaitEvent and hipEventSynchronize succeed at once, hipEventElapsedTime returns hipErrorInvalidHandle |
+//! | the time until an event for which the host has not waited | hipEventElapsedTime: hipErrorNotReady |
+//!
+//! A step that lists accepted statuses may do this on purpose, so it is not reported.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    Asynchronous, Call, CaptureMode, CaptureRole, Captures, DEFAULT_STREAM, OnOrder, Plan, Step,
+    StreamKind, api, may_succeed,
+};
+
+/// A step that HIP refuses, or that has no effect, at its place.
+#[derive(Debug)]
+pub struct MisplacedStep<'a> {
+    /// The step.
+    pub step: &'a Step,
+    /// Reason why the call is wrong here.
+    pub message: String,
+    /// Change of the case that would make the step valid.
+    pub hint: String,
+}
+
+/// Functions that are refused while a stream is captured, unless the capture is relaxed, or is thread-local and of
+/// another thread.
+const MAY_WAIT: [&str; 12] = [
+    "hipEventQuery",
+    "hipEventSynchronize",
+    "hipFree",
+    "hipHostFree",
+    "hipHostMalloc",
+    "hipHostRegister",
+    "hipMalloc",
+    "hipMallocManaged",
+    "hipMallocPitch",
+    "hipStreamQuery",
+    "hipStreamSynchronize",
+    "hipDeviceSynchronize",
+];
+
+const ON_PURPOSE: &str = "if this is intended, list the status in `returns`";
+
+/// Returns the steps of the body that HIP refuses, or that have no effect, at their place.
+pub fn misplaced_steps(plan: &Plan) -> Vec<MisplacedStep<'_>> {
+    let mut places = Places {
+        plan,
+        captures: Captures::new(plan),
+        open: BTreeMap::new(),
+        thread: 0,
+        changes_mode: plan.steps().iter().any(|step| changes_mode(&step.call, plan)),
+        recorded: BTreeSet::new(),
+        ever_recorded: recorded_in(&plan.body),
+        in_repeat: BTreeSet::new(),
+        waited: BTreeSet::new(),
+        found: Vec::new(),
+    };
+    places.steps(&plan.body);
+    places.found
+}
+
+fn changes_mode(call: &Call, plan: &Plan) -> bool {
+    api(call, plan) == "hipThreadExchangeStreamCaptureMode"
+}
+
+struct OpenCapture {
+    mode: CaptureMode,
+    thread: u32,
+}
+
+/// State before or after one step of the body.
+struct Places<'a> {
+    plan: &'a Plan,
+    captures: Captures<'a>,
+    /// Captures that have begun and not ended, by their stream.
+    open: BTreeMap<&'a str, OpenCapture>,
+    /// Host thread of the step: 0, or the line of its `thread` block.
+    thread: u32,
+    /// True if a step changes the capture mode of its thread. Then it is unknown which calls are refused.
+    changes_mode: bool,
+    recorded: BTreeSet<&'a str>,
+    /// Events that any step records. Other events have misspelt names, which the crate `case` reports.
+    ever_recorded: BTreeSet<&'a str>,
+    /// Events that the current `repeat` block records: from its second repetition on, they are recorded.
+    in_repeat: BTreeSet<&'a str>,
+    /// Recorded events that have happened, because the host has waited since.
+    waited: BTreeSet<&'a str>,
+    found: Vec<MisplacedStep<'a>>,
+}
+
+impl<'a> Places<'a> {
+    fn steps(&mut self, steps: &'a [Step]) {
+        for step in steps {
+            match &step.call {
+                Call::Repeat { count, body } => {
+                    let before = self.in_repeat.clone();
+                    if *count > 1 {
+                        self.in_repeat.extend(recorded_in(body));
+                    }
+                    self.steps(body);
+                    self.in_repeat = before;
+                }
+                Call::Thread { body } => {
+                    let before = std::mem::replace(&mut self.thread, step.line);
+                    self.steps(body);
+                    self.thread = before;
+                }
+                _ => self.step(step),
+            }
+        }
+    }
+
+    fn step(&mut self, step: &'a Step) {
+        let is_open = !self.open.is_empty();
+        let role = self.captures.visit(step);
+        if step.returns.is_none() {
+            // A mistake in the use of captures and graphs is reported by the reference model.
+            let wrong = match role {
+                Ok(CaptureRole::Now) if is_open => self.during_capture(step),
+                _ => None,
+            };
+            let wrong = wrong.or_else(|| self.of_events(step));
+            self.found.extend(wrong.map(|(message, hint)| MisplacedStep { step, message, hint }));
+        }
+        // Where the end of a capture must fail, the capture was invalidated before, or its state is unknown.
+        if let Call::EndCapture { stream, .. } = &step.call {
+            self.open.remove(stream.as_str());
+        }
+        if may_succeed(step) {
+            self.apply(&step.call);
+        }
+    }
+
+    fn apply(&mut self, call: &'a Call) {
+        if let Call::BeginCapture { stream, mode } = call {
+            self.open.insert(stream, OpenCapture { mode: *mode, thread: self.thread });
+        }
+        if let OnOrder::Record { event, .. } = call.on_order() {
+            self.recorded.insert(event);
+            self.waited.remove(event);
+        }
+        if may_wait(call) {
+            self.waited = self.recorded.clone();
+        }
+    }
+
+    /// Returns the message and the hint for a call that is refused because a stream is captured.
+    fn during_capture(&self, step: &'a Step) -> Option<(String, String)> {
+        let name = api(&step.call, self.plan);
+        let blocking =
+            |name: &str| self.plan.streams.get(name).is_none_or(|k| *k == StreamKind::Blocking);
+        let captured = self.open.keys().find(|name| blocking(name));
+        if let Some(captured) = captured
+            && self.captures.stream(&step.call) == Some(DEFAULT_STREAM)
+        {
+            let message = format!(
+                "{name} uses the null stream, which waits for stream `{captured}`, and `{captured}` is being captured"
+            );
+            let hint = format!(
+                "give the call `stream: {captured}` to make it a node of the graph (`set` and `copy_2d` also `async: true`), or \
+                 move it, and each check, behind `end_capture`; {ON_PURPOSE}"
+            );
+            return Some((message, hint));
+        }
+        if self.changes_mode || !MAY_WAIT.contains(&name) {
+            return None;
+        }
+        let of_device = name == "hipDeviceSynchronize";
+        let refuses = |capture: &OpenCapture| match capture.mode {
+            CaptureMode::Global => true,
+            CaptureMode::ThreadLocal => capture.thread == self.thread,
+            CaptureMode::Relaxed => of_device && capture.thread == self.thread,
+        };
+        let (stream, _) = self.open.iter().find(|(_, capture)| refuses(capture))?;
+        let message = format!("{name} is refused while stream `{stream}` is being captured");
+        let hint = format!("move it before `begin_capture` or behind `end_capture`; {ON_PURPOSE}");
+        Some((message, hint))
+    }
+
+    /// Returns the message and the hint for a call that uses an event too early.
+    fn of_events(&self, step: &'a Step) -> Option<(String, String)> {
+        let early = |event: &str| {
+            let message = format!("event `{event}` has not been recorded here");
+            let hint = format!(
+                "move `record: {{event: {event}, stream: ...}}` before this step; {ON_PURPOSE}"
+            );
+            (message, hint)
+        };
+        if let Call::EventElapsed { start, end } = &step.call {
+            let events = [start.as_str(), end];
+            if events.iter().any(|event| !self.ever_recorded.contains(event)) {
+                return None;
+            }
+            if let Some(event) = events.into_iter().find(|event| !self.recorded.contains(event)) {
+                return Some(early(event));
+            }
+            let event = events.into_iter().find(|event| !self.waited.contains(event))?;
+            let message = format!("event `{event}` may not have happened here");
+            let hint = format!("write `sync_event: {event}` before this step; {ON_PURPOSE}");
+            return Some((message, hint));
+        }
+        let event = match &step.call {
+            Call::StreamWaitEvent { event, .. }
+            | Call::EventSynchronize { event }
+            | Call::EventQuery { event } => event.as_str(),
+            _ => return None,
+        };
+        let is_later = self.ever_recorded.contains(event) && !self.in_repeat.contains(event);
+        (is_later && !self.recorded.contains(event)).then(|| early(event))
+    }
+}
+
+/// Returns the events that some step of a block records.
+fn recorded_in(steps: &[Step]) -> BTreeSet<&str> {
+    let mut found = BTreeSet::new();
+    for step in steps {
+        if let OnOrder::Record { event, .. } = step.call.on_order() {
+            found.insert(event);
+        }
+        found.extend(step.call.body().into_iter().flat_map(recorded_in));
+    }
+    found
+}
+
+/// Returns true if the host may wait for work of the device during the call.
+fn may_wait(call: &Call) -> bool {
+    let waits = matches!(
+        call.on_order(),
+        OnOrder::Sync(_) | OnOrder::SyncDevice | OnOrder::SyncEvent(_) | OnOrder::Free(_)
+    );
+    let looks = matches!(
+        call,
+        Call::StreamQuery { .. } | Call::EventQuery { .. } | Call::Sleep { .. } | Call::Hip { .. }
+    );
+    waits || looks || matches!(call, Call::Copy { api, .. } if !api.goes_on())
+}
