@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeSet, fmt::Write};
 
+use crate::header::is_issue;
+
 /// Longest title that is taken from a comment of the program, in characters.
 const LONGEST_TITLE: usize = 100;
 
@@ -83,6 +85,11 @@ pub fn draft(file: &str, is_beside: bool, language: Language, text: &str) -> Str
         }
     }
     let mut yaml = format!("title: {}\n", quoted(&title(file, text)));
+    let issues = issues(text);
+    if !issues.is_empty() {
+        let issues: Vec<_> = issues.iter().map(|issue| quoted(issue)).collect();
+        let _ = writeln!(yaml, "upstream: [{}]", issues.join(", "));
+    }
     yaml.push_str("# The document, issue or measurement that says what is right.\n");
     let _ = writeln!(yaml, "source: {}", quoted(&format!("what the author of {file} expects")));
     let mut needs: Vec<String> = Vec::new();
@@ -128,6 +135,34 @@ pub fn draft(file: &str, is_beside: bool, language: Language, text: &str) -> Str
         end_of_failure(language, text)
     );
     yaml
+}
+
+/// Returns the issues that the program names, as `owner/repository#number` or by their addresses on GitHub.
+fn issues(text: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let is_around = |c: char| c.is_whitespace() || "()[]{}<>\"'`,;".contains(c);
+    for word in text.split(is_around) {
+        let word = word.trim_end_matches(['.', ':', '!', '?', '/']);
+        let issue = match word.split_once("github.com/") {
+            Some((_, path)) => of_address(path),
+            None => Some(word.to_owned()),
+        };
+        if let Some(issue) = issue.filter(|issue| is_issue(issue) && !found.contains(issue)) {
+            found.push(issue);
+        }
+    }
+    found
+}
+
+/// Returns the issue of an address such as `ROCm/hip/issues/13`, without what follows the number.
+fn of_address(path: &str) -> Option<String> {
+    let [owner, repository, "issues" | "pull", number] =
+        path.split('/').take(4).collect::<Vec<_>>()[..]
+    else {
+        return None;
+    };
+    let end = number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len());
+    Some(format!("{owner}/{repository}#{}", &number[..end]))
 }
 
 /// Returns true if a Python program imports the module, on a line of its own.
@@ -292,10 +327,30 @@ mod tests {
     #[test]
     fn other_files_are_contained_in_the_case() {
         let text = "#include <hip/hip_runtime.h>\n\n__global__ void k() {}\nint main() {\n\tk<<<1, 1>>>(); // costs $5\n}\n";
-        let yaml = valid("repro.hip", Language::Cpp, text);
+        let yaml = valid("repro.cu", Language::Cpp, text);
         assert!(yaml.contains("    \tk<<<1, 1>>>(); // costs $$5\n"), "{yaml}");
         assert!(yaml.contains("fault: kernel.drop"), "{yaml}");
-        assert!(yaml.contains("title: \"repro.hip exits with status 0\""), "{yaml}");
+        assert!(yaml.contains("title: \"repro.cu exits with status 0\""), "{yaml}");
+    }
+
+    #[test]
+    fn files_with_each_usual_extension_are_named() {
+        for file in ["repro.hip", "repro.cc", "repro.cxx"] {
+            let yaml = valid(file, Language::Cpp, "int main() { return 1; }\n");
+            assert!(yaml.contains(&format!("  cpp: {file}\n")), "{yaml}");
+        }
+    }
+
+    #[test]
+    fn named_issues_are_upstream() {
+        let text = "// A memset is lost (ROCm/hip#13, see https://github.com/ROCm/rocm-systems/issues/1849#issue-2).\n\
+                    // Not ROCm/hip, a/b#c or https://github.com/ROCm/hip/tree/13; again ROCm/hip#13.\nint main() { return 1; }\n";
+        let yaml = valid("repro.cpp", Language::Cpp, text);
+        let line = "upstream: [\"ROCm/hip#13\", \"ROCm/rocm-systems#1849\"]";
+        assert!(yaml.lines().any(|found| found == line), "{yaml}");
+        let yaml =
+            valid("repro.cpp", Language::Cpp, "#include <a/b.h>\nint main() { return 1; }\n");
+        assert!(!yaml.contains("upstream"), "{yaml}");
     }
 
     #[test]

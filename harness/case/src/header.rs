@@ -391,7 +391,7 @@ fn check_issue(reader: &mut Reader, node: &Node) {
 }
 
 /// Returns true if the text has the form `owner/repository#number`.
-fn is_issue(link: &str) -> bool {
+pub(crate) fn is_issue(link: &str) -> bool {
     let name = |s: &str| {
         !s.is_empty() && s.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
     };

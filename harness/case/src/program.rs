@@ -54,13 +54,19 @@ pub(crate) fn check_header(reader: &mut Reader, root: &Node) {
     }
 }
 
+/// Extensions of the files that can contain a program of this kind.
+fn endings(kind: &str) -> &'static [&'static str] {
+    if kind == "python" { &["py"] } else { &["cpp", "hip", "cc", "cxx"] }
+}
+
 /// Returns the file name if the text is a file name: a single word with the extension of this kind of program. Returns
 /// `None` if the text is the program itself.
 pub(crate) fn file_named(text: &str, kind: &str) -> Option<String> {
-    let ending = if kind == "python" { ".py" } else { ".cpp" };
     let text = text.trim();
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-    (text.ends_with(ending) && text.chars().all(plain)).then(|| text.to_owned())
+    let ending = text.rsplit_once('.').map_or("", |(_, ending)| ending);
+    let is_named = endings(kind).contains(&ending) && text.chars().all(plain);
+    is_named.then(|| text.to_owned())
 }
 
 /// Returns a hint if a program is a single word that looks like a file name, but does not have the extension of this kind
@@ -74,15 +80,14 @@ pub(crate) fn not_a_program(text: &str, kind: &str) -> Option<String> {
     if !is_word(stem) || !is_word(ending) {
         return None;
     }
-    let right = if kind == "python" { "py" } else { "cpp" };
-    Some(match ending == right {
+    Some(match endings(kind).contains(&ending) {
         true => {
             "the file must be in the folder of the case; give its name without a folder".to_owned()
         }
         false => {
-            format!(
-                "the name of a file must end in `.{right}`; rename it, or write the program here"
-            )
+            let right: Vec<_> = endings(kind).iter().map(|ending| format!("`.{ending}`")).collect();
+            let right = right.join(", ");
+            format!("the name of a file must end in {right}; rename it, or write the program here")
         }
     })
 }

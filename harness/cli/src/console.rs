@@ -46,7 +46,9 @@ impl EventSink for Console {
                 }
             }
             EngineEvent::Build(event) => self.builds.tell(event),
-            EngineEvent::BatchBegins { trials } => *self.batch.lock() = Some(Ticker::start(trials)),
+            EngineEvent::BatchBegins { trials, limit } => {
+                *self.batch.lock() = Some(Ticker::start(trials, limit));
+            }
             EngineEvent::TrialBegins { number, trial } => {
                 self.in_batch(|t| t.begins(number, trial))
             }

@@ -25,13 +25,15 @@ const PAUSE: Duration = Duration::from_secs(30);
 pub(crate) struct Ticker {
     bar: ProgressBar,
     begun: Instant,
+    /// Longest time of one trial.
+    limit: Duration,
     running: Mutex<BTreeMap<u64, (Instant, String)>>,
     /// Thread that prints progress lines. Dropping the sender ends the thread.
     lines: Mutex<Option<(Sender<()>, thread::JoinHandle<()>)>>,
 }
 
 impl Ticker {
-    fn new(total: u64) -> Ticker {
+    fn new(total: u64, limit: Duration) -> Ticker {
         let target = if std::io::stderr().is_terminal() && total > 1 {
             ProgressDrawTarget::stderr()
         } else {
@@ -47,12 +49,18 @@ impl Ticker {
             .unwrap_or_else(|_| ProgressStyle::default_bar())
             .with_key("left", left);
         let bar = ProgressBar::with_draw_target(Some(total), target).with_style(style);
-        Ticker { bar, begun: Instant::now(), running: Mutex::default(), lines: Mutex::default() }
+        Ticker {
+            bar,
+            begun: Instant::now(),
+            limit,
+            running: Mutex::default(),
+            lines: Mutex::default(),
+        }
     }
 
     /// Shows the progress of a run of `total` trials.
-    pub(crate) fn start(total: u64) -> Arc<Ticker> {
-        let ticker = Arc::new(Ticker::new(total));
+    pub(crate) fn start(total: u64, limit: Duration) -> Arc<Ticker> {
+        let ticker = Arc::new(Ticker::new(total, limit));
         if std::io::stderr().is_terminal() {
             ticker.bar.enable_steady_tick(Duration::from_secs(1));
             return ticker;
@@ -104,7 +112,8 @@ impl Ticker {
         }
     }
 
-    /// Formats the progress, for example `3 of 12 trials finished after 60 s; programs/x has been running for 41 s`.
+    /// Formats the progress, for example `3 of 12 trials finished after 60 s; programs/x has been running for 41 s of
+    /// at most 5 min (--timeout)`.
     fn line(&self, now: Instant) -> String {
         let (over, all) = (self.bar.position(), self.bar.length().unwrap_or_default());
         let after = how_long((now - self.begun).as_secs_f64());
@@ -114,7 +123,10 @@ impl Ticker {
         match longest.filter(|(begun, _)| now - *begun > PAUSE / 2) {
             Some((begun, trial)) => {
                 let time = how_long((now - *begun).as_secs_f64());
-                format!("{line}; {trial} has been running for {time}")
+                let limit = how_long(self.limit.as_secs_f64());
+                format!(
+                    "{line}; {trial} has been running for {time} of at most {limit} (--timeout)"
+                )
             }
             None => line,
         }
@@ -127,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_line_tells_what_runs_for_long() {
-        let ticker = Ticker::new(3);
+        let ticker = Ticker::new(3, Duration::from_secs(300));
         let after = |seconds| ticker.begun + Duration::from_secs(seconds);
         assert_eq!(ticker.line(after(30)), "0 of 3 trials finished after 30 s");
         ticker.begins(7, "a[n=1]");
@@ -136,7 +148,7 @@ mod tests {
         assert!(ticker.line(after(5)).ends_with("1 of 3 trials finished after 5 s"));
         assert_eq!(
             ticker.line(after(120)),
-            "1 of 3 trials finished after 2 min; a[n=1] has been running for 2 min"
+            "1 of 3 trials finished after 2 min; a[n=1] has been running for 2 min of at most 5 min (--timeout)"
         );
         ticker.ends(7);
         ticker.ends(8);

@@ -154,7 +154,8 @@ pub fn run_batch(
         }
         records.extend(record);
     });
-    reporting.event(EngineEvent::BatchBegins { trials: jobs.len() as u64 });
+    let limit = session.limits.total;
+    reporting.event(EngineEvent::BatchBegins { trials: jobs.len() as u64, limit });
     {
         for_each(
             jobs,

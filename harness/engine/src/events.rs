@@ -1,6 +1,6 @@
 //! Events by which long operations of this crate report their progress.
 
-use std::{fmt, path::Path, sync::Arc};
+use std::{fmt, path::Path, sync::Arc, time::Duration};
 
 use plan::Version;
 use report::Record;
@@ -61,6 +61,8 @@ pub enum EngineEvent<'a> {
     BatchBegins {
         /// The number of trials.
         trials: u64,
+        /// The longest time of one trial.
+        limit: Duration,
     },
     /// A trial of the batch begins.
     TrialBegins {

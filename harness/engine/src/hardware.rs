@@ -101,9 +101,9 @@ fn cards() -> Vec<Gpu> {
 fn check_card(record: &mut Record, card: &Named) {
     // The outcome may quote the UUID of the GPU, which contains its serial number.
     if card.visible.parse::<u32>().is_err() {
-        let Record { outcome, environment, stderr_tail, .. } = record;
+        let Record { outcome, environment, stderr_tail, stdout_tail, .. } = record;
         let texts = [&mut outcome.summary].into_iter().chain(&mut outcome.details);
-        for text in texts.chain(environment.values_mut()).chain([stderr_tail]) {
+        for text in texts.chain(environment.values_mut()).chain([stderr_tail, stdout_tail]) {
             *text = text.replace(&card.visible, &format!("the GPU {}", card.name));
         }
     }

@@ -166,7 +166,8 @@ pub(crate) fn run(
     }
     let limits = start.limits.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
     let program = Some(Box::new(program_record(program, &ready, &said)));
-    Some(Record { program, environment, limits, ..run_record })
+    let stdout_tail = report::output_tail(&stdout);
+    Some(Record { program, environment, limits, stdout_tail, ..run_record })
 }
 
 fn skip_reason(session: &Session, job: &Job<'_>, program: &Program) -> Option<String> {

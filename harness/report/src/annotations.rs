@@ -93,6 +93,7 @@ mod tests {
                 &mut record.outcome.summary,
                 &mut record.outcome.signature,
                 &mut record.stderr_tail,
+                &mut record.stdout_tail,
                 &mut record.stack.spec,
                 &mut record.device.gfx,
                 &mut record.title,

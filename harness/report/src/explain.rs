@@ -10,7 +10,8 @@ use crate::{
 
 /// Maximum number of trials that are named because they have the same failure.
 const NAMED: usize = 3;
-const STDERR_LINES: usize = 5;
+/// Number of lines of standard error, and of standard output, that are shown.
+const OUTPUT_LINES: usize = 5;
 
 /// Maximum number of threads of a hung process whose call stacks are shown.
 const STACKS: usize = 8;
@@ -94,11 +95,15 @@ fn explain_with(record: &Record, others: &[&str]) -> String {
             line(&format!("        {} more in the record", count(more, "line")));
         }
     }
-    let stderr: Vec<&str> = record.stderr_tail.lines().collect();
-    if outcome.kind != Kind::Pass && !stderr.is_empty() {
-        line("    Last lines of standard error:");
-        for text in &stderr[stderr.len().saturating_sub(STDERR_LINES)..] {
-            line(&format!("        {}", styled(DIM, text)));
+    for (name, tail) in [("error", &record.stderr_tail), ("output", &record.stdout_tail)] {
+        let lines: Vec<&str> = tail.lines().collect();
+        // The only line of standard output is among the details.
+        let is_shown = !lines.is_empty() && (name == "error" || lines.len() > 1);
+        if outcome.kind != Kind::Pass && is_shown {
+            line(&format!("    Last lines of standard {name}:"));
+            for text in &lines[lines.len().saturating_sub(OUTPUT_LINES)..] {
+                line(&format!("        {}", styled(DIM, text)));
+            }
         }
     }
     if !others.is_empty() {
@@ -188,6 +193,24 @@ mod tests {
         insta::assert_snapshot!(plain(&explain(&failed(
             "copies/small-sizes[bytes=2,host=pageable]"
         ))));
+    }
+
+    #[test]
+    fn last_lines_of_standard_output_are_shown() {
+        let mut record = failed("programs/a");
+        record.stdout_tail = (1..=7).map(|n| format!("element {n}\n")).collect();
+        let text = plain(&explain(&record));
+        let lines: Vec<_> = text.lines().map(str::trim).collect();
+        let shown = ["Last lines of standard output:", "element 3", "element 4"];
+        assert!(lines.windows(3).any(|lines| lines == shown), "{text}");
+        assert!(text.contains("element 7\n"), "{text}");
+        assert!(!text.contains("element 2"), "{text}");
+        // The outcome quotes the last line already.
+        record.stdout_tail = "element 1\n".to_owned();
+        assert!(!plain(&explain(&record)).contains("standard output"));
+        let mut record = passed("programs/a");
+        record.stdout_tail = "one\ntwo\n".to_owned();
+        assert!(!plain(&explain(&record)).contains("standard output"));
     }
 
     #[test]

@@ -68,6 +68,7 @@ fn record(trial: &str, kind: Kind, signature: &str, summary: &str, verdict: Verd
         environment: [("HSA_XNACK".to_owned(), "1".to_owned())].into(),
         limits: [("stack".to_owned(), "8M".to_owned())].into(),
         stderr_tail: String::new(),
+        stdout_tail: String::new(),
         stacks: Vec::new(),
         nonce: "n0nce".to_owned(),
         confined: String::new(),

@@ -94,6 +94,7 @@ fn not_run(like: &Record, number: u64, trial: &str) -> Record {
         verdict: Verdict { kind: VerdictKind::NoVerdict, known: None },
         wall_ns: 0,
         stderr_tail: String::new(),
+        stdout_tail: String::new(),
         stacks: Vec::new(),
         again: like.again.replacen(&quote(&like.trial), &quote(trial), 1),
         ..like.clone()

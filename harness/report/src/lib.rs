@@ -76,7 +76,7 @@ pub use prove::{Cell, Mutation, Proof, Racy, Row, Unnoticed, matrix, prove, racy
 
 pub use record::{
     Device, FORMAT, Lateness, Library, Record, RecordError, Stack, confined, date, found,
-    stderr_tail, to_line,
+    output_tail, to_line,
 };
 pub use run::{
     Begun, Ended, Line, MOST_REPETITIONS, Missing, Opened, Over, parse, records, schema, unfinished,

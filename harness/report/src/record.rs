@@ -105,6 +105,9 @@ pub struct Record {
     /// Last lines of the standard error of the process.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stderr_tail: String,
+    /// Last lines of the standard output of a program; empty for a case with steps.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub stdout_tail: String,
     /// State of each thread when a hang was ended: the Linux kernel function in which it waited, and its call stack,
     /// innermost call first. Each call is written as `function (file)`, or `file+address` if the file has no symbol. For
     /// a program that crashed, the first line is about the thread that received the signal, its functions have offsets,
@@ -381,13 +384,13 @@ pub fn date(time: SystemTime) -> String {
     DateTime::<Utc>::from(time).to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
-/// Returns the last lines of a standard error, as many as a record stores.
-pub fn stderr_tail(stderr: &str) -> String {
-    let mut from = stderr.len().saturating_sub(TAIL_BYTES);
-    while !stderr.is_char_boundary(from) {
+/// Returns the last lines of a standard error or output, as many as a record stores.
+pub fn output_tail(output: &str) -> String {
+    let mut from = output.len().saturating_sub(TAIL_BYTES);
+    while !output.is_char_boundary(from) {
         from += 1;
     }
-    let lines: Vec<&str> = stderr[from..].lines().collect();
+    let lines: Vec<&str> = output[from..].lines().collect();
     lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
 }
 
@@ -441,10 +444,10 @@ mod tests {
 
     #[test]
     fn keeps_the_end_of_standard_error() {
-        assert_eq!(stderr_tail(""), "");
-        assert_eq!(stderr_tail("a\nb\n"), "a\nb");
+        assert_eq!(output_tail(""), "");
+        assert_eq!(output_tail("a\nb\n"), "a\nb");
         let long: String = (0..100).map(|n| format!("{n}\n")).collect();
-        assert_eq!(stderr_tail(&long).lines().next(), Some("80"));
-        assert!(stderr_tail(&"é".repeat(5000)).len() <= TAIL_BYTES);
+        assert_eq!(output_tail(&long).lines().next(), Some("80"));
+        assert!(output_tail(&"é".repeat(5000)).len() <= TAIL_BYTES);
     }
 }

@@ -157,10 +157,10 @@ fn values_of_other_forms_have_hints() {
         "",
     );
     only_head(
-        "program: {cpp: repro.hip, says: PASS}\n",
+        "program: {cpp: repro.cu, says: PASS}\n",
         (1, 16),
         "the name of a file",
-        "must end in `.cpp`",
+        "must end in `.cpp`, `.hip`, `.cc`, `.cxx`",
     );
     only_head(
         "program: {python: src/repro.py, says: PASS}\n",

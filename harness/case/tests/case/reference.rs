@@ -306,6 +306,32 @@ fn whole_cases() -> String {
     page
 }
 
+/// Table of results and messages, each with the key of a case that mends it.
+const MENDS: &str = "
+## What you see, and which key mends it
+
+| what you see | what to write |
+| --- | --- |
+| `api-error:hipX:hipErrorY`, and the call must fail so | `returns: hipErrorY` in the column of the verb |
+| a call returns a number or a word that must be right | `gives: 3` in the column of the verb |
+| `buffer ... is read before it is written` | `fill: zero` or `fill: pattern` in `buffers`, or a step that writes it |
+| `may still use it`, `order the two` | `sync: s` between them, or `record` in one stream and `wait` in the other |
+| `uses the null stream`, or `is refused`, during a capture | `stream: s`, or the step behind `end_capture` |
+| `has not been recorded here` | `record` before the step |
+| `may not have happened here` | `sync_event: e` before `elapsed` |
+| a bug of some releases makes the case red | `known`, with `rocm` and the `signature` that `run` prints |
+| a trial makes no sense, or a step in some trials | `exclude` for the trial, `when` for the step |
+| releases do different things, and each is right | `returns: {\"<6.0\": hipSuccess, \">=6.0\": hipErrorY}` |
+| `nothing depends on axis` | `$axis` in a step, a buffer or the program |
+| `a case needs at least one fault` | `faults: copy.zero`; `rocrepro prove` shows whether it is noticed |
+| `no step calls ..., so this fault changes nothing` | `with: {call: hipX}` with a function that a step calls |
+| the case fails on devices that lack something | `needs`, such as `needs: {gfx: [gfx90a]}` or `needs: {devices: 2}` |
+| a program passes whatever it prints | `says: PASS` or `never: FAIL`, or let it end with status 1 |
+| a program lacks a header or a library | `needs: {with: [dev, rocblas]}` and `options: [-lrocblas]` |
+| a Python program lacks a module | `packages: [numpy]` |
+| a trial hangs and takes long | no key: `rocrepro run --timeout 60` |
+";
+
 fn page() -> String {
     let schema = &*SCHEMA;
     let examples = examples(&CASES);
@@ -317,6 +343,7 @@ fn page() -> String {
         that support JSON Schema complete it by `cases/schema.json`.\n"
         .to_owned();
     page.push_str(&whole_cases());
+    page.push_str(MENDS);
     page.push_str("\n## Values\n\n");
     for (name, value) in schema["$defs"].as_object().expect("definitions") {
         if let Some(about) = value["description"].as_str() {

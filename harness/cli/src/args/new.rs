@@ -4,13 +4,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::Target;
+use super::{On, Target, seconds};
 
 pub(super) const NEW: &str = "\
 Examples:
   rocrepro case new repro.cpp                    writes repro.yaml and runs it
   rocrepro case new repro.hip --rocm debian:6.4.3 --gfx gfx1100
   rocrepro case new train.py --in ./venv         a Python program in its environment
+  rocrepro case new hangs.cpp --timeout 60       gives up a program that hangs after a minute
 
 The needs of the program (libraries, packages, devices) are guessed from its text, and what it should do from the words PASS
 and FAIL in it. Read the case and correct what is guessed wrong.
@@ -35,6 +36,10 @@ pub(crate) struct New {
     /// stack env`
     #[arg(long = "in", value_name = "FOLDER|NAME")]
     pub(crate) environment: Option<String>,
+
+    /// Longest time of the program, in seconds; a program that runs for longer counts as a hang
+    #[arg(long, value_name = "SECONDS", default_value_t = On::TIMEOUT, value_parser = seconds)]
+    pub(crate) timeout: u32,
 
     #[command(flatten)]
     pub(crate) target: Target,

@@ -12,7 +12,7 @@ use clap::Parser;
 use engine::{CaseLibrary, CasesFrom, Stop, rerun::quoted};
 
 use crate::{
-    args::{Cli, New},
+    args::{Cli, New, On},
     outputs,
 };
 
@@ -83,6 +83,9 @@ fn written(args: &New) -> Result<PathBuf, Stop> {
 fn words(args: &New, path: &Path) -> Vec<String> {
     let mut words = vec![path.display().to_string(), "--trust".to_owned()];
     words.extend(args.target.words());
+    if args.timeout != On::TIMEOUT {
+        words.push(format!("--timeout={}", args.timeout));
+    }
     words.extend(args.environment.iter().map(|environment| format!("--in={environment}")));
     words
 }

@@ -64,6 +64,45 @@ fn reproducer_becomes_a_case_that_is_run_and_proven() {
 }
 
 #[test]
+fn program_that_hangs_is_given_up_after_the_timeout() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("loop.py"), "print(\"a\\nb\")\nwhile True: pass\n")
+        .expect("a file");
+    let made = here(folder.path(), &["case", "new", "loop.py", "--timeout", "2"]);
+    let said = output_text(&made);
+    assert!(said.contains("was killed at the time limit (2."), "{said}");
+    assert!(said.contains("rocrepro report loop.yaml --trust"), "{said}");
+    assert!(said.contains("--timeout 2"), "{said}");
+}
+
+#[test]
+fn output_of_a_program_that_fails_is_shown_and_recorded() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = COPY
+        .replace("// A copy of 63 bytes", "// A copy of 63 bytes (ROCm/hip#13)")
+        .replace("puts(in == out ? \"PASS\" : \"FAIL\");", "puts(\"in: 7\\nout: 7\");")
+        .replace("return in == out ? 0 : 1;", "return 1;");
+    for file in ["copy.cc", "other.hip"] {
+        fs::write(folder.path().join(file), &text).expect("a file");
+        let said = output_text(&here(folder.path(), &["case", "new", file]));
+        let lines: Vec<_> = said.lines().map(str::trim).collect();
+        let shown = ["Last lines of standard output:", "in: 7", "out: 7"];
+        assert!(lines.windows(3).any(|lines| lines == shown), "{said}");
+        assert!(said.contains("https://github.com/ROCm/hip/issues/13"), "{said}");
+    }
+    let case = fs::read_to_string(folder.path().join("copy.yaml")).expect("a case");
+    assert!(case.contains("upstream: [\"ROCm/hip#13\"]\n"), "{case}");
+    assert!(case.contains("  cpp: copy.cc\n"), "{case}");
+    let run = here(folder.path(), &["run", "copy.yaml", "--trust", "--record", "records.jsonl"]);
+    let records = fs::read_to_string(folder.path().join("records.jsonl"));
+    let records = records.unwrap_or_else(|error| panic!("{error}: {}", output_text(&run)));
+    assert!(records.contains(r#""stdout_tail":"in: 7\nout: 7""#), "{records}");
+    // A folder of cases may have programs and kernels with the same extension.
+    let checked = here(folder.path(), &["case", "check", "--cases-from", ".", "--trust"]);
+    assert!(output_text(&checked).contains("2 cases are well-formed"), "{}", output_text(&checked));
+}
+
+#[test]
 fn reproducer_that_fails_is_reported_with_the_next_command() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("count.py"), COUNT).expect("a file");

@@ -79,7 +79,7 @@ impl FailedOperation for CaseFileError {
 /// Size of the largest case or kernel file that is accepted, in bytes.
 const MOST_BYTES: u64 = 4 << 20;
 
-pub(super) const PROGRAMS: [&str; 2] = ["py", "cpp"];
+pub(super) const PROGRAMS: [&str; 4] = ["cc", "cpp", "cxx", "py"];
 
 /// Largest total size of all files that are read, in bytes.
 const MOST_TOTAL: u64 = 256 << 20;
@@ -112,7 +112,7 @@ pub(super) fn read(
             fs::read_dir(folder.unwrap_or(Path::new("."))).into_iter().flatten().flatten();
         for other in entries.map(|entry| path.with_file_name(entry.file_name())) {
             if from.trusted
-                && is_program(&other)
+                && (is_program(&other) || is_hip(&other))
                 && let Ok(text) = read_text(&other, None)
             {
                 programs.insert(other.display().to_string(), text);
@@ -218,10 +218,13 @@ impl Walk<'_> {
             return;
         }
         let read = inside(self).and_then(|()| {
-            if path.extension().is_some_and(|ending| ending == "hip") {
+            if is_hip(path) {
                 let text = read_text(path, self.inside())
                     .map_err(|e| CaseFileError::unreadable(path, e))?;
-                return self.kernel(path, stem, text);
+                // A whole program is not a kernel.
+                let is_program = text.contains("main(");
+                self.programs.insert(path.display().to_string(), text.clone());
+                return if is_program { Ok(()) } else { self.kernel(path, stem, text) };
             }
             let Some(other) = self.cases.insert(id.to_owned(), path.to_owned()) else {
                 return Ok(());
@@ -268,9 +271,14 @@ fn is_program(path: &Path) -> bool {
     ending.is_some_and(|ending| PROGRAMS.contains(&ending))
 }
 
+/// Returns true for files that contain a kernel or a program in HIP.
+fn is_hip(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "hip")
+}
+
 fn is_read(path: &Path) -> bool {
     let ending = path.extension().and_then(|ending| ending.to_str());
-    is_program(path) || matches!(ending, Some("yaml" | "yml" | "hip"))
+    is_program(path) || is_hip(path) || matches!(ending, Some("yaml" | "yml"))
 }
 
 fn bad_name(name: &str) -> Option<CaseFileError> {

@@ -147,7 +147,8 @@ impl Reducer {
         match self.name {
             "cvise" => {
                 command.args(["--n", "1", "--tidy", "--timeout", "86400"]);
-                if !name.ends_with(".cpp") {
+                let is_cpp = [".cpp", ".hip", ".cc", ".cxx"].iter().any(|end| name.ends_with(end));
+                if !is_cpp {
                     command.arg("--not-c");
                 }
             }
