@@ -1,6 +1,7 @@
 use plan::{Buffer, Call, Choice, MAX_BUFFER_BYTES, Memory, Plan, may_succeed};
 
 use crate::{
+    expression::evaluate,
     read::Reader,
     yaml::{Node, Value},
 };
@@ -32,6 +33,16 @@ pub(crate) fn read_buffer(
     let initial = match fields.get("fill") {
         Some(n) => {
             let kinds = [("pattern", Initial::Pattern), ("zero", Initial::Zero)];
+            if let Value::Scalar(text) = &n.value
+                && let Ok(value) = evaluate(text)
+            {
+                let help = format!(
+                    "for other bytes write a step: `- set: {{to: {name}, value: {value}}}`"
+                );
+                let message = format!("`fill` is `pattern` or `zero`, not `{value}`");
+                reader.mistake_with_help(n.at, message, Some(help));
+                return None;
+            }
             reader.choice(n, "`fill`", &kinds)?
         }
         None => Initial::Poison,

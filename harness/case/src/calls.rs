@@ -108,7 +108,12 @@ pub(crate) fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out
             }
             text => match verbs().find(|verb| verb.name == text) {
                 Some(_) if verb.is_some() => {
-                    reader.mistake(key.at, "a step has one verb; start the next one with `-`");
+                    let help = "write each step behind a `- ` of its own, in one column".to_owned();
+                    reader.mistake_with_help(
+                        key.at,
+                        "a step has one verb; start the next one with `-`",
+                        Some(help),
+                    );
                 }
                 Some(known) => verb = Some((known, value)),
                 None => {
@@ -120,6 +125,10 @@ pub(crate) fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out
                                  inside its braces",
                                 verb.name
                             ),
+                        ),
+                        None if text == "steps" && entries.iter().any(|(key, _)| key.text == "when") => (
+                            "`when` has no steps of its own".to_owned(),
+                            "write `when: {...}` below the verb of each step, in the column of the verb".to_owned(),
                         ),
                         None => (format!("unknown step `{text}`"), hints::step(text)),
                     };

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt::Write};
 
-use crate::header::is_issue;
+use crate::issue_link::{is_issue, of_address};
 
 /// Longest title that is taken from a comment of the program, in characters.
 const LONGEST_TITLE: usize = 100;
@@ -152,17 +152,6 @@ fn issues(text: &str) -> Vec<String> {
         }
     }
     found
-}
-
-/// Returns the issue of an address such as `ROCm/hip/issues/13`, without what follows the number.
-fn of_address(path: &str) -> Option<String> {
-    let [owner, repository, "issues" | "pull", number] =
-        path.split('/').take(4).collect::<Vec<_>>()[..]
-    else {
-        return None;
-    };
-    let end = number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len());
-    Some(format!("{owner}/{repository}#{}", &number[..end]))
 }
 
 /// Returns true if a Python program imports the module, on a line of its own.

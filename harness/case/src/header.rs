@@ -9,6 +9,7 @@ use crate::{
     expectation::{Expectation, ExpectationKind, is_document, read_expectations},
     expression::evaluate,
     hints,
+    issue_link::{is_issue, of_address},
     matrix::{Matrix, read_matrix, read_selector, substituted},
     names,
     needs::{Needs, read_gfx, read_needs, read_versions},
@@ -380,26 +381,14 @@ fn check_issue(reader: &mut Reader, node: &Node) {
         && !link.is_empty()
         && !is_issue(link)
     {
-        let is_cut = !link.contains('#');
-        let help = "such as `ROCm/hip#13`, without a space: ` #` begins a comment".to_owned();
-        reader.mistake_with_help(
-            node.at,
-            format!("`{link}` is not `owner/repository#number`"),
-            is_cut.then_some(help),
-        );
+        let cut = "such as `ROCm/hip#13`, without a space: ` #` begins a comment".to_owned();
+        let help = match link.split_once("github.com/").and_then(|(_, path)| of_address(path)) {
+            Some(issue) => Some(format!("write `{issue}`")),
+            None => (!link.contains('#')).then_some(cut),
+        };
+        let message = format!("`{link}` is not `owner/repository#number`");
+        reader.mistake_with_help(node.at, message, help);
     }
-}
-
-/// Returns true if the text has the form `owner/repository#number`.
-pub(crate) fn is_issue(link: &str) -> bool {
-    let name = |s: &str| {
-        !s.is_empty() && s.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
-    };
-    link.split_once('#').is_some_and(|(repository, number)| {
-        number.starts_with(|c: char| c.is_ascii_digit())
-            && number.parse::<u32>().is_ok()
-            && repository.split_once('/').is_some_and(|(owner, repo)| name(owner) && name(repo))
-    })
 }
 
 fn read_fault(

@@ -1,5 +1,7 @@
 //! Hints for words that users of HIP and of other languages write out of habit.
 
+pub(crate) mod forms;
+
 use plan::{DEFAULT_STREAM, Verb, functions_of_verb, hip_function, verbs, verbs_that_make};
 
 use crate::{
@@ -208,6 +210,9 @@ pub(crate) fn stream(name: &str) -> Option<String> {
 
 /// Returns a hint for a text that is not a number.
 pub(crate) fn number(text: &str) -> String {
+    if let Some(hint) = forms::number(text) {
+        return hint;
+    }
     match text.trim_start().starts_with('(') && !text.contains("*") {
         true => "a list of numbers is written as `[4, 1, 1]`".to_owned(),
         false => "such as `64`, `0x40`, `4K` (KiB), `64M` or `$n * 4`".to_owned(),
@@ -229,6 +234,31 @@ pub(crate) fn without_rest_of_parentheses(
         is_inside = matches!(&node.value, Value::Scalar(text) if text.starts_with('(') && !text.contains(')'));
         true
     })
+}
+
+/// Returns a hint for a parameter of a fault that stands beside the fault, or for the name of a fault as a key.
+pub(crate) fn key_of_fault(what: &str, key: &str, value: &Node) -> Option<String> {
+    if what != "a fault" {
+        return None;
+    }
+    let value = match &value.value {
+        Value::Scalar(text) if !text.is_empty() => text.as_str(),
+        Value::Scalar(_) | Value::List(_) | Value::Map(_) => "...",
+    };
+    if let Ok(fault) = key.parse::<device::Fault>() {
+        let parameter = fault.parameters().first();
+        return Some(match parameter.filter(|_| value != "...") {
+            Some(parameter) => {
+                format!("write `{{fault: {key}, with: {{{}: {value}}}}}`", parameter.name)
+            }
+            None => format!("write `{{fault: {key}}}`"),
+        });
+    }
+    let is_parameter =
+        |fault: &device::Fault| fault.parameters().iter().any(|parameter| parameter.name == key);
+    let usual = ["probability", "per", "seed", "only"];
+    (usual.contains(&key) || device::Fault::ALL.iter().any(is_parameter))
+        .then(|| format!("parameters are written under `with`: `with: {{{key}: {value}}}`"))
 }
 
 /// Returns a hint for a step that is a single word.

@@ -21,6 +21,7 @@ mod for_each;
 mod header;
 mod hints;
 mod interposer;
+mod issue_link;
 mod kernels;
 mod lower;
 mod matrix;

@@ -284,6 +284,12 @@ fn assemble(
                     "`expect` allows only `check`, `equal`, `differ` and `at_least`; write other steps under \
                      `steps`",
                 ),
+                None if matches!(&item.value, Value::Scalar(_)) => {
+                    let help = "write `check: BUFFER`; the status of a call is stated by `returns: hipErrorInvalidValue` below \
+                                its verb";
+                    let message = "a check under `expect` must be a mapping";
+                    reader.mistake_with_help(item.at, message, Some(help.to_owned()));
+                }
                 None => read_step(reader, &mut scope, item, &mut body),
             }
         }

@@ -7,6 +7,7 @@ use plan::{Library, VersionRange};
 
 use crate::{
     diagnostic::{nearest, suggest},
+    hints,
     matrix::{Matrix, substituted},
     program,
     read::Reader,
@@ -182,6 +183,11 @@ pub(crate) fn read_gfx(reader: &mut Reader, node: &Node) -> Vec<String> {
         if name.contains('*') || name.starts_with('!') {
             let help = "list the architectures, such as `[gfx1100, gfx1101]`".to_owned();
             let message = format!("`{name}` is a pattern, not an architecture");
+            reader.mistake_with_help(item.at, message, Some(help));
+            continue;
+        }
+        if let Some(help) = hints::forms::architecture(name) {
+            let message = format!("`{name}` is not an architecture");
             reader.mistake_with_help(item.at, message, Some(help));
             continue;
         }

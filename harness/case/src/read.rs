@@ -67,7 +67,8 @@ impl Reader {
                     "`{}` is a key of the step: write it on a line of its own, in the column of the verb",
                     key.text
                 )),
-                None => suggest(&key.text, known.iter().copied()),
+                None => hints::key_of_fault(what, &key.text, value)
+                    .or_else(|| suggest(&key.text, known.iter().copied())),
             };
             self.mistake_with_help(key.at, format!("{what} has no `{}`", key.text), help);
             misspelt.extend(meant.map(|meant| (meant.to_owned(), value)));
@@ -79,7 +80,8 @@ impl Reader {
         match &node.value {
             Value::Map(entries) => Some(entries),
             Value::List(_) | Value::Scalar(_) => {
-                self.mistake(node.at, format!("{what} must be a mapping (`key: value`)"));
+                let message = format!("{what} must be a mapping (`key: value`)");
+                self.mistake_with_help(node.at, message, hints::forms::mapping(what));
                 None
             }
         }
@@ -93,7 +95,8 @@ impl Reader {
     ) -> Option<&'n Node> {
         let node = fields.get(key);
         if node.is_none() {
-            self.mistake(fields.at, format!("{what} needs `{key}`"));
+            let help = hints::forms::missing(what, key);
+            self.mistake_with_help(fields.at, format!("{what} needs `{key}`"), help);
         }
         node
     }
@@ -165,11 +168,12 @@ impl Reader {
         let text = self.text(node, what)?;
         let found = choices.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
         if found.is_none() {
-            self.mistake_with_help(
-                node.at,
-                format!("{what} cannot be `{text}`"),
-                suggest(text, choices.iter().map(|(word, _)| *word)),
-            );
+            let words = choices.iter().map(|(word, _)| *word);
+            let help = match hints::forms::keyword(text, words.clone()) {
+                Some(word) => Some(format!("did you mean `{word}`?")),
+                None => suggest(text, words),
+            };
+            self.mistake_with_help(node.at, format!("{what} cannot be `{text}`"), help);
         }
         found
     }

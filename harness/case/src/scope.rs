@@ -112,7 +112,8 @@ impl Scope<'_> {
             return None;
         }
         if !self.buffers.contains_key(name) {
-            let help = suggest(name, self.buffers.keys().map(String::as_str));
+            let help = hints::forms::buffer(name)
+                .or_else(|| suggest(name, self.buffers.keys().map(String::as_str)));
             reader.mistake_with_help(node.at, format!("unknown buffer `{name}`"), help);
             return None;
         }

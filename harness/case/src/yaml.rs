@@ -132,7 +132,10 @@ impl<'a> Events<'a, '_> {
                         length: 1,
                     },
                     message: format!("not YAML: {}", error.info()),
-                    help: None,
+                    help: error
+                        .info()
+                        .contains("tabs")
+                        .then(|| "indent with spaces, not with tabs".to_owned()),
                 })
             }
             None => Err(Diagnostic {

@@ -7,6 +7,7 @@ use plan::{
 use super::statuses;
 use crate::{
     diagnostic::{nearest, suggest},
+    hints::forms,
     read::Reader,
     yaml::{Key, Node, Value},
 };
@@ -17,7 +18,8 @@ pub(super) fn check_returns(reader: &mut Reader, verb: &str, node: &Node) {
     let known = statuses::of(verb).iter().copied().chain(["any", "hipSuccess"]);
     for (text, item) in wanted(node) {
         if !known.clone().any(|name| name == text) {
-            let help = match nearest(text, known.clone()) {
+            let meant = forms::status(text).filter(|word| known.clone().any(|name| name == *word));
+            let help = match meant.or_else(|| nearest(text, known.clone())) {
                 Some(word) => format!("did you mean `{word}`?"),
                 None => "write the name from the header, such as `hipErrorInvalidValue`, or `any`"
                     .to_owned(),
@@ -32,7 +34,11 @@ pub(super) fn check_gives(reader: &mut Reader, verb: &Verb, key: &Key, node: &No
     let Verb { name: verb, gives, .. } = verb;
     let (counts, words): (_, Vec<&str>) = match gives {
         ValueKind::Anything => return,
-        ValueKind::Nothing => return reader.mistake(key.at, format!("`{verb}` returns no value")),
+        ValueKind::Nothing => {
+            let help = "`returns` states the statuses that are right; `gives` is for a value beside the status";
+            let message = format!("`{verb}` returns no value");
+            return reader.mistake_with_help(key.at, message, Some(help.to_owned()));
+        }
         ValueKind::Number(since) => (true, since.iter().map(|since| since.word()).collect()),
         ValueKind::Word(words) => (false, words.to_vec()),
     };

@@ -6,6 +6,7 @@ mod claims;
 mod coverage;
 mod edges;
 mod for_each;
+mod forms;
 mod library;
 mod mistakes;
 mod names;

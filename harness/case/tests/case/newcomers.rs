@@ -3,15 +3,15 @@
 use case::{Kernels, mistakes};
 
 /// A mistake: lines of a case, the position at which it is reported, and parts of the message and of the hint.
-struct Mistake {
-    lines: &'static str,
-    at: (u32, u32),
-    message: &'static str,
-    help: &'static str,
+pub(crate) struct Mistake {
+    pub(crate) lines: &'static str,
+    pub(crate) at: (u32, u32),
+    pub(crate) message: &'static str,
+    pub(crate) help: &'static str,
 }
 
-const HEAD: &str = "title: A case\nsource: a document\nfaults: copy.zero\n";
-const BUFFERS: &str =
+pub(crate) const HEAD: &str = "title: A case\nsource: a document\nfaults: copy.zero\n";
+pub(crate) const BUFFERS: &str =
     "buffers:\n  a: {on: device, bytes: 64, fill: pattern}\n  b: {on: device, bytes: 64}\nsteps:\n";
 
 fn reported(text: &str) -> String {
@@ -26,7 +26,7 @@ fn reported(text: &str) -> String {
 }
 
 #[track_caller]
-fn check(head: &str, Mistake { lines, at, message, help }: &Mistake) {
+pub(crate) fn check(head: &str, Mistake { lines, at, message, help }: &Mistake) {
     let text = format!("{head}{lines}");
     let (line, column) = (at.0 + head.lines().count() as u32, at.1);
     let all = reported(&text);

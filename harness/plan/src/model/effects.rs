@@ -175,7 +175,7 @@ impl<'a, B: Bytes> Model<'a, B> {
         if !state.unknown.is_empty() {
             let message = format!(
                 "the content of buffer `{buffer}` cannot be computed in advance; compare the buffer with another one \
-                 with `equal` or `differ`"
+                 with `equal` or `differ`, or state under `computes` what a kernel of the case writes"
             );
             return self.report(now.step, message);
         }

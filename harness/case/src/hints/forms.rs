@@ -1,0 +1,139 @@
+//! Hints for values and keys of a form that users know from other tools.
+
+use device::hip_statuses;
+
+/// Products and families of GPUs, each with its architectures.
+const PRODUCTS: [(&str, &str); 25] = [
+    ("cdna1", "gfx908"),
+    ("cdna2", "gfx90a"),
+    ("cdna3", "gfx942"),
+    ("cdna4", "gfx950"),
+    ("mi50", "gfx906"),
+    ("mi100", "gfx908"),
+    ("mi200", "gfx90a"),
+    ("mi210", "gfx90a"),
+    ("mi250", "gfx90a"),
+    ("mi250x", "gfx90a"),
+    ("mi300", "gfx942"),
+    ("mi300a", "gfx942"),
+    ("mi300x", "gfx942"),
+    ("mi325x", "gfx942"),
+    ("mi350", "gfx950"),
+    ("mi350x", "gfx950"),
+    ("mi355x", "gfx950"),
+    ("navi21", "gfx1030"),
+    ("navi31", "gfx1100"),
+    ("navi48", "gfx1201"),
+    ("rdna2", "gfx1030"),
+    ("rdna3", "gfx1100, gfx1101, gfx1102"),
+    ("rdna35", "gfx1150, gfx1151, gfx1152"),
+    ("rdna4", "gfx1200, gfx1201"),
+    ("strixhalo", "gfx1151"),
+];
+
+/// Reduces a word to its letters and digits, in lower case.
+fn plain(word: &str) -> String {
+    word.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
+}
+
+/// Returns a hint for a product or a family of GPUs in place of an architecture.
+pub(crate) fn architecture(name: &str) -> Option<String> {
+    let name = plain(name);
+    let (_, gfx) = PRODUCTS.iter().find(|(product, _)| *product == name)?;
+    Some(format!("write `[{gfx}]`"))
+}
+
+/// Returns the only keyword of which one is the end of the other, as in `pinned` and `host.pinned`, or in
+/// `hipStreamCaptureModeGlobal` and `global`.
+pub(crate) fn keyword<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+    const SHORTEST: usize = 4;
+    let word = plain(word);
+    let is_end = |known: &&str| {
+        let known = plain(known);
+        word.len().min(known.len()) >= SHORTEST
+            && (known.ends_with(&word) || word.ends_with(&known))
+    };
+    let mut found = known.filter(is_end);
+    found.next().filter(|_| found.next().is_none())
+}
+
+/// Returns the name of the status that a number or a word of another language means.
+pub(crate) fn status(text: &str) -> Option<&'static str> {
+    if ["success", "ok", "true", "none", "passed"].contains(&plain(text).as_str()) {
+        return Some("hipSuccess");
+    }
+    let number: i32 = text.parse().ok()?;
+    hip_statuses().iter().find(|(_, of)| *of == number).map(|(name, _)| *name)
+}
+
+/// Returns a hint for a name that cannot be that of a buffer.
+pub(crate) fn buffer(text: &str) -> Option<String> {
+    if let Some(name) = text.strip_prefix(['&', '*']) {
+        return Some(format!("write `{name}`: a buffer stands for its address"));
+    }
+    let is_condition = text.contains(['=', '<', '>', ' ', '[']);
+    is_condition.then(|| {
+        "write only the name of the buffer: what it must hold follows from the earlier steps; `at_least` compares with a number"
+            .to_owned()
+    })
+}
+
+/// Returns a hint for a value that must be a mapping, by what the value is called in messages.
+pub(crate) fn mapping(what: &str) -> Option<String> {
+    let example = match what {
+        "`environment`" => "{AMD_SERIALIZE_KERNEL: 3}",
+        "`streams`" => "{s: non_blocking}`; a blocking stream needs no declaration: `stream: s",
+        "`matrix`" => "{bytes: [0, 64]}",
+        "`needs`" => "{gfx: [gfx90a]}",
+        "`buffers`" => "{p: {on: device, bytes: 1024, fill: zero}}",
+        "a `known` entry" => "{rocm: \">=6.0\", signature: \"crash:hipFree\"}",
+        _ if what.starts_with("buffer ") => "{on: device, bytes: 1024, fill: zero}",
+        _ => return None,
+    };
+    Some(format!("such as `{example}`"))
+}
+
+/// Returns a hint for a missing key, by what lacks it in messages.
+pub(crate) fn missing(what: &str, key: &str) -> Option<String> {
+    let hint = match (what, key) {
+        ("a `known` entry", "signature") => {
+            "copy it from the line of `rocrepro run`, such as `api-error:hipMemsetAsync:hipErrorInvalidValue`"
+        }
+        ("a `known` entry", "rocm") => {
+            "such as `rocm: \">=6.0\"`, or `rocm: \"*\"` for all releases"
+        }
+        ("`launch_graph`", "exec") => {
+            "make an executable graph by `instantiate: {exec: x, graph: g}` before, and name it: `exec: x`"
+        }
+        ("a case", "title") => "say in one sentence what must hold",
+        ("a fault", "fault") => {
+            "write `{fault: NAME}`, and parameters under `with`, such as `with: {call: hipMemcpy}`"
+        }
+        ("a case", "steps") => "write `steps` or a `program`",
+        _ if key == "on" && what.starts_with("buffer ") => {
+            "such as `on: device` or `on: host.pinned`"
+        }
+        _ => return None,
+    };
+    Some(hint.to_owned())
+}
+
+/// Returns a hint for a text that is not a number, if it has a unit or is a template.
+pub(crate) fn number(text: &str) -> Option<String> {
+    let text = text.trim();
+    if text.contains("{{") {
+        return Some("the value of an axis is written `$axis`".to_owned());
+    }
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = &text[digits.len()..];
+    let count: u64 = digits.trim().parse().ok()?;
+    match unit.to_ascii_lowercase().as_str() {
+        "s" | "sec" => Some(format!("write milliseconds: `{}`", count.saturating_mul(1000))),
+        "ms" => Some(format!("write milliseconds without the unit: `{count}`")),
+        "b" | "bytes" => Some(format!("write `{count}`")),
+        "kb" | "kib" => Some(format!("write `{count}K`, which is {count} KiB")),
+        "mb" | "mib" => Some(format!("write `{count}M`, which is {count} MiB")),
+        "gb" | "gib" => Some(format!("write `{}M`", count.saturating_mul(1024))),
+        _ => None,
+    }
+}
