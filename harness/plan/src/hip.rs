@@ -282,17 +282,18 @@ impl HipFunction {
 /// Returns the functions that the step `hip` can call, sorted by name.
 pub fn hip_functions() -> &'static [HipFunction] {
     static ALL: OnceLock<Vec<HipFunction>> = OnceLock::new();
-    ALL.get_or_init(|| read(HIP_FUNCTIONS))
+    ALL.get_or_init(|| hip_declarations(HIP_FUNCTIONS))
 }
 
 /// Returns the functions that have a verb of their own in cases, for example `hipMemcpyAsync`, sorted by name. Their
 /// effects are declared in `calls.rs`.
 pub fn hip_functions_of_steps() -> &'static [HipFunction] {
     static ALL: OnceLock<Vec<HipFunction>> = OnceLock::new();
-    ALL.get_or_init(|| read(HIP_FUNCTIONS_OF_STEPS))
+    ALL.get_or_init(|| hip_declarations(HIP_FUNCTIONS_OF_STEPS))
 }
 
-fn read(table: &'static str) -> Vec<HipFunction> {
+/// Reads declarations in the format of the table.
+pub fn hip_declarations(table: &'static str) -> Vec<HipFunction> {
     lines(table).filter_map(HipFunction::parse).collect()
 }
 

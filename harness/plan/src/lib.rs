@@ -60,8 +60,8 @@ pub use formula::{
 };
 pub use hip::{
     HipAccess, HipArg, HipFunction, HipParameter, HipRead, HipRole, HipSize, MAX_ARGUMENTS,
-    MAX_VALUE_BYTES, Sort, hip_accesses, hip_declared, hip_function, hip_functions,
-    hip_functions_of_steps, is_handle, is_struct, number_of, pointed, scalar,
+    MAX_VALUE_BYTES, Sort, hip_accesses, hip_declarations, hip_declared, hip_function,
+    hip_functions, hip_functions_of_steps, is_handle, is_struct, number_of, pointed, scalar,
 };
 pub use kernel::{KERNELS, Kernel, KernelFunction, KernelReach, Parameter, ReadTiming, kernel};
 pub use late::{Late, delayed_stream};

@@ -1,0 +1,71 @@
+//! The objects of the program that the recorder needs to know to read arguments: device memory, and kernels.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use crate::code_object::{Kernels, Parameter};
+
+/// A kernel that the program can launch.
+#[derive(Clone, Debug)]
+pub(crate) struct Kernel {
+    pub(crate) name: String,
+    /// `None` if the metadata of the code object cannot be read.
+    pub(crate) parameters: Option<Vec<Parameter>>,
+}
+
+/// Objects by their addresses or handles.
+#[derive(Default)]
+pub(crate) struct Objects {
+    modules: HashMap<u64, Arc<Kernels>>,
+    functions: HashMap<u64, Kernel>,
+    /// Ranges of memory that HIP allocated: the first byte and the number of bytes.
+    memory: BTreeMap<u64, u64>,
+}
+
+impl Objects {
+    pub(crate) fn load(&mut self, module: u64, kernels: Kernels) {
+        self.modules.insert(module, Arc::new(kernels));
+    }
+
+    pub(crate) fn add_function(&mut self, function: u64, module: u64, name: String) {
+        let kernels = self.modules.get(&module);
+        let parameters = kernels.and_then(|kernels| kernels.get(&name)).cloned();
+        self.functions.insert(function, Kernel { name, parameters });
+    }
+
+    pub(crate) fn function(&self, function: u64) -> Option<&Kernel> {
+        self.functions.get(&function)
+    }
+
+    pub(crate) fn allocate(&mut self, at: u64, bytes: u64) {
+        self.memory.insert(at, bytes);
+    }
+
+    pub(crate) fn free(&mut self, at: u64) {
+        self.memory.remove(&at);
+    }
+
+    /// Returns true if HIP allocated the memory at an address.
+    pub(crate) fn is_of_hip(&self, at: u64) -> bool {
+        let before = self.memory.range(..=at).next_back();
+        before.is_some_and(|(start, bytes)| at - start < (*bytes).max(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_end_where_their_memory_ends() {
+        let mut objects = Objects::default();
+        objects.allocate(0x1000, 64);
+        let is_in =
+            |objects: &Objects| [0xfff, 0x1000, 0x103f, 0x1040].map(|at| objects.is_of_hip(at));
+        assert_eq!(is_in(&objects), [false, true, true, false]);
+        objects.free(0x1000);
+        assert_eq!(is_in(&objects), [false; 4]);
+    }
+}

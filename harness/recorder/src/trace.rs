@@ -1,0 +1,286 @@
+//! The files of a recording, and how they are read.
+//!
+//! Each process that makes a HIP call has a folder, named after its process id. The file `calls.jsonl` in it has one
+//! JSON object on each line. The first line is a [`Start`]. A [`Call`] is written before the function is called, and
+//! an [`End`] after it has returned, so a call without an end is the one in which the process died or hung. The folder
+//! `contents` has the bytes that calls read and wrote, each file once, named after its XXH3.
+//!
+//! The kernel keeps what a process has written if the process is killed, so at most the last line is incomplete.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use thiserror::Error;
+
+/// Version of the format. A reader rejects other versions.
+pub const TRACE_VERSION: u32 = 1;
+
+/// Name of the file with the calls of a process.
+pub const CALLS: &str = "calls.jsonl";
+
+/// Name of the folder with the contents of memory.
+pub const CONTENTS: &str = "contents";
+
+/// Name of the file with what the recorder reported outside of processes with calls, for example that a library was
+/// loaded.
+pub const LOADED: &str = "loaded";
+
+/// One line of the file [`CALLS`].
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Line {
+    /// The first line.
+    Start(Start),
+    /// A call begins.
+    Call(Call),
+    /// A call has returned.
+    End(End),
+    /// A fact about the recording, for example that the disk was full.
+    Note(String),
+}
+
+/// The process that made the calls.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Start {
+    /// Version of the format.
+    pub version: u32,
+    /// Id of the process.
+    pub process: u32,
+    /// Words of its command line.
+    pub command: Vec<String>,
+    /// Path of the libamdhip64 that the process loaded.
+    pub library: String,
+}
+
+/// A call of a function of HIP.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Call {
+    /// Number of the call in its process, in the order in which calls began.
+    pub number: u64,
+    /// Id of the thread.
+    pub thread: u32,
+    /// Name of the function.
+    pub function: String,
+    /// Arguments in the order of the declaration. `None` if the recorder does not know the declaration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<Vec<Argument>>,
+    /// The kernel of a launch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<KernelLaunch>,
+}
+
+/// An argument of a call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Argument {
+    /// Name of the parameter.
+    pub name: String,
+    /// Value of the argument.
+    pub value: ArgumentValue,
+}
+
+/// Value of an argument, or of a variable that a call wrote.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ArgumentValue {
+    /// A number or enumerator.
+    Number(serde_json::Number),
+    /// An address or a handle.
+    Address(Address),
+    /// Text.
+    Text(String),
+    /// A list of texts.
+    Texts(Vec<String>),
+    /// The bytes of a struct in hexadecimal digits, or of the memory to which a pointer to input leads.
+    Bytes(String),
+    /// A range of memory that the call reads or writes, with its content if it is in host memory.
+    Memory {
+        /// Address of the first byte.
+        at: Address,
+        /// Number of bytes.
+        bytes: u64,
+        /// The bytes that the call reads.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        content: Option<Content>,
+    },
+    /// A pointer to something that the recorder cannot read, with the reason.
+    Unknown(Address, String),
+}
+
+/// An address or handle, written as `0x` and hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Address(pub u64);
+
+impl Serialize for Address {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&format_args!("{:#x}", self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Address {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Address, D::Error> {
+        let text = String::deserialize(from)?;
+        let digits = text.strip_prefix("0x").ok_or_else(|| D::Error::custom("no `0x`"))?;
+        u64::from_str_radix(digits, 16).map(Address).map_err(D::Error::custom)
+    }
+}
+
+/// Bytes of memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Content {
+    /// XXH3 of the bytes, and name of the file with them.
+    pub xxh3: String,
+    /// Number of bytes.
+    pub bytes: u64,
+    /// True if the bytes are in the folder [`CONTENTS`].
+    pub stored: bool,
+}
+
+/// The kernel of a launch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KernelLaunch {
+    /// Name of the kernel in its code object.
+    pub name: String,
+    /// Arguments of the kernel. `None` if the code object has no metadata that the recorder can read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<Vec<KernelArgument>>,
+}
+
+/// An argument of a kernel.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KernelArgument {
+    /// Kind of the parameter in the metadata, for example `global_buffer` or `by_value`.
+    pub kind: String,
+    /// Bytes of the value in hexadecimal digits.
+    pub bytes: String,
+}
+
+/// The return of a call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct End {
+    /// Number of the call.
+    pub number: u64,
+    /// Value that the function returned: for most functions a `hipError_t`.
+    pub status: i32,
+    /// Text that the function returned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// Values that the call wrote through its pointers, by the name of the parameter.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub out: BTreeMap<String, ArgumentValue>,
+    /// Code that the call created or loaded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<Content>,
+    /// Bytes that a synchronous call wrote to host memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wrote: Option<Content>,
+}
+
+/// The recording of one process.
+#[derive(Debug, PartialEq)]
+pub struct ProcessTrace {
+    /// Folder of the process.
+    pub folder: PathBuf,
+    /// The process. `None` if it was killed before the first line was complete.
+    pub start: Option<Start>,
+    /// Calls in the order of their numbers, each with its return unless it has not returned.
+    pub calls: Vec<(Call, Option<End>)>,
+    /// Facts about the recording.
+    pub notes: Vec<String>,
+    /// True if the last line is incomplete.
+    pub is_cut: bool,
+}
+
+/// A recording that cannot be read.
+#[derive(Debug, Error)]
+pub enum TraceError {
+    /// A file cannot be read.
+    #[error("cannot read `{}`: {error}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Reason.
+        error: io::Error,
+    },
+    /// A line in the middle of a file is not one of the format.
+    #[error("`{}`:{line} is not a line of a trace: {why}", path.display())]
+    BadLine {
+        /// The file.
+        path: PathBuf,
+        /// Number of the line.
+        line: usize,
+        /// Reason.
+        why: String,
+    },
+    /// Another version of rocrepro wrote the file.
+    #[error("`{}` has version {version} of the format, but this rocrepro reads version {TRACE_VERSION}", path.display())]
+    OtherVersion {
+        /// The file.
+        path: PathBuf,
+        /// Version of the file.
+        version: u32,
+    },
+}
+
+/// Reads the recordings of all processes in a folder, in the order in which the processes made their first call.
+///
+/// # Errors
+/// Returns an error if a file cannot be read, or is not a trace of this version.
+pub fn read(folder: &Path) -> Result<Vec<ProcessTrace>, TraceError> {
+    let unreadable = |error| TraceError::Unreadable { path: folder.to_owned(), error };
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path.join(CALLS).is_file() {
+            let made = fs::metadata(path.join(CONTENTS)).and_then(|folder| folder.created());
+            found.push((made.ok(), path));
+        }
+    }
+    found.sort();
+    found.into_iter().map(|(_, path)| read_process(&path)).collect()
+}
+
+/// Reads the recording of one process.
+///
+/// # Errors
+/// Returns an error if the file cannot be read, or is not a trace of this version.
+pub fn read_process(folder: &Path) -> Result<ProcessTrace, TraceError> {
+    let path = folder.join(CALLS);
+    let bytes =
+        fs::read(&path).map_err(|error| TraceError::Unreadable { path: path.clone(), error })?;
+    let mut trace = ProcessTrace {
+        folder: folder.to_owned(),
+        start: None,
+        calls: Vec::new(),
+        notes: Vec::new(),
+        is_cut: false,
+    };
+    for (index, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        let Some(line) = line.strip_suffix(b"\n") else {
+            trace.is_cut = true;
+            break;
+        };
+        if line.is_empty() {
+            continue;
+        }
+        let bad = |why: String| TraceError::BadLine { path: path.clone(), line: index + 1, why };
+        match serde_json::from_slice(line).map_err(|error| bad(error.to_string()))? {
+            Line::Start(start) if start.version != TRACE_VERSION => {
+                return Err(TraceError::OtherVersion { path, version: start.version });
+            }
+            Line::Start(start) => trace.start = Some(start),
+            Line::Call(call) => trace.calls.push((call, None)),
+            Line::End(end) => {
+                // A call that returns is near the end: only calls of other threads have begun after it.
+                let number = end.number;
+                let call = trace.calls.iter_mut().rfind(|(call, _)| call.number == number);
+                call.ok_or_else(|| bad(format!("no call has number {number}")))?.1 = Some(end);
+            }
+            Line::Note(note) => trace.notes.push(note),
+        }
+    }
+    Ok(trace)
+}
