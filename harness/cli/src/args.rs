@@ -19,6 +19,7 @@ mod mitigate;
 mod new;
 mod old_names;
 mod program;
+mod record;
 mod records;
 mod redact;
 mod report;
@@ -48,13 +49,14 @@ pub(crate) use self::{
     diff::Diff,
     doctor::Doctor,
     env::Env,
-    exec::{Exec, HomeKind},
+    exec::{Exec, HomeKind, ProgramLaunch},
     export::Export,
     matrix::Matrix,
     minimise::{Minimise, Reducer},
     mitigate::Mitigate,
     new::New,
     program::{Judged, OwnProgram},
+    record::Record,
     records::Records,
     redact::Redact,
     report::Report,
@@ -128,6 +130,9 @@ pub(crate) enum Command {
     /// Run your own program on a stack and device
     #[command(after_help = exec::EXAMPLES)]
     Exec(Exec),
+    /// Record the HIP calls of your own program
+    #[command(after_help = record::EXAMPLES)]
+    Record(Record),
     /// Show that cases detect the faults that they declare
     #[command(after_help = PROVE)]
     Prove(Prove),

@@ -17,6 +17,7 @@ mod minimise;
 mod mitigate;
 mod new;
 mod prove;
+mod record;
 mod redact;
 mod report;
 mod rocm;
@@ -42,6 +43,7 @@ pub(crate) fn run(mut cli: Cli) -> Result<ExitCode, Stop> {
         Command::Demo(args) => demo::demo(&args),
         Command::Run(args) => run::run(&args),
         Command::Exec(args) => exec::exec(&args),
+        Command::Record(args) => record::record(&args),
         Command::Prove(args) => prove::prove(&args),
         Command::Matrix(args) => matrix::matrix(&args),
         Command::Minimise(args) => minimise::minimise(&args),

@@ -187,7 +187,7 @@ impl Home<'_> {
 }
 
 /// Writes an embedded file into a cache folder named after the file's digest.
-fn kept(cache: &Path, folder: &str, name: &str, text: &[u8]) -> Result<PathBuf, String> {
+pub(crate) fn kept(cache: &Path, folder: &str, name: &str, text: &[u8]) -> Result<PathBuf, String> {
     let folder = cache.join(folder).join(plan::digest(text));
     let file = folder.join(name);
     if !file.exists() {

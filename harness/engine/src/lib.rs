@@ -56,6 +56,7 @@ pub mod prove;
 mod python_syntax;
 pub mod record;
 pub mod record_file;
+pub mod recording;
 pub mod rerun;
 mod scratch;
 pub mod select;

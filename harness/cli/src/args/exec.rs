@@ -1,4 +1,7 @@
-use std::{ffi::OsString, path::PathBuf};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
 use clap::{Args, ValueEnum};
 
@@ -55,6 +58,31 @@ pub(crate) struct Exec {
     /// Arguments of the program
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) arguments: Vec<OsString>,
+}
+
+/// A program to start, and the stack and device on which it runs.
+pub(crate) struct ProgramLaunch<'a> {
+    pub(crate) on: &'a Target,
+    pub(crate) emulation: &'a Emulation,
+    pub(crate) fault: &'a [String],
+    pub(crate) home: HomeKind,
+    pub(crate) environment: Option<&'a str>,
+    pub(crate) program: &'a Path,
+    pub(crate) arguments: &'a [OsString],
+}
+
+impl Exec {
+    pub(crate) fn launch(&self) -> ProgramLaunch<'_> {
+        ProgramLaunch {
+            on: &self.on,
+            emulation: &self.emulation,
+            fault: &self.fault,
+            home: self.home,
+            environment: self.environment.as_deref(),
+            program: &self.program,
+            arguments: &self.arguments,
+        }
+    }
 }
 
 /// Options for running and judging a program for a report.

@@ -8,7 +8,7 @@ use super::{Cli, complete::completed, old_names::renamed};
 
 /// Groups of `rocrepro --help`. Every visible command is in exactly one group.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Run", &["demo", "run", "exec", "prove", "matrix"]),
+    ("Run", &["demo", "run", "exec", "record", "prove", "matrix"]),
     ("From a failure to an issue", &["minimise", "mitigate", "bisect", "export", "report"]),
     ("Cases and records", &["case", "records"]),
     ("Machine", &["stack", "device", "doctor", "completions"]),

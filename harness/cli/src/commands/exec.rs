@@ -1,6 +1,7 @@
 use std::{
     collections::BTreeMap,
     env,
+    ffi::OsString,
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -13,7 +14,7 @@ use supervise::{Limits, Start};
 
 use super::{report::ReportProgress, setup::setup};
 use crate::{
-    args::{Exec, HomeKind, On},
+    args::{Exec, HomeKind, On, ProgramLaunch},
     interrupt, outputs,
 };
 use engine::{
@@ -27,33 +28,77 @@ use engine::{
     which::{self, ProgramLocation},
 };
 
+/// A program of the user that is ready to start.
+pub(super) struct ReadyProgram {
+    pub(super) session: Session,
+    pub(super) start: Start,
+}
+
 /// Replaces this process by a program of the user that runs with the stack and on the device.
 pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
-    let setup = setup(&args.on, Some(&args.emulation), &args.fault);
-    let venv = args.environment.as_ref().map(|name| Environments::named(name)).transpose();
-    let found = venv.and_then(|venv| {
-        let path = which::search(venv.as_ref().map(NamedEnvironment::venv).as_deref());
-        Ok((which::program(&args.program, &path)?, path, venv))
-    });
-    let found = Stop::both(found, of_the_device(&args.fault));
-    let (((program, path, venv), ()), (options, faults)) = Stop::both(found, setup)?;
+    let launch = args.launch();
+    let checked = checked(&launch)?;
     if args.reporting.report {
-        return report(args, options, faults);
+        return report(args, checked.options, checked.faults);
     }
     if let Some(option) = args.reporting.judged.given() {
         return Err(Stop::usage(format!("error: `{option}` needs `--report`")));
     }
     let cancel = interrupt::cancel()?;
+    let ReadyProgram { session, start } = ready(&launch, checked)?;
+    let mut command = session.command(&start);
+    let _uses = session.folders.temporary.of_the_next_program();
+    // A process of rocrepro starts before the program, so rocrepro's executable must be kept open until then.
+    let _program = session.own_program();
+    // Dropping the session removes its temporary files. After `exec`, the destructor would not run.
+    drop(session);
+    // From here on, a signal ends this process, or the program.
+    interrupt::leave();
+    if cancel.is_cancelled() {
+        return Err(Stop::no_verdict("interrupted"));
+    }
+    let error = command.exec();
+    Err(Stop::no_verdict(format!("error: cannot start `{}`: {error}", args.program.display())))
+}
+
+/// The checked command line: a program and the options of its session.
+pub(super) struct CheckedProgram {
+    program: ProgramLocation,
+    path: OsString,
+    venv: Option<NamedEnvironment>,
+    options: SessionOptions,
+    faults: Vec<Planted>,
+}
+
+/// Finds the program and checks all options.
+pub(super) fn checked(launch: &ProgramLaunch<'_>) -> Result<CheckedProgram, Stop> {
+    let setup = setup(launch.on, Some(launch.emulation), launch.fault);
+    let venv = launch.environment.map(Environments::named).transpose();
+    let found = venv.and_then(|venv| {
+        let path = which::search(venv.as_ref().map(NamedEnvironment::venv).as_deref());
+        Ok((which::program(launch.program, &path)?, path, venv))
+    });
+    let found = Stop::both(found, of_the_device(launch.fault));
+    let (((program, path, venv), ()), (options, faults)) = Stop::both(found, setup)?;
+    Ok(CheckedProgram { program, path, venv, options, faults })
+}
+
+/// Opens the session, and prepares the start of the program.
+pub(super) fn ready(
+    launch: &ProgramLaunch<'_>,
+    checked: CheckedProgram,
+) -> Result<ReadyProgram, Stop> {
+    let CheckedProgram { program, path, venv, options, faults } = checked;
     let session = Session::open_on_one(options)?;
     let program = match program {
         ProgramLocation::Here(file) => file,
-        ProgramLocation::Nowhere(absent) => of_the_stack(&args.program, &session).ok_or(absent)?,
+        ProgramLocation::Nowhere(absent) => of_the_stack(launch.program, &session).ok_or(absent)?,
     };
     let config = session.device_config(faults);
     let text = config.as_ref().map(serde_json::to_string).transpose();
     let text = text.map_err(|error| no_verdict(error.to_string()))?;
     let mut start = session.start(&program, text.as_deref(), &BTreeMap::new());
-    start.arguments.extend(args.arguments.iter().cloned());
+    start.arguments.extend(launch.arguments.iter().cloned());
     // `bisect` names this file in a variable and reads from it whether the program used the device.
     if let Some(file) = env::var_os(WITNESS_VARIABLE) {
         start.environment.insert(WITNESS_VARIABLE.into(), file);
@@ -76,20 +121,8 @@ pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
     let own = identity.library("libamdhip64").and_then(|hip| hip.build_id.clone());
     start.environment.insert(RUNTIME_VARIABLE.into(), own.unwrap_or_default().into());
     with_helper(&mut start, &session.folders.cache).map_err(no_verdict)?;
-    settle(&mut start, args.home, &session, config.as_ref())?;
-    let mut command = session.command(&start);
-    let _uses = session.folders.temporary.of_the_next_program();
-    // A process of rocrepro starts before the program, so rocrepro's executable must be kept open until then.
-    let _program = session.own_program();
-    // Dropping the session removes its temporary files. After `exec`, the destructor would not run.
-    drop(session);
-    // From here on, a signal ends this process, or the program.
-    interrupt::leave();
-    if cancel.is_cancelled() {
-        return Err(Stop::no_verdict("interrupted"));
-    }
-    let error = command.exec();
-    Err(Stop::no_verdict(format!("error: cannot start `{}`: {error}", args.program.display())))
+    settle(&mut start, launch.home, &session, config.as_ref())?;
+    Ok(ReadyProgram { session, start })
 }
 
 /// Runs the program several times, and writes the issue if a run fails, as `rocrepro report -- PROGRAM` does.

@@ -46,6 +46,7 @@ mod own_kernels;
 mod premises;
 mod programs;
 mod publish;
+mod record;
 mod repeat_command;
 mod replaced_builds;
 mod report;

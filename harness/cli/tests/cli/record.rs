@@ -1,0 +1,145 @@
+//! Tests `rocrepro record`: calls found by dlsym are recorded with their statuses and contents, and a recording can be
+//! read after the program was killed at any moment.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+    time::Duration,
+};
+
+use engine::recording::read;
+use recorder::trace::{ArgumentValue, CALLS, CONTENTS, ProcessTrace};
+
+use crate::common::{check_command, rocrepro, wait_until};
+
+/// Program that makes failing and succeeding calls, which it finds by dlsym.
+const CALLS_OF_PYTHON: &str = r#"
+import ctypes, os, sys
+hip = ctypes.CDLL("libamdhip64.so.7")
+p = ctypes.c_void_p()
+size = ctypes.c_size_t
+src = (ctypes.c_char * 64)(*b"x" * 64)
+back = (ctypes.c_char * 64)()
+codes = [
+    hip.hipMalloc(ctypes.byref(p), size(64)),
+    hip.hipMemcpy(p, src, size(64), 1),
+    hip.hipMemcpy(back, p, size(64), 2),
+    hip.hipMemcpy(p, ctypes.c_void_p(8), size(0), 3),
+    hip.hipSetDevice(9),
+    hip.hipGetLastError(),
+    hip.hipFree(p),
+]
+assert bytes(back) == b"x" * 64
+print(*codes)
+sys.exit(5)
+"#;
+
+const STATUSES: [i32; 7] = [0, 0, 0, 0, 101, 101, 0];
+
+const LOOP: &str = r#"
+import ctypes
+hip = ctypes.CDLL("libamdhip64.so.7")
+p = ctypes.c_void_p()
+block = (ctypes.c_char * 4096)()
+while True:
+    hip.hipMalloc(ctypes.byref(p), ctypes.c_size_t(4096))
+    hip.hipMemcpy(p, block, ctypes.c_size_t(4096), 1)
+    block.value = bytes([block.raw[0] + 1 & 127])
+    hip.hipFree(p)
+"#;
+
+fn record(out: &Path, words: &[&str]) -> Command {
+    let out = out.display().to_string();
+    let on = ["record", "--rocm", "debian:7.2.4", "--device", "emulated", "--gfx", "gfx1151"];
+    rocrepro(&[&on[..], &["--out", &out, "--"], words].concat())
+}
+
+fn statuses(trace: &ProcessTrace) -> Vec<i32> {
+    trace.calls.iter().map(|(_, end)| end.as_ref().map_or(-1, |end| end.status)).collect()
+}
+
+#[test]
+fn records_calls_that_are_found_by_dlsym() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("calls");
+    let summary = [
+        "1 process made 7 calls of HIP, of which 1 failed; the program ended with exit code 5",
+        "failed: hipSetDevice gave hipErrorInvalidDevice",
+    ];
+    let output = check_command(
+        record(&out, &["python3", "-c", CALLS_OF_PYTHON]),
+        5,
+        &["0 0 0 0 101 101 0\n"],
+        &summary,
+    );
+    let trace = read(&out).expect("a recording").remove(0);
+    assert_eq!(statuses(&trace), STATUSES, "{output:?}");
+    let (copy, _) = &trace.calls[1];
+    let arguments = copy.arguments.as_ref().expect("decoded arguments");
+    let ArgumentValue::Memory { content: Some(content), .. } = &arguments[1].value else {
+        panic!("{copy:?}")
+    };
+    let stored = fs::read(trace.folder.join(CONTENTS).join(&content.xxh3)).expect("a content");
+    assert_eq!(stored, [b'x'; 64]);
+    let back = trace.calls[2].1.as_ref().and_then(|end| end.wrote.as_ref());
+    assert_eq!(back, Some(content));
+    // The folder is not overwritten.
+    check_command(record(&out, &["true"]), 2, &[], &["is not empty", "hint: name another folder"]);
+}
+
+#[test]
+fn each_process_has_a_recording_of_its_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (out, program) = (folder.path().join("calls"), folder.path().join("calls.py"));
+    fs::write(&program, CALLS_OF_PYTHON).expect("a program");
+    let program = program.display();
+    let twice = format!("python3 {program}; python3 {program}; kill -TERM $$");
+    let ended = ["2 processes made 14 calls of HIP, of which 2 failed", "ended with signal 15"];
+    check_command(record(&out, &["sh", "-c", &twice]), 128 + 15, &[], &ended);
+    for trace in read(&out).expect("a recording") {
+        assert_eq!(statuses(&trace), STATUSES);
+    }
+    let other = folder.path().join("other");
+    let without = ["0 processes made 0 calls", "the program did not load libamdhip64"];
+    check_command(record(&other, &["true"]), 0, &[], &without);
+}
+
+fn of_child(out: &Path) -> Option<PathBuf> {
+    let entries = fs::read_dir(out).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).find(|path| path.join(CALLS).is_file())
+}
+
+fn ended(child: Child) -> Output {
+    child.wait_with_output().expect("it ends")
+}
+
+#[test]
+fn recording_of_a_killed_program_can_be_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for moment in 0..4_u64 {
+        let out = folder.path().join(moment.to_string());
+        let mut command = record(&out, &["python3", "-c", LOOP]);
+        let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let child = command.spawn().expect("it starts");
+        wait_until("no call is recorded", || of_child(&out).is_some());
+        std::thread::sleep(Duration::from_micros(7919 * moment * moment));
+        let process = of_child(&out).expect("a folder");
+        let id = process.file_name().expect("a name").to_string_lossy().parse().expect("an id");
+        // SAFETY: the call only sends a signal, to the program that this test started.
+        assert_eq!(unsafe { libc::kill(id, libc::SIGKILL) }, 0);
+        let output = ended(child);
+        assert_eq!(output.status.code(), Some(128 + libc::SIGKILL), "{output:?}");
+        let trace = read(&out).expect("a recording").remove(0);
+        let (_, returned) = trace.calls.split_last().expect("a call");
+        assert!(returned.iter().all(|(_, end)| end.is_some()));
+        for (call, _) in returned.iter().filter(|(call, _)| call.function == "hipMemcpy") {
+            let arguments = call.arguments.as_ref().expect("decoded arguments");
+            let ArgumentValue::Memory { content: Some(content), .. } = &arguments[1].value else {
+                panic!("{call:?}")
+            };
+            let stored = fs::read(process.join(CONTENTS).join(&content.xxh3)).expect("a content");
+            assert_eq!(plan::digest(&stored), content.xxh3);
+        }
+    }
+}

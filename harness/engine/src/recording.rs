@@ -1,0 +1,252 @@
+//! Records the HIP calls of a program, and summarises a recording.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+};
+
+use flate2::read::ZlibDecoder;
+use recorder::{
+    FILE_NAME, FOLDER_VARIABLE,
+    trace::{self, ArgumentValue, Call, LOADED, ProcessTrace},
+};
+use supervise::Start;
+
+use crate::{Session, Stop, home};
+
+/// Digest, length in bytes and compressed content of the library that records.
+const BUILT: (&str, usize, &[u8]) = embed::file!("ROCREPRO_BUILT_RECORDER");
+
+/// Variable that names the libraries that the dynamic loader asks about bindings, see rtld-audit(7).
+const AUDIT: &str = "LD_AUDIT";
+
+/// Functions that prepare the launches of a compiled program. They have no effect on the device.
+const OF_COMPILER: &str = "__hip";
+
+/// Makes a program and its children write their HIP calls into a folder, which must exist.
+///
+/// # Errors
+/// Returns an error if the library cannot be written, or if the dynamic loader cannot load it from the cache folder.
+pub fn record(start: &mut Start, session: &Session, folder: &Path) -> Result<(), Stop> {
+    let stop = |why: String| Stop::no_verdict(format!("error: cannot record calls: {why}"));
+    let library = library(&session.folders.cache).map_err(stop)?;
+    // ld.so(8): colons separate the libraries of the list and cannot be escaped.
+    if library.to_string_lossy().contains(':') {
+        let why =
+            format!("the dynamic loader cannot load `{}`, because of the colon", library.display());
+        return Err(stop(format!("{why}\nhint: choose another cache folder with XDG_CACHE_HOME")));
+    }
+    let mut libraries = library.into_os_string();
+    if let Some(given) = start.environment.get(AUDIT.as_ref() as &std::ffi::OsStr) {
+        libraries.push(":");
+        libraries.push(given);
+    }
+    let folder = std::path::absolute(folder).map_err(|error| stop(error.to_string()))?;
+    start.environment.insert(AUDIT.into(), libraries);
+    start.environment.insert(FOLDER_VARIABLE.into(), folder.into());
+    Ok(())
+}
+
+fn library(cache: &Path) -> Result<PathBuf, String> {
+    let (_, length, packed) = BUILT;
+    let mut library = Vec::with_capacity(length);
+    ZlibDecoder::new(packed).read_to_end(&mut library).map_err(|error| error.to_string())?;
+    home::kept(cache, "recorder", FILE_NAME, &library)
+}
+
+/// Creates the folder of a recording.
+///
+/// # Errors
+/// Returns an error if the folder has files, or cannot be created.
+pub fn create_folder(folder: &Path) -> Result<(), Stop> {
+    let is_used = fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some());
+    if is_used {
+        let shown = folder.display();
+        return Err(Stop::usage(format!(
+            "error: `{shown}` is not empty\nhint: name another folder with --out"
+        )));
+    }
+    let made = fs::create_dir_all(folder);
+    made.map_err(|error: io::Error| {
+        Stop::no_verdict(format!("error: cannot create `{}`: {error}", folder.display()))
+    })
+}
+
+/// The calls of a recording, counted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RecordingSummary {
+    /// Number of processes that made a call.
+    pub processes: usize,
+    /// Number of calls of the program. Calls of functions that a compiler inserts are not counted.
+    pub calls: usize,
+    /// Number of calls that gave a status, by function and name of the status, without hipSuccess.
+    pub failed: BTreeMap<(String, String), usize>,
+    /// Functions whose last call did not return.
+    pub open: Vec<String>,
+    /// Facts that the recording lacks, each with the number of calls.
+    pub undecoded: BTreeMap<String, usize>,
+    /// Facts about the recording itself.
+    pub notes: Vec<String>,
+    /// True if a process loaded libamdhip64.
+    pub has_hip: bool,
+}
+
+/// Reads and counts the calls in a folder.
+///
+/// # Errors
+/// Returns an error if the recording cannot be read.
+pub fn summary(folder: &Path) -> Result<RecordingSummary, Stop> {
+    let traces = read(folder)?;
+    let mut summary = RecordingSummary {
+        processes: traces.len(),
+        has_hip: !traces.is_empty() || folder.join(LOADED).exists(),
+        ..RecordingSummary::default()
+    };
+    for trace in &traces {
+        summary.add(trace);
+    }
+    Ok(summary)
+}
+
+/// Reads the recordings in a folder.
+///
+/// # Errors
+/// Returns an error if a file cannot be read, or is not a trace of this version.
+pub fn read(folder: &Path) -> Result<Vec<ProcessTrace>, Stop> {
+    trace::read(folder).map_err(|error| Stop::no_verdict(format!("error: {error}")))
+}
+
+impl RecordingSummary {
+    fn add(&mut self, trace: &ProcessTrace) {
+        self.notes.extend(trace.notes.iter().cloned());
+        for (call, end) in &trace.calls {
+            if call.function.starts_with(OF_COMPILER) {
+                continue;
+            }
+            self.calls += 1;
+            match end {
+                None => self.open.push(call.function.clone()),
+                Some(end) if end.status != 0 && can_fail_with(&call.function, end.status) => {
+                    let key = (call.function.clone(), status_name(&call.function, end.status));
+                    *self.failed.entry(key).or_default() += 1;
+                }
+                Some(_) => {}
+            }
+            for lack in undecoded(call) {
+                *self.undecoded.entry(lack).or_default() += 1;
+            }
+        }
+    }
+}
+
+/// `hipErrorNotReady`, which a query returns while work is running.
+const NOT_READY: i32 = 600;
+
+/// Returns true if the function fails if it returns the status. Some functions return the status of an earlier call.
+fn can_fail_with(function: &str, status: i32) -> bool {
+    let known = device::library_function(function);
+    let of_earlier_call = ["hipExtGetLastError", "hipGetLastError", "hipPeekAtLastError"];
+    known.is_some_and(|known| ["hipError_t", "hiprtcResult"].contains(&known.returns))
+        && !of_earlier_call.contains(&function)
+        && status != NOT_READY
+}
+
+/// Returns the name of a status, or its number if it has none.
+pub fn status_name(function: &str, status: i32) -> String {
+    let names = device::hip_statuses();
+    match names.iter().find(|(_, number)| *number == status) {
+        Some((name, _)) if !function.starts_with("hiprtc") => (*name).to_owned(),
+        _ => format!("status {status}"),
+    }
+}
+
+/// Returns what the recorder did not decode of a call.
+fn undecoded(call: &Call) -> Vec<String> {
+    let function = &call.function;
+    let Some(arguments) = &call.arguments else {
+        return vec![format!("the arguments of {function}")];
+    };
+    let mut lacks = Vec::new();
+    for argument in arguments {
+        match &argument.value {
+            ArgumentValue::Unknown(_, why) => {
+                lacks.push(format!("`{}` of {function}: {why}", argument.name));
+            }
+            ArgumentValue::Memory { content: Some(content), .. } if !content.stored => {
+                lacks.push(format!("the content that {function} read: {} bytes", content.bytes));
+            }
+            ArgumentValue::Memory { .. }
+            | ArgumentValue::Number(_)
+            | ArgumentValue::Address(_)
+            | ArgumentValue::Text(_)
+            | ArgumentValue::Texts(_)
+            | ArgumentValue::Bytes(_) => {}
+        }
+    }
+    if function == "hipGetProcAddress" {
+        lacks.push("calls of functions that hipGetProcAddress returned".to_owned());
+    }
+    if let Some(kernel) = &call.kernel
+        && kernel.arguments.is_none()
+    {
+        let name = if kernel.name.is_empty() { "an unknown kernel" } else { &kernel.name };
+        lacks.push(format!("the arguments of the kernel {name}"));
+    }
+    lacks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(lines: &[&str]) -> Result<RecordingSummary, Stop> {
+        let folder = tempfile::tempdir().unwrap();
+        let process = folder.path().join("12");
+        fs::create_dir_all(process.join(trace::CONTENTS)).unwrap();
+        fs::write(process.join(trace::CALLS), lines.join("\n") + "\n").unwrap();
+        summary(folder.path())
+    }
+
+    #[test]
+    fn failures_and_gaps_are_counted() {
+        let call = |number: u32, function: &str, more: &str| {
+            format!(r#"{{"call":{{"number":{number},"thread":1,"function":"{function}"{more}}}}}"#)
+        };
+        let end = |number: u32, status: u32| {
+            format!(r#"{{"end":{{"number":{number},"status":{status}}}}}"#)
+        };
+        let unknown = r#","arguments":[{"name":"p","value":{"unknown":["0x8","too large"]}}]"#;
+        let lines = [
+            call(0, "hipMalloc", r#","arguments":[]"#),
+            end(0, 2),
+            call(1, "hipMemcpyBatchAsync", ""),
+            end(1, 0),
+            call(2, "__hipPushCallConfiguration", r#","arguments":[]"#),
+            end(2, 0),
+            call(3, "hipSetDevice", unknown),
+            r#"{"note":"full"}"#.to_owned(),
+        ];
+        let lines: Vec<_> = lines.iter().map(String::as_str).collect();
+        let found = written(&lines).unwrap();
+        assert_eq!((found.processes, found.calls), (1, 3));
+        let failed = ("hipMalloc".to_owned(), "hipErrorOutOfMemory".to_owned());
+        assert_eq!(found.failed, [(failed, 1)].into());
+        assert_eq!(found.open, ["hipSetDevice"]);
+        let lacks: Vec<_> = found.undecoded.keys().map(String::as_str).collect();
+        assert_eq!(
+            lacks,
+            ["`p` of hipSetDevice: too large", "the arguments of hipMemcpyBatchAsync"]
+        );
+        assert_eq!(found.notes, ["full"]);
+    }
+
+    #[test]
+    fn damaged_recordings_are_errors() {
+        let error = |line: &str| written(&[line]).unwrap_err().to_string();
+        assert!(error("{}").contains("calls.jsonl`:1 is not a line of a trace"));
+        let other = r#"{"start":{"version":99,"process":1,"command":[],"library":""}}"#;
+        assert!(error(other).contains("has version 99 of the format"), "{}", error(other));
+    }
+}
