@@ -316,11 +316,19 @@ fn initial(plan: &Plan) -> Initial<'_> {
     found
 }
 
-/// Returns the streams that steps name. The case file does not declare them, because lowering does.
+/// Returns the streams that steps create or give work to. The case file does not declare them, because lowering does.
+/// A stream that steps only wait for must be declared, because the reader takes its name for a mistake.
 fn mentioned_streams(plan: &Plan) -> BTreeSet<&str> {
     fn walk<'p>(steps: &'p [plan::Step], out: &mut BTreeSet<&'p str>) {
         for step in steps {
-            out.extend(step.call.stream());
+            let only_waits = matches!(
+                step.call,
+                Call::StreamSynchronize { .. }
+                    | Call::StreamQuery { .. }
+                    | Call::IsCapturing { .. }
+                    | Call::StreamDestroy { .. }
+            );
+            out.extend(step.call.stream().filter(|_| !only_waits));
             walk(step.call.body().unwrap_or_default(), out);
         }
     }

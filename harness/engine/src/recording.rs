@@ -1,5 +1,9 @@
 //! Records the HIP calls of a program, and summarises a recording.
 
+mod arguments;
+mod convert;
+mod generic;
+
 use std::{
     collections::BTreeMap,
     fs,
@@ -14,7 +18,9 @@ use recorder::{
 };
 use supervise::Start;
 
-use crate::{Session, Stop, home};
+pub use convert::{ConvertedCase, convert};
+
+use crate::{CaseLibrary, Session, Stop, home};
 
 /// Digest, length in bytes and compressed content of the library that records.
 const BUILT: (&str, usize, &[u8]) = embed::file!("ROCREPRO_BUILT_RECORDER");
@@ -110,12 +116,55 @@ pub fn summary(folder: &Path) -> Result<RecordingSummary, Stop> {
     Ok(summary)
 }
 
+/// Converts the recording in a folder, or that of one process, to a case, and checks the case.
+///
+/// # Errors
+/// Returns an error if the recording cannot be read, has several processes, or has calls that a case cannot say.
+pub fn case_of(folder: &Path) -> Result<ConvertedCase, Stop> {
+    let shown = folder.display();
+    let traces = match folder.join(trace::CALLS).is_file() {
+        true => vec![trace::read_process(folder).map_err(unreadable)?],
+        false => read(folder)?,
+    };
+    let [trace] = traces.as_slice() else {
+        let folders = traces.iter().map(|trace| format!("\n  {}", trace.folder.display()));
+        return Err(Stop::usage(format!(
+            "error: `{shown}` has the calls of {} processes, but a case has those of one\nhint: name the folder of one \
+             process{}",
+            traces.len(),
+            folders.collect::<String>()
+        )));
+    };
+    let name = folder.file_stem().unwrap_or_default().display().to_string();
+    let title = format!(
+        "The recorded calls of {} give the recorded statuses",
+        name.trim_start_matches("rocrepro-")
+    );
+    let kernels = CaseLibrary::shipped_kernels();
+    let problems = match convert(trace, &kernels, &title) {
+        Ok(converted) => {
+            let found = case::mistakes("recorded/calls", &converted.yaml, &kernels);
+            if found.is_empty() {
+                return Ok(converted);
+            }
+            found.into_iter().map(|mistake| mistake.message).collect()
+        }
+        Err(problems) => problems,
+    };
+    let lines: String = problems.iter().map(|problem| format!("\n  {problem}")).collect();
+    Err(Stop::usage(format!("error: the calls in `{shown}` cannot be steps of a case:{lines}")))
+}
+
+fn unreadable(error: trace::TraceError) -> Stop {
+    Stop::no_verdict(format!("error: {error}"))
+}
+
 /// Reads the recordings in a folder.
 ///
 /// # Errors
 /// Returns an error if a file cannot be read, or is not a trace of this version.
 pub fn read(folder: &Path) -> Result<Vec<ProcessTrace>, Stop> {
-    trace::read(folder).map_err(|error| Stop::no_verdict(format!("error: {error}")))
+    trace::read(folder).map_err(unreadable)
 }
 
 impl RecordingSummary {

@@ -384,6 +384,10 @@ fn follow(given: &Values<'_>, returned: u64, end: &mut End, writer: &Writer) {
                 end.code = Some(writer.store(&code));
             }
         }
+        "hiprtcGetCode" => {
+            let code = code_object::at(given.first(1));
+            end.code = code.map(|code| writer.store(&code));
+        }
         "__hipRegisterFatBinary" => {
             // `struct { int magic, version; const void *binary; void *unused; }`
             let binary = memory::number(given.first(0).wrapping_add(8), 8);

@@ -12,6 +12,7 @@ Examples:
   rocrepro case new repro.hip --rocm debian:6.4.3 --gfx gfx1100
   rocrepro case new train.py --in ./venv         a Python program in its environment
   rocrepro case new hangs.cpp --timeout 60       gives up a program that hangs after a minute
+  rocrepro case new rocrepro-saxpy.trace         the calls that `rocrepro record ./saxpy` recorded, as steps
 
 The needs of the program (libraries, packages, devices) are guessed from its text, and what it should do from the words PASS
 and FAIL in it. Read the case and correct what is guessed wrong.
@@ -20,11 +21,11 @@ Exit codes: as `rocrepro run`.";
 
 #[derive(Args)]
 pub(crate) struct New {
-    /// The program: C++ (.cpp, .hip, .cc, .cxx, .cu) or Python (.py)
+    /// The program: C++ (.cpp, .hip, .cc, .cxx, .cu) or Python (.py); or a folder that `rocrepro record` wrote
     #[arg(value_name = "FILE")]
     pub(crate) program: PathBuf,
 
-    /// The case file [default: the name of the program with .yaml, beside it]
+    /// The case file [default: the name of the program or folder with .yaml, beside it]
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 

@@ -1,4 +1,4 @@
-//! Makes a case from a program of the user.
+//! Makes a case from a program of the user, or from the recorded calls of one.
 
 use std::{
     fs::{self, OpenOptions},
@@ -9,7 +9,7 @@ use std::{
 
 use case::{Language, can_report_a_failure, draft};
 use clap::Parser;
-use engine::{CaseLibrary, CasesFrom, Stop, rerun::quoted};
+use engine::{CaseLibrary, CasesFrom, Stop, recording, rerun::quoted};
 
 use crate::{
     args::{Cli, New, On},
@@ -19,7 +19,7 @@ use crate::{
 /// Largest program that becomes a case, in bytes.
 const LARGEST: u64 = 1 << 20;
 
-/// Writes a case for a program, checks it and runs it.
+/// Writes a case for a program or a recording, checks it and runs it.
 pub(crate) fn new(args: &New) -> Result<ExitCode, Stop> {
     let path = written(args)?;
     let from = CasesFrom { path: path.clone(), trusted: true };
@@ -42,6 +42,9 @@ pub(crate) fn new(args: &New) -> Result<ExitCode, Stop> {
 /// Writes the draft and returns its path. An existing file is not replaced.
 fn written(args: &New) -> Result<PathBuf, Stop> {
     let program = &args.program;
+    if program.is_dir() {
+        return from_recording(args);
+    }
     let shown = program.display();
     let extension = program.extension().and_then(|extension| extension.to_str());
     let Some(language) = extension.and_then(Language::of_extension) else {
@@ -57,19 +60,7 @@ fn written(args: &New) -> Result<PathBuf, Stop> {
     let path = args.out.clone().unwrap_or_else(|| program.with_extension("yaml"));
     let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let is_beside = path.parent() == program.parent();
-    let mut file =
-        OpenOptions::new().write(true).create_new(true).open(&path).map_err(|error| {
-            let hint = match error.kind() {
-                std::io::ErrorKind::AlreadyExists => "; name another file with --out",
-                _ => "",
-            };
-            Stop::usage(format!("error: cannot write `{}`: {error}{hint}", path.display()))
-        })?;
-    let written = file.write_all(draft(&name, is_beside, language, &text).as_bytes());
-    written.map_err(|error| {
-        Stop::usage(format!("error: cannot write `{}`: {error}", path.display()))
-    })?;
-    outputs::note(format!("wrote {}", path.display()));
+    write_new(&path, &draft(&name, is_beside, language, &text))?;
     if !can_report_a_failure(&text) {
         outputs::note(
             "warning: the program seems to end with status 0 whatever it finds; add `says` or `never` with words of its output, \
@@ -77,6 +68,34 @@ fn written(args: &New) -> Result<PathBuf, Stop> {
         );
     }
     Ok(path)
+}
+
+/// Writes the case of a recording and returns its path.
+fn from_recording(args: &New) -> Result<PathBuf, Stop> {
+    let converted = recording::case_of(&args.program)?;
+    let path = args.out.clone().unwrap_or_else(|| args.program.with_extension("yaml"));
+    write_new(&path, &converted.yaml)?;
+    for note in &converted.notes {
+        outputs::note(format!("note: {note}"));
+    }
+    Ok(path)
+}
+
+/// Writes a case file. An existing file is not replaced.
+fn write_new(path: &Path, text: &str) -> Result<(), Stop> {
+    let file = OpenOptions::new().write(true).create_new(true).open(path);
+    let mut file = file.map_err(|error| {
+        let hint = match error.kind() {
+            std::io::ErrorKind::AlreadyExists => "; name another file with --out",
+            _ => "",
+        };
+        Stop::usage(format!("error: cannot write `{}`: {error}{hint}", path.display()))
+    })?;
+    file.write_all(text.as_bytes()).map_err(|error| {
+        Stop::usage(format!("error: cannot write `{}`: {error}", path.display()))
+    })?;
+    outputs::note(format!("wrote {}", path.display()));
+    Ok(())
 }
 
 /// Returns the arguments with which commands work on the new case.

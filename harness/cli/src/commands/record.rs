@@ -91,7 +91,11 @@ fn text(summary: &RecordingSummary, ended: ExitStatus, folder: &Path) -> String 
     } else if calls == 0 {
         lines(&mut text, "note", ["the program did not load libamdhip64".to_owned()].into_iter());
     }
-    let _ = write!(text, "\n  calls: {}", shell::quote(&folder.display().to_string()));
+    let shown = shell::quote(&folder.display().to_string());
+    let _ = write!(text, "\n  calls: {shown}");
+    if calls > 0 {
+        let _ = write!(text, "\n  as a case: rocrepro case new {shown}");
+    }
     text
 }
 

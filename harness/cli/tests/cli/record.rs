@@ -143,3 +143,80 @@ fn recording_of_a_killed_program_can_be_read() {
         }
     }
 }
+
+/// Program whose calls all have steps: it copies to the device, between buffers and back.
+const COPIES: &str = r#"
+import ctypes
+hip = ctypes.CDLL("libamdhip64.so.7")
+size = ctypes.c_size_t
+a, b, s = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+src = (ctypes.c_char * 64)(*range(64))
+back = (ctypes.c_char * 64)()
+hip.hipStreamCreateWithFlags(ctypes.byref(s), 1)
+hip.hipMalloc(ctypes.byref(a), size(64))
+hip.hipMalloc(ctypes.byref(b), size(64))
+hip.hipMemcpy(a, src, size(64), 1)
+hip.hipMemsetAsync(b, 7, size(64), s)
+hip.hipMemcpyAsync(ctypes.c_void_p(b.value + 16), a, size(32), 3, s)
+hip.hipStreamSynchronize(s)
+hip.hipMemcpy(back, b, size(64), 2)
+hip.hipEventSynchronize(None)
+hip.hipGetLastError()
+"#;
+
+fn case_new(recording: &Path, case: &Path) -> Command {
+    let [recording, case] = [recording, case].map(|path| path.display().to_string());
+    rocrepro(&["case", "new", &recording, "--out", &case, "--no-run"])
+}
+
+#[test]
+fn recorded_calls_become_steps() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (out, case) = (folder.path().join("calls"), folder.path().join("case.yaml"));
+    let summary = ["13 calls of HIP, of which 1 failed", "as a case: rocrepro case new"];
+    let program = COPIES
+        .replace("hip.hipEventSynchronize(None)\n", "hip.hipMemcpy(a, a, size(1 << 40), 3)\n");
+    let program = program + "hip.hipFree(a)\nhip.hipFree(b)\nhip.hipStreamDestroy(s)\n";
+    check_command(record(&out, &["python3", "-c", &program]), 0, &[], &summary);
+    // The size of a copy that fails is larger than its buffer, which no case can say.
+    let too_large =
+        ["cannot be steps of a case", "call 8: hipMemcpy: its 1099511627776 bytes exceed a buffer"];
+    check_command(case_new(&out, &case), 2, &[], &too_large);
+    assert!(!case.exists());
+
+    let out = folder.path().join("other");
+    let program = COPIES.replace("hip.hipEventSynchronize(None)", "hip.hipStreamQuery(s)");
+    check_command(record(&out, &["python3", "-c", &program]), 0, &[], &["0 failed"]);
+    let replaced = "note: the bytes that the program copies from the host are replaced by patterns";
+    check_command(case_new(&out, &case), 0, &[], &[replaced]);
+    let text = fs::read_to_string(&case).expect("a case");
+    for line in [
+        "  - fill: h00",
+        "  - copy: {to: b00, from: h00}",
+        "  - set: {to: b01, value: 7, async: true, stream: s00}",
+        "  - copy: {to: b01, from: b00, bytes: 32, to_offset: 16, stream: s00}",
+        "  - sync: s00",
+        "  - copy: {to: h01, from: b01}",
+        "  - check: h01",
+        "  - query: s00",
+    ] {
+        assert!(text.lines().any(|found| found == line), "no `{line}` in\n{text}");
+    }
+    let case = case.display().to_string();
+    let on = ["--rocm", "debian:7.2.4", "--device", "emulated", "--gfx", "gfx1151"];
+    let run = |more: &[&str]| rocrepro(&[&["run", "--cases-from", &case], &on[..], more].concat());
+    check_command(run(&[]), 0, &["1 of 1 trial passed"], &[]);
+    check_command(run(&["--fault", "copy.zero"]), 1, &["wrong-data"], &[]);
+}
+
+#[test]
+fn all_calls_without_a_step_are_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (out, case) = (folder.path().join("calls"), folder.path().join("case.yaml"));
+    let program =
+        CALLS_OF_PYTHON.replace("hip.hipSetDevice(9)", "hip.hipHostRegister(src, size(64), 0)");
+    check_command(record(&out, &["python3", "-c", &program]), 5, &[], &[]);
+    let named =
+        ["call 3: hipMemcpy: ", "call 4: hipHostRegister: `hostPtr` is not in recorded memory"];
+    check_command(case_new(&out, &case), 2, &[], &named);
+}

@@ -1,0 +1,498 @@
+//! Converts the recorded calls of a process to a case with the same calls as steps.
+//!
+//! The set-up of a case allocates its buffers, creates its streams and events, and compiles its kernels, so calls that
+//! do this before the first other call become declarations. The calls at the end that free everything are left out,
+//! because a case has them without a step.
+//!
+//! A case has no step that writes given bytes. If a program copies bytes from the host, the step `fill` writes a pattern
+//! before the copy, so the case moves other bytes than the program. Therefore a kernel must be one of the library, whose
+//! results the reference model computes from any bytes.
+
+mod kernels;
+mod memory;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use case::{Header, Kernels};
+use device::{Fault, Planted};
+use plan::{
+    Buffer, ByVersion, Call, CaptureMode, DEFAULT_STREAM, Memory, Place, Plan, Step, StreamKind,
+};
+use recorder::trace::ProcessTrace;
+
+use super::{arguments::RecordedCall, generic, status_name};
+
+/// A case that was made from recorded calls.
+#[derive(Debug)]
+pub struct ConvertedCase {
+    /// The case file.
+    pub yaml: String,
+    /// Differences between the program and the case that do not change what the calls do.
+    pub notes: BTreeSet<String>,
+}
+
+/// Functions that query the runtime or the device, or that only a compiled program calls. They cause no work.
+const QUERIES: &[&str] = &[
+    "__hipRegisterFatBinary",
+    "__hipUnregisterFatBinary",
+    "hipDeviceGetPCIBusId",
+    "hipGetDevice",
+    "hipGetDeviceCount",
+    "hipGetDevicePropertiesR0000",
+    "hipGetDevicePropertiesR0600",
+    "hipGetErrorName",
+    "hipGetErrorString",
+    "hipInit",
+    "hipRuntimeGetVersion",
+];
+
+/// Functions that end objects. At the end of a program they are not steps.
+const ENDS: &[&str] = &[
+    "hipEventDestroy",
+    "hipFree",
+    "hipGraphDestroy",
+    "hipGraphExecDestroy",
+    "hipHostFree",
+    "hipHostUnregister",
+    "hipModuleUnload",
+    "hipStreamDestroy",
+    "__hipUnregisterFatBinary",
+];
+
+/// An allocation of the program.
+#[derive(Clone)]
+struct Allocation {
+    buffer: String,
+    /// First byte of the buffer, behind its guard.
+    start: u64,
+    bytes: u64,
+}
+
+struct Converter<'t> {
+    plan: Plan,
+    trace: &'t ProcessTrace,
+    library: &'t Kernels,
+    notes: BTreeSet<String>,
+    problems: Vec<String>,
+    /// Memory by its address.
+    memory: BTreeMap<u64, Allocation>,
+    /// Pageable memory of the program, by address and size, and the XXH3 of its content if it is known.
+    host: HashMap<(u64, u64), (String, Option<String>)>,
+    /// Names of other objects by their handles.
+    names: HashMap<u64, String>,
+    /// Names of values that steps `hip` returned, by the handle or address that the value was.
+    values: HashMap<u64, String>,
+    /// Kernel sources by the XXH3 of the code, and by the handle of the hipRTC program and of the module.
+    programs: HashMap<u64, String>,
+    code: HashMap<String, String>,
+    modules: HashMap<u64, String>,
+    /// Streams that are captured.
+    captured: BTreeSet<String>,
+    /// Host buffers that were written since they were last checked, and those that graphs write.
+    unchecked: BTreeSet<String>,
+    by_graphs: BTreeSet<String>,
+    /// True until the first call that is not part of the set-up.
+    in_setup: bool,
+    /// True after the first read of a guard.
+    reads_guards: bool,
+    counts: HashMap<&'static str, usize>,
+}
+
+/// Converts the recording of one process.
+///
+/// # Errors
+/// Returns everything that a case cannot say, each with the number of its call.
+pub fn convert(
+    trace: &ProcessTrace,
+    library: &Kernels,
+    title: &str,
+) -> Result<ConvertedCase, Vec<String>> {
+    let mut calls = Vec::new();
+    let mut problems = Vec::new();
+    for (call, end) in &trace.calls {
+        match end {
+            Some(end) => calls.push(RecordedCall { call, end }),
+            None => {
+                problems.push(format!("call {}: {} did not return", call.number, call.function))
+            }
+        }
+    }
+    let threads: BTreeSet<u32> = calls.iter().map(|call| call.call.thread).collect();
+    if threads.len() > 1 {
+        problems.push(format!(
+            "{} threads made calls, but the steps of a case are those of one",
+            threads.len()
+        ));
+    }
+    let is_end = |call: &RecordedCall<'_>| call.succeeded() && ENDS.contains(&call.name());
+    let body = calls.len() - calls.iter().rev().take_while(|call| is_end(call)).count();
+    let mut converter = Converter {
+        plan: Plan::nothing(),
+        trace,
+        library,
+        notes: BTreeSet::new(),
+        problems,
+        memory: BTreeMap::new(),
+        host: HashMap::new(),
+        names: HashMap::new(),
+        values: HashMap::new(),
+        programs: HashMap::new(),
+        code: HashMap::new(),
+        modules: HashMap::new(),
+        captured: BTreeSet::new(),
+        unchecked: BTreeSet::new(),
+        by_graphs: BTreeSet::new(),
+        in_setup: true,
+        reads_guards: false,
+        counts: HashMap::new(),
+    };
+    let mut rest = &calls[..body];
+    while let Some((first, more)) = rest.split_first() {
+        rest = more;
+        if let Err(why) = converter.call(*first, &mut rest) {
+            let call = format!("call {}: {}", first.call.number, first.name());
+            converter.problems.push(format!("{call}: {why}"));
+        }
+    }
+    converter.check_written();
+    if converter.problems.is_empty() {
+        Ok(converter.written(title))
+    } else {
+        Err(converter.problems)
+    }
+}
+
+impl generic::Objects for Converter<'_> {
+    fn name(&self, handle: u64) -> Option<String> {
+        self.names.get(&handle).cloned()
+    }
+
+    fn value(&self, handle: u64) -> Option<String> {
+        self.values.get(&handle).cloned()
+    }
+
+    fn memory(&mut self, at: u64, bytes: Option<u64>) -> Option<Place> {
+        self.place(at, bytes.unwrap_or_default())
+    }
+
+    fn new_value(&mut self, handle: Option<u64>) -> String {
+        let name = self.new_name("v");
+        if let Some(handle) = handle.filter(|handle| *handle != 0) {
+            self.values.insert(handle, name.clone());
+        }
+        name
+    }
+}
+
+impl<'t> Converter<'t> {
+    fn written(mut self, title: &str) -> ConvertedCase {
+        if !self.plan.body.iter().any(|step| matches!(step.call, Call::Check { .. })) {
+            self.notes.insert(
+                "the program reads no result with a copy, so the case checks only statuses"
+                    .to_owned(),
+            );
+        }
+        let about = self
+            .notes
+            .iter()
+            .fold("Made from the recorded calls of a program.".to_owned(), |text, note| {
+                format!("{text} Note: {note}.")
+            });
+        let header = Header {
+            title: title.to_owned(),
+            about: Some(about),
+            source: vec!["the calls of the program".to_owned()],
+            faults: vec![case::FaultEntry {
+                planted: Planted::from(Fault::CopyZero),
+                on: Default::default(),
+                signature: None,
+                shows: Vec::new(),
+            }],
+            ..Header::default()
+        };
+        ConvertedCase { yaml: case::write(&self.plan, &header, self.library), notes: self.notes }
+    }
+
+    fn step(&mut self, recorded: Option<RecordedCall<'_>>, call: Call) {
+        self.stated(recorded, call, None);
+    }
+
+    fn stated(&mut self, recorded: Option<RecordedCall<'_>>, call: Call, gives: Option<String>) {
+        let failed = recorded.filter(|recorded| !recorded.succeeded());
+        let returns = failed.map(|call| vec![status_name(call.name(), call.end.status)]);
+        let id = self.plan.body.len() as u32;
+        self.plan.body.push(Step {
+            id,
+            call,
+            returns: returns.map(ByVersion::always),
+            gives: gives.map(|value| ByVersion::always(vec![value])),
+            line: 0,
+            planted: Vec::new(),
+        });
+    }
+
+    /// Returns a new name: a prefix and a number of two digits, so that names sort in the order of their creation.
+    fn new_name(&mut self, prefix: &'static str) -> String {
+        let count = self.counts.entry(prefix).or_default();
+        *count += 1;
+        format!("{prefix}{:02}", *count - 1)
+    }
+
+    fn named(&self, handle: u64, what: &str) -> Result<String, String> {
+        let name = self.names.get(&handle).cloned();
+        name.ok_or_else(|| format!("no recorded call created the {what} {handle:#x}"))
+    }
+
+    fn stream(&self, call: RecordedCall<'_>, name: &str) -> Result<String, String> {
+        match call.address(name)? {
+            0 => Ok(DEFAULT_STREAM.to_owned()),
+            1 | 2 => {
+                Err("a case has no step on the legacy or per-thread default stream".to_owned())
+            }
+            handle => self.named(handle, "stream"),
+        }
+    }
+
+    /// Returns the place in memory that HIP allocated.
+    fn place(&self, at: u64, bytes: u64) -> Option<Place> {
+        let (_, found) = self.memory.range(..=at).next_back()?;
+        let offset = at.checked_sub(found.start)?;
+        (offset + bytes <= found.bytes).then(|| Place { buffer: found.buffer.clone(), offset })
+    }
+
+    /// Returns a place in memory of HIP, or in a buffer that stands for memory of the program.
+    fn place_or_host(&mut self, at: u64, bytes: u64) -> Result<Place, String> {
+        if let Some(place) = self.place(at, bytes) {
+            return Ok(place);
+        }
+        if self.place(at, 0).is_some() {
+            return Err(format!("its {bytes} bytes exceed a buffer"));
+        }
+        let known = self.host.get(&(at, bytes)).map(|(name, _)| name.clone());
+        let buffer = known.unwrap_or_else(|| {
+            let name = self.new_name("h");
+            let spec = Buffer { memory: Memory::HostPageable, bytes, guarded: false };
+            self.plan.buffers.insert(name.clone(), spec);
+            self.host.insert((at, bytes), (name.clone(), None));
+            name
+        });
+        Ok(Place { buffer, offset: 0 })
+    }
+
+    fn is_on_host(&self, buffer: &str) -> bool {
+        self.plan.buffers.get(buffer).is_some_and(|buffer| buffer.memory.on_host())
+    }
+
+    /// Adds the checks of host memory that was written. The program can look at it from now on.
+    fn check_written(&mut self) {
+        for buffer in std::mem::take(&mut self.unchecked) {
+            self.step(None, Call::Check { buffer });
+        }
+    }
+
+    /// Converts one call. A call that begins an idiom removes the other calls of the idiom from `rest`.
+    fn call(
+        &mut self,
+        call: RecordedCall<'t>,
+        rest: &mut &[RecordedCall<'t>],
+    ) -> Result<(), String> {
+        let name = call.name();
+        if QUERIES.contains(&name) {
+            return Ok(());
+        }
+        if self.kernels(call)? || self.allocation(call, rest)? || self.objects(call)? {
+            return Ok(());
+        }
+        if name == "hipDeviceSynchronize" && self.in_setup && call.succeeded() {
+            // The last call of the set-up of a case waits for the device as well.
+            self.in_setup = false;
+            return Ok(());
+        }
+        self.in_setup = false;
+        if self.is_read_of_guard(call) {
+            if !self.reads_guards
+                && self.plan.body.last().is_some_and(|s| s.call == Call::DeviceSynchronize)
+            {
+                self.plan.body.pop();
+            }
+            self.reads_guards = true;
+            return Ok(());
+        }
+        if self.reads_guards {
+            return Err("it follows reads of guards, which a case makes at its end".to_owned());
+        }
+        let (step, gives) = match must_be_generic(call) {
+            true => (
+                Call::Hip { function: name.to_owned(), args: generic::arguments(call, self)? },
+                None,
+            ),
+            false => self.work(call)?,
+        };
+        self.stated(Some(call), step, gives);
+        if ["hipDeviceSynchronize", "hipStreamSynchronize", "hipEventSynchronize"].contains(&name)
+            || matches!(name, "hipMemcpy" | "hipMemcpyDtoH" | "hipMemcpyWithStream")
+        {
+            self.check_written();
+        }
+        Ok(())
+    }
+
+    /// Converts the creation of streams and events, and their ends.
+    fn objects(&mut self, call: RecordedCall<'t>) -> Result<bool, String> {
+        match call.name() {
+            "hipStreamCreateWithFlags" | "hipStreamCreate" if call.succeeded() => {
+                let flags =
+                    if call.name() == "hipStreamCreate" { 0 } else { call.number("flags")? };
+                if call.name() == "hipStreamCreate" {
+                    self.notes
+                        .insert("hipStreamCreate is called as hipStreamCreateWithFlags".to_owned());
+                }
+                let kind = match flags {
+                    0 => StreamKind::Blocking,
+                    1 => StreamKind::NonBlocking,
+                    other => return Err(format!("the flags of a stream are {other}")),
+                };
+                let name = self.new_name("s");
+                self.names.insert(call.made("stream")?, name.clone());
+                self.plan.streams.insert(name.clone(), kind);
+                if !self.in_setup {
+                    self.step(Some(call), Call::StreamCreate { stream: name });
+                }
+            }
+            "hipStreamDestroy" if call.address("stream")? != 0 => {
+                let stream = self.stream(call, "stream")?;
+                self.step(Some(call), Call::StreamDestroy { stream });
+            }
+            "hipEventCreate" | "hipEventCreateWithFlags" if call.succeeded() => {
+                if !self.in_setup || call.name() == "hipEventCreate" || call.number("flags")? != 2 {
+                    self.notes.insert(
+                        "events are created in the set-up, with timing only if a step measures it"
+                            .to_owned(),
+                    );
+                }
+                let name = self.new_name("e");
+                self.names.insert(call.made("event")?, name.clone());
+                self.plan.events.push(name);
+            }
+            "hipEventDestroy" if call.succeeded() => {
+                self.notes.insert("events are destroyed at the end".to_owned());
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Returns the step of a call, and the value that it must give.
+    fn work(&mut self, call: RecordedCall<'t>) -> Result<(Call, Option<String>), String> {
+        let name = call.name();
+        let event = |this: &Self| this.named(call.address("event")?, "event");
+        let step = match name {
+            "hipMemcpy"
+            | "hipMemcpyAsync"
+            | "hipMemcpyWithStream"
+            | "hipMemcpyHtoD"
+            | "hipMemcpyDtoH"
+            | "hipMemcpyDtoD" => self.copy(call)?,
+            "hipMemset" | "hipMemsetAsync" | "hipMemsetD32" | "hipMemsetD32Async" => {
+                self.set(call)?
+            }
+            "hipModuleLaunchKernel" | "hipModuleLaunchCooperativeKernel" => self.launch(call)?,
+            "hipDeviceSynchronize" => Call::DeviceSynchronize,
+            "hipGetLastError" => Call::GetLastError,
+            "hipPeekAtLastError" => Call::PeekAtLastError,
+            "hipStreamSynchronize" => {
+                Call::StreamSynchronize { stream: self.stream(call, "stream")? }
+            }
+            "hipStreamQuery" => Call::StreamQuery { stream: self.stream(call, "stream")? },
+            "hipEventRecord" => {
+                Call::EventRecord { event: event(self)?, stream: self.stream(call, "stream")? }
+            }
+            "hipEventSynchronize" => Call::EventSynchronize { event: event(self)? },
+            "hipEventQuery" => Call::EventQuery { event: event(self)? },
+            "hipStreamWaitEvent" => {
+                Call::StreamWaitEvent { stream: self.stream(call, "stream")?, event: event(self)? }
+            }
+            "hipStreamBeginCapture" => {
+                let stream = self.stream(call, "stream")?;
+                let mode = match call.number("mode")? {
+                    0 => CaptureMode::Global,
+                    1 => CaptureMode::ThreadLocal,
+                    2 => CaptureMode::Relaxed,
+                    other => return Err(format!("the mode is {other}")),
+                };
+                if call.succeeded() {
+                    self.captured.insert(stream.clone());
+                }
+                Call::BeginCapture { stream, mode }
+            }
+            "hipStreamEndCapture" => {
+                let stream = self.stream(call, "stream")?;
+                self.captured.clear();
+                let graph = self.new_name("g");
+                if call.succeeded() {
+                    self.names.insert(call.made("pGraph")?, graph.clone());
+                }
+                Call::EndCapture { stream, graph }
+            }
+            "hipStreamIsCapturing" => {
+                let words = ["none", "active", "invalidated"];
+                let status = call.gave("pCaptureStatus").and_then(|at| words.get(at as usize));
+                let stream = self.stream(call, "stream")?;
+                return Ok((Call::IsCapturing { stream }, status.map(|word| (*word).to_owned())));
+            }
+            "hipGraphGetNodes" if call.address("nodes")? == 0 => {
+                let count = call.gave("numNodes").map(|count| count.to_string());
+                let graph = self.named(call.address("graph")?, "graph")?;
+                return Ok((Call::GraphNodeCount { graph }, count));
+            }
+            "hipGraphInstantiate" => {
+                let graph = self.named(call.address("graph")?, "graph")?;
+                let exec = self.new_name("x");
+                if call.succeeded() {
+                    self.names.insert(call.made("pGraphExec")?, exec.clone());
+                }
+                Call::GraphInstantiate { exec, graph }
+            }
+            "hipGraphLaunch" => {
+                self.unchecked.extend(self.by_graphs.iter().cloned());
+                let exec = self.named(call.address("graphExec")?, "executable graph")?;
+                Call::GraphLaunch { exec, stream: self.stream(call, "stream")? }
+            }
+            "hipGraphExecUpdate" => {
+                let exec = self.named(call.address("hGraphExec")?, "executable graph")?;
+                Call::GraphExecUpdate { exec, graph: self.named(call.address("hGraph")?, "graph")? }
+            }
+            "hipGraphExecDestroy" => {
+                let exec = self.named(call.address("graphExec")?, "executable graph")?;
+                Call::GraphExecDestroy { exec }
+            }
+            "hipGraphDestroy" => {
+                Call::GraphDestroy { graph: self.named(call.address("graph")?, "graph")? }
+            }
+            "hipStreamGetFlags" => {
+                let flags = call.gave("flags").map(|flags| flags.to_string());
+                return Ok((Call::StreamGetFlags { stream: self.stream(call, "stream")? }, flags));
+            }
+            "hipStreamGetPriority" => {
+                let priority = call.gave("priority").map(|priority| priority.to_string());
+                return Ok((
+                    Call::StreamGetPriority { stream: self.stream(call, "stream")? },
+                    priority,
+                ));
+            }
+            _ => Call::Hip { function: name.to_owned(), args: generic::arguments(call, self)? },
+        };
+        Ok((step, None))
+    }
+}
+
+/// Arguments that a step with a verb of its own never passes as a null pointer, because the worker wants the result.
+const RESULTS: &[&str] =
+    &["flags", "numNodes", "pCaptureStatus", "pGraph", "pGraphExec", "priority"];
+
+/// Returns true if the step with a verb of its own would pass other arguments than the program.
+fn must_be_generic(call: RecordedCall<'_>) -> bool {
+    let is_null = |name: &&&str| call.argument(name).is_some() && call.address(name) == Ok(0);
+    let waits_with_flags = call.name() == "hipStreamWaitEvent" && call.number("flags") != Ok(0);
+    waits_with_flags || RESULTS.iter().any(|name| is_null(&name))
+}
