@@ -10,9 +10,10 @@ use crate::{Done, frameworks};
 const PAGES: &str = "docs/recipes";
 
 /// Pages whose commands cannot be repeated on every machine, with the reason.
-const ELSEWHERE: [(&str, &str); 2] = [
+const ELSEWHERE: [(&str, &str); 3] = [
     ("performance.md", "the measured times depend on the machine and its load"),
     ("pytorch.md", "the page uses placeholders for environments with PyTorch wheels"),
+    ("record.md", "the page uses placeholders for a program of the user"),
 ];
 
 /// Keys of output lines that must be equal in every run. In all other lines, the numbers may differ.
