@@ -170,7 +170,7 @@ pub(crate) enum Command {
     #[command(after_help = device::EXAMPLES)]
     Device(Device),
     /// Print the script that completes commands in a shell
-    #[command(after_help = COMPLETIONS)]
+    #[command(after_help = COMPLETIONS, hide = true)]
     Completions {
         /// The shell
         shell: clap_complete::Shell,

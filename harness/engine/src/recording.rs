@@ -14,7 +14,7 @@ use std::{
 use flate2::read::ZlibDecoder;
 use recorder::{
     FILE_NAME, FOLDER_VARIABLE,
-    trace::{self, ArgumentValue, Call, LOADED, ProcessTrace},
+    trace::{self, ArgumentValue, LOADED, ProcessTrace, TraceCall},
 };
 use supervise::Start;
 
@@ -202,17 +202,25 @@ fn can_fail_with(function: &str, status: i32) -> bool {
         && status != NOT_READY
 }
 
+/// Names of statuses that have another name too, which `hipGetErrorName` returns.
+const OTHER_NAMES: [&str; 4] = [
+    "hipErrorInitializationError",
+    "hipErrorInvalidResourceHandle",
+    "hipErrorMapBufferObjectFailed",
+    "hipErrorMemoryAllocation",
+];
+
 /// Returns the name of a status, or its number if it has none.
 pub fn status_name(function: &str, status: i32) -> String {
-    let names = device::hip_statuses();
-    match names.iter().find(|(_, number)| *number == status) {
+    let mut names = device::hip_statuses().iter().filter(|(name, _)| !OTHER_NAMES.contains(name));
+    match names.find(|(_, number)| *number == status) {
         Some((name, _)) if !function.starts_with("hiprtc") => (*name).to_owned(),
         _ => format!("status {status}"),
     }
 }
 
 /// Returns what the recorder did not decode of a call.
-fn undecoded(call: &Call) -> Vec<String> {
+fn undecoded(call: &TraceCall) -> Vec<String> {
     let function = &call.function;
     let Some(arguments) = &call.arguments else {
         return vec![format!("the arguments of {function}")];

@@ -6,7 +6,7 @@ use serde_json::Number;
 use crate::{
     code_object, launch, memory,
     table::{Passing, Recorded, is_address, passing},
-    trace::{Address, Argument, ArgumentValue, Call, Content, End},
+    trace::{Address, Argument, ArgumentValue, CallReturn, Content, TraceCall},
     writer::Writer,
 };
 
@@ -98,8 +98,8 @@ impl Values<'_> {
         Some(if bits >= 64 { value } else { value & ((1 << bits) - 1) })
     }
 
-    /// Returns two flags: true if the call reads, and true if it writes, host memory. The direction of a copy says it; a
-    /// copy without a direction is decided by the memory that HIP allocated.
+    /// Returns two flags: true if the call reads, and true if it writes, host memory. The direction of a copy says it.
+    /// A copy without a direction is decided by the memory that HIP allocated.
     fn on_host(&self, writer: &Writer) -> (bool, bool) {
         let at = |name| self.named(name).is_some_and(|at| !writer.objects().is_of_hip(at));
         match self.parameters.iter().position(|p| p.ty == "hipMemcpyKind") {
@@ -131,8 +131,8 @@ pub(crate) fn call(
     registers: &Registers,
     stack: &[u64],
     writer: &Writer,
-) -> Call {
-    let mut call = Call {
+) -> TraceCall {
+    let mut call = TraceCall {
         number: 0,
         thread,
         function: function.name.to_owned(),
@@ -300,10 +300,10 @@ pub(crate) fn end(
     stack: &[u64],
     returned: u64,
     writer: &Writer,
-) -> End {
+) -> CallReturn {
     let status = returned as u32 as i32;
     let mut end =
-        End { number, status, text: None, out: Default::default(), code: None, wrote: None };
+        CallReturn { number, status, text: None, out: Default::default(), code: None, wrote: None };
     let Some(declaration) = function.declaration else { return end };
     let parameters = declaration.parameters.as_slice();
     let given =
@@ -363,7 +363,7 @@ fn is_address_type(ty: &str) -> bool {
 }
 
 /// Remembers the objects that a call created, and records the code that it loaded.
-fn follow(given: &Values<'_>, returned: u64, end: &mut End, writer: &Writer) {
+fn follow(given: &Values<'_>, returned: u64, end: &mut CallReturn, writer: &Writer) {
     let out = |name: &str| match end.out.get(name) {
         Some(ArgumentValue::Address(Address(value))) => Some(*value),
         _ => None,
@@ -442,7 +442,7 @@ mod tests {
         (folder, writer)
     }
 
-    fn value<'a>(call: &'a Call, name: &str) -> &'a ArgumentValue {
+    fn value<'a>(call: &'a TraceCall, name: &str) -> &'a ArgumentValue {
         let all = call.arguments.as_ref().unwrap();
         &all.iter().find(|argument| argument.name == name).unwrap().value
     }

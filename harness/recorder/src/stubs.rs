@@ -15,7 +15,7 @@ use std::{
 use crate::{
     arguments::{self, Registers},
     table::{self, STUBS},
-    trace::{LOADED, Line},
+    trace::{LOADED, TraceLine},
     writer::{FOLDER_VARIABLE, Writer},
 };
 
@@ -170,7 +170,7 @@ pub(crate) fn loaded(library: &str) {
 /// Writes a note into the trace, when it begins.
 pub(crate) fn note(text: &str) {
     match writer() {
-        Some(writer) => writer.line(&Line::Note(text.to_owned())),
+        Some(writer) => writer.line(&TraceLine::Note(text.to_owned())),
         None => {
             let mut loaded = LOADED_LIBRARY.lock().unwrap_or_else(PoisonError::into_inner);
             loaded.1.push(text.to_owned());
@@ -238,12 +238,12 @@ fn start(current: *mut Writer) -> Option<&'static Writer> {
     let (library, notes) = LOADED_LIBRARY.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let writer = Writer::create(&folder, &library).ok()?;
     if !current.is_null() {
-        writer.line(&Line::Note(
+        writer.line(&TraceLine::Note(
             "fork created this process after its parent had used HIP".to_owned(),
         ));
     }
     for note in notes {
-        writer.line(&Line::Note(note));
+        writer.line(&TraceLine::Note(note));
     }
     let writer = Box::leak(Box::new(writer));
     mark_process();
@@ -324,7 +324,7 @@ unsafe extern "C" fn after(frame: *mut Frame, stack: *const u64) {
         let stack = unsafe { std::slice::from_raw_parts(stack, recorded.stack_words) };
         let end =
             arguments::end(recorded, number, &frame.registers, stack, frame.returned[0], writer);
-        writer.line(&Line::End(end));
+        writer.line(&TraceLine::End(end));
     }
 }
 

@@ -1,9 +1,9 @@
 //! The files of a recording, and how they are read.
 //!
 //! Each process that makes a HIP call has a folder, named after its process id. The file `calls.jsonl` in it has one
-//! JSON object on each line. The first line is a [`Start`]. A [`Call`] is written before the function is called, and
-//! an [`End`] after it has returned, so a call without an end is the one in which the process died or hung. The folder
-//! `contents` has the bytes that calls read and wrote, each file once, named after its XXH3.
+//! JSON object on each line. The first line is a [`ProcessStart`]. A [`TraceCall`] is written before the function is
+//! called, and a [`CallReturn`] after it has returned, so a call without a return is the one in which the process died
+//! or hung. The folder `contents` has the bytes that calls read and wrote, each file once, named after its XXH3.
 //!
 //! The kernel keeps what a process has written if the process is killed, so at most the last line is incomplete.
 
@@ -32,20 +32,20 @@ pub const LOADED: &str = "loaded";
 /// One line of the file [`CALLS`].
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Line {
+pub enum TraceLine {
     /// The first line.
-    Start(Start),
+    Start(ProcessStart),
     /// A call begins.
-    Call(Call),
+    Call(TraceCall),
     /// A call has returned.
-    End(End),
+    End(CallReturn),
     /// A fact about the recording, for example that the disk was full.
     Note(String),
 }
 
 /// The process that made the calls.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Start {
+pub struct ProcessStart {
     /// Version of the format.
     pub version: u32,
     /// Id of the process.
@@ -58,7 +58,7 @@ pub struct Start {
 
 /// A call of a function of HIP.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Call {
+pub struct TraceCall {
     /// Number of the call in its process, in the order in which calls began.
     pub number: u64,
     /// Id of the thread.
@@ -160,7 +160,7 @@ pub struct KernelArgument {
 
 /// The return of a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct End {
+pub struct CallReturn {
     /// Number of the call.
     pub number: u64,
     /// Value that the function returned: for most functions a `hipError_t`.
@@ -185,9 +185,9 @@ pub struct ProcessTrace {
     /// Folder of the process.
     pub folder: PathBuf,
     /// The process. `None` if it was killed before the first line was complete.
-    pub start: Option<Start>,
+    pub start: Option<ProcessStart>,
     /// Calls in the order of their numbers, each with its return unless it has not returned.
-    pub calls: Vec<(Call, Option<End>)>,
+    pub calls: Vec<(TraceCall, Option<CallReturn>)>,
     /// Facts about the recording.
     pub notes: Vec<String>,
     /// True if the last line is incomplete.
@@ -268,18 +268,18 @@ pub fn read_process(folder: &Path) -> Result<ProcessTrace, TraceError> {
         }
         let bad = |why: String| TraceError::BadLine { path: path.clone(), line: index + 1, why };
         match serde_json::from_slice(line).map_err(|error| bad(error.to_string()))? {
-            Line::Start(start) if start.version != TRACE_VERSION => {
+            TraceLine::Start(start) if start.version != TRACE_VERSION => {
                 return Err(TraceError::OtherVersion { path, version: start.version });
             }
-            Line::Start(start) => trace.start = Some(start),
-            Line::Call(call) => trace.calls.push((call, None)),
-            Line::End(end) => {
+            TraceLine::Start(start) => trace.start = Some(start),
+            TraceLine::Call(call) => trace.calls.push((call, None)),
+            TraceLine::End(end) => {
                 // A call that returns is near the end: only calls of other threads have begun after it.
                 let number = end.number;
                 let call = trace.calls.iter_mut().rfind(|(call, _)| call.number == number);
                 call.ok_or_else(|| bad(format!("no call has number {number}")))?.1 = Some(end);
             }
-            Line::Note(note) => trace.notes.push(note),
+            TraceLine::Note(note) => trace.notes.push(note),
         }
     }
     Ok(trace)

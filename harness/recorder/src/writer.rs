@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     objects::Objects,
-    trace::{CALLS, CONTENTS, Call, Content, Line, Start, TRACE_VERSION},
+    trace::{CALLS, CONTENTS, Content, ProcessStart, TRACE_VERSION, TraceCall, TraceLine},
 };
 
 /// Variable with the folder into which processes write their traces. Without it nothing is recorded.
@@ -67,7 +67,12 @@ impl Writer {
             contents: Mutex::default(),
             objects: Mutex::default(),
         };
-        writer.line(&Line::Start(Start { version: TRACE_VERSION, process, command, library }));
+        writer.line(&TraceLine::Start(ProcessStart {
+            version: TRACE_VERSION,
+            process,
+            command,
+            library,
+        }));
         Ok(writer)
     }
 
@@ -77,17 +82,17 @@ impl Writer {
     }
 
     /// Writes the beginning of a call and returns its number. Calls have their numbers in the order of their lines.
-    pub(crate) fn begin(&self, mut call: Call) -> u64 {
+    pub(crate) fn begin(&self, mut call: TraceCall) -> u64 {
         let mut file = lock(&self.file);
         call.number = file.next;
         file.next += 1;
         let number = call.number;
-        file.write(&Line::Call(call));
+        file.write(&TraceLine::Call(call));
         number
     }
 
     /// Writes one line.
-    pub(crate) fn line(&self, line: &Line) {
+    pub(crate) fn line(&self, line: &TraceLine) {
         lock(&self.file).write(line);
     }
 
@@ -112,12 +117,12 @@ impl Writer {
 impl TraceFile {
     /// Appends a line with one system call, so that a process that is killed leaves at most one incomplete line. After
     /// a failure, for example on a full disk, the next line says how many lines are lost.
-    fn write(&mut self, line: &Line) {
+    fn write(&mut self, line: &TraceLine) {
         let mut text = Vec::with_capacity(256);
         if self.lost > 0 {
             let note = format!("{} lines of the trace could not be written", self.lost);
             text.push(b'\n');
-            if serde_json::to_writer(&mut text, &Line::Note(note)).is_err() {
+            if serde_json::to_writer(&mut text, &TraceLine::Note(note)).is_err() {
                 return;
             }
             text.push(b'\n');
@@ -152,11 +157,11 @@ fn new_folder(folder: &Path, process: u32) -> io::Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::{Argument, ArgumentValue, End, read, read_process};
+    use crate::trace::{Argument, ArgumentValue, CallReturn, read, read_process};
 
-    fn call(function: &str) -> Call {
+    fn call(function: &str) -> TraceCall {
         let value = ArgumentValue::Number(64.into());
-        Call {
+        TraceCall {
             number: 0,
             thread: 1,
             function: function.to_owned(),
@@ -165,9 +170,9 @@ mod tests {
         }
     }
 
-    fn end(number: u64) -> Line {
+    fn end(number: u64) -> TraceLine {
         let out = [("ptr".to_owned(), ArgumentValue::Text("a \"text\"\n".to_owned()))].into();
-        Line::End(End { number, status: 0, text: None, out, code: None, wrote: None })
+        TraceLine::End(CallReturn { number, status: 0, text: None, out, code: None, wrote: None })
     }
 
     #[test]

@@ -2,34 +2,8 @@
 
 use device::hip_statuses;
 
-/// Products and families of GPUs, each with its architectures.
-const PRODUCTS: [(&str, &str); 25] = [
-    ("cdna1", "gfx908"),
-    ("cdna2", "gfx90a"),
-    ("cdna3", "gfx942"),
-    ("cdna4", "gfx950"),
-    ("mi50", "gfx906"),
-    ("mi100", "gfx908"),
-    ("mi200", "gfx90a"),
-    ("mi210", "gfx90a"),
-    ("mi250", "gfx90a"),
-    ("mi250x", "gfx90a"),
-    ("mi300", "gfx942"),
-    ("mi300a", "gfx942"),
-    ("mi300x", "gfx942"),
-    ("mi325x", "gfx942"),
-    ("mi350", "gfx950"),
-    ("mi350x", "gfx950"),
-    ("mi355x", "gfx950"),
-    ("navi21", "gfx1030"),
-    ("navi31", "gfx1100"),
-    ("navi48", "gfx1201"),
-    ("rdna2", "gfx1030"),
-    ("rdna3", "gfx1100, gfx1101, gfx1102"),
-    ("rdna35", "gfx1150, gfx1151, gfx1152"),
-    ("rdna4", "gfx1200, gfx1201"),
-    ("strixhalo", "gfx1151"),
-];
+/// Products and families of GPUs, each with its architectures, a line each.
+const PRODUCTS: &str = include_str!("products.txt");
 
 /// Reduces a word to its letters and digits, in lower case.
 fn plain(word: &str) -> String {
@@ -39,7 +13,8 @@ fn plain(word: &str) -> String {
 /// Returns a hint for a product or a family of GPUs in place of an architecture.
 pub(crate) fn architecture(name: &str) -> Option<String> {
     let name = plain(name);
-    let (_, gfx) = PRODUCTS.iter().find(|(product, _)| *product == name)?;
+    let mut products = PRODUCTS.lines().filter_map(|line| line.split_once(": "));
+    let (_, gfx) = products.find(|(product, _)| *product == name)?;
     Some(format!("write `[{gfx}]`"))
 }
 
@@ -69,7 +44,7 @@ pub(crate) fn status(text: &str) -> Option<&'static str> {
 /// Returns a hint for a name that cannot be that of a buffer.
 pub(crate) fn buffer(text: &str) -> Option<String> {
     if let Some(name) = text.strip_prefix(['&', '*']) {
-        return Some(format!("write `{name}`: a buffer stands for its address"));
+        return Some(format!("write `{name}`: the name of a buffer is its address"));
     }
     let is_condition = text.contains(['=', '<', '>', ' ', '[']);
     is_condition.then(|| {

@@ -2,7 +2,7 @@
 
 use crate::newcomers::{BUFFERS, HEAD, Mistake, check};
 
-/// One message for each of the mistakes that somebody made who had read only the tutorials and the reference.
+/// One message for each mistake that a reader of the tutorials and the reference made.
 #[test]
 fn forms_of_other_tools_have_hints() {
     let head = format!("{HEAD}{BUFFERS}");

@@ -11,7 +11,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("Run", &["demo", "run", "exec", "record", "prove", "matrix"]),
     ("From a failure to an issue", &["minimise", "mitigate", "bisect", "export", "report"]),
     ("Cases and records", &["case", "records"]),
-    ("Machine", &["stack", "device", "doctor", "completions"]),
+    ("Machine", &["stack", "device", "doctor"]),
 ];
 
 /// Headings in the help of a command, each with the ids of the options under it.

@@ -1,12 +1,12 @@
 //! The arguments and results of a recorded call.
 
-use recorder::trace::{Address, ArgumentValue, Call, Content, End};
+use recorder::trace::{Address, ArgumentValue, CallReturn, Content, TraceCall};
 
 /// A call that returned.
 #[derive(Clone, Copy)]
 pub(super) struct RecordedCall<'t> {
-    pub(super) call: &'t Call,
-    pub(super) end: &'t End,
+    pub(super) call: &'t TraceCall,
+    pub(super) end: &'t CallReturn,
 }
 
 impl<'t> RecordedCall<'t> {

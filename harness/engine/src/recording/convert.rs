@@ -260,7 +260,7 @@ impl<'t> Converter<'t> {
         (offset + bytes <= found.bytes).then(|| Place { buffer: found.buffer.clone(), offset })
     }
 
-    /// Returns a place in memory of HIP, or in a buffer that stands for memory of the program.
+    /// Returns a place in memory of HIP, or in a buffer in place of memory of the program.
     fn place_or_host(&mut self, at: u64, bytes: u64) -> Result<Place, String> {
         if let Some(place) = self.place(at, bytes) {
             return Ok(place);

@@ -65,7 +65,7 @@ fn changes_of_the_failure_are_counted_as_failures() {
 fn notice_names_the_packages_that_are_listed() {
     let text = page(&planted());
     assert!(
-        text.contains("Debian's patches, and below is the version of libamdhip64-7. In place"),
+        text.contains("those of Debian's packages, with Debian's patches (versions below)."),
         "{text}"
     );
     assert!(
