@@ -297,7 +297,8 @@ impl Made<'_> {
     ) -> Result<(), Box<dyn std::error::Error>> {
         // An environment has its libraries below the folder of its Python.
         let script = "p=$(command -v python3); IFS=:; for d in $LD_LIBRARY_PATH /opt/rocm/lib \
-                      ${p%/bin/*}/lib/python3*/site-packages/*/_C; do for f in $d/lib*.so*; do echo \"$f $(readelf -n \
+                      ${p%/bin/*}/lib/python3*/site-packages/*/_C \
+                      ${p%/bin/*}/lib/python3*/site-packages/*/backends/*/lib; do for f in $d/lib*.so*; do echo \"$f $(readelf -n \
                       $f 2>/dev/null | grep 'Build ID')\"; done; done";
         let there = self.run(self.sh, STACK, script)?;
         for (name, id) in &page.libraries {
