@@ -236,7 +236,8 @@ pub(crate) fn without_rest_of_parentheses(
     })
 }
 
-/// Returns a hint for a parameter of a fault that stands beside the fault, or for the name of a fault as a key.
+/// Returns a hint for a parameter that is written beside its fault and not under `with`, or for a fault that is
+/// written as a key.
 pub(crate) fn key_of_fault(what: &str, key: &str, value: &Node) -> Option<String> {
     if what != "a fault" {
         return None;

@@ -29,9 +29,9 @@ pub struct Witness {
     pub pid: u32,
     /// Identity and configuration of the device.
     pub identity: Identity,
-    /// True if the process initialised the device. Such a process writes another report when it ends if it has loaded more
-    /// ROCm libraries since. A process that did not initialise it writes a report when it ends,
-    /// and only if it loaded HIP or another HSA runtime.
+    /// True if the process initialised the device. Such a process writes another report when it ends if it has loaded
+    /// more ROCm libraries since. A process that did not initialise the device writes a report when it ends, and only if
+    /// it loaded HIP or another HSA runtime.
     pub reached: bool,
     /// ROCm libraries that were mapped when the device wrote the report.
     pub libraries: Vec<Mapped>,

@@ -36,8 +36,9 @@ pub(super) struct Searches<'s> {
 }
 
 impl Searches<'_> {
-    /// Shortens the program of a trial, one run of which takes `run`. `None` if the program cannot be shortened, or if no configuration is known on
-    /// which it passes: a shorter program could then fail by a mistake that the search put into it.
+    /// Shortens the program of a trial. `run` is the time of one run. `None` if the program cannot be shortened, or if
+    /// no configuration is known on which it passes: a shorter program could then fail by a mistake that the search put
+    /// into it.
     ///
     /// # Errors
     /// A request to stop.
