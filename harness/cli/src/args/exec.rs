@@ -1,7 +1,4 @@
-use std::{
-    ffi::OsString,
-    path::{Path, PathBuf},
-};
+use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Args, ValueEnum};
 
@@ -30,6 +27,16 @@ processes use this machine's libraries, and rocrepro prints a warning.";
 #[derive(Args)]
 pub(crate) struct Exec {
     #[command(flatten)]
+    pub(crate) launch: ProgramLaunch,
+
+    #[command(flatten)]
+    pub(crate) reporting: Reporting,
+}
+
+/// A program to start, and the stack and device on which it runs.
+#[derive(Args)]
+pub(crate) struct ProgramLaunch {
+    #[command(flatten)]
     pub(crate) on: Target,
 
     #[command(flatten)]
@@ -49,40 +56,12 @@ pub(crate) struct Exec {
     #[arg(long = "in", value_name = "FOLDER|NAME")]
     pub(crate) environment: Option<String>,
 
-    #[command(flatten)]
-    pub(crate) reporting: Reporting,
-
     /// The program, as a path or as the name of a program on PATH
     pub(crate) program: PathBuf,
 
     /// Arguments of the program
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) arguments: Vec<OsString>,
-}
-
-/// A program to start, and the stack and device on which it runs.
-pub(crate) struct ProgramLaunch<'a> {
-    pub(crate) on: &'a Target,
-    pub(crate) emulation: &'a Emulation,
-    pub(crate) fault: &'a [String],
-    pub(crate) home: HomeKind,
-    pub(crate) environment: Option<&'a str>,
-    pub(crate) program: &'a Path,
-    pub(crate) arguments: &'a [OsString],
-}
-
-impl Exec {
-    pub(crate) fn launch(&self) -> ProgramLaunch<'_> {
-        ProgramLaunch {
-            on: &self.on,
-            emulation: &self.emulation,
-            fault: &self.fault,
-            home: self.home,
-            environment: self.environment.as_deref(),
-            program: &self.program,
-            arguments: &self.arguments,
-        }
-    }
 }
 
 /// Options for running and judging a program for a report.

@@ -36,8 +36,8 @@ pub(super) struct ReadyProgram {
 
 /// Replaces this process by a program of the user that runs with the stack and on the device.
 pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
-    let launch = args.launch();
-    let checked = checked(&launch)?;
+    let launch = &args.launch;
+    let checked = checked(launch)?;
     if args.reporting.report {
         return report(args, checked.options, checked.faults);
     }
@@ -45,7 +45,7 @@ pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
         return Err(Stop::usage(format!("error: `{option}` needs `--report`")));
     }
     let cancel = interrupt::cancel()?;
-    let ReadyProgram { session, start } = ready(&launch, checked)?;
+    let ReadyProgram { session, start } = ready(launch, checked)?;
     let mut command = session.command(&start);
     let _uses = session.folders.temporary.of_the_next_program();
     // A process of rocrepro starts before the program, so rocrepro's executable must be kept open until then.
@@ -58,7 +58,10 @@ pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
         return Err(Stop::no_verdict("interrupted"));
     }
     let error = command.exec();
-    Err(Stop::no_verdict(format!("error: cannot start `{}`: {error}", args.program.display())))
+    Err(Stop::no_verdict(format!(
+        "error: cannot start `{}`: {error}",
+        args.launch.program.display()
+    )))
 }
 
 /// The checked command line: a program and the options of its session.
@@ -71,28 +74,27 @@ pub(super) struct CheckedProgram {
 }
 
 /// Finds the program and checks all options.
-pub(super) fn checked(launch: &ProgramLaunch<'_>) -> Result<CheckedProgram, Stop> {
-    let setup = setup(launch.on, Some(launch.emulation), launch.fault);
-    let venv = launch.environment.map(Environments::named).transpose();
+pub(super) fn checked(launch: &ProgramLaunch) -> Result<CheckedProgram, Stop> {
+    let setup = setup(&launch.on, Some(&launch.emulation), &launch.fault);
+    let venv = launch.environment.as_deref().map(Environments::named).transpose();
     let found = venv.and_then(|venv| {
         let path = which::search(venv.as_ref().map(NamedEnvironment::venv).as_deref());
-        Ok((which::program(launch.program, &path)?, path, venv))
+        Ok((which::program(&launch.program, &path)?, path, venv))
     });
-    let found = Stop::both(found, of_the_device(launch.fault));
+    let found = Stop::both(found, of_the_device(&launch.fault));
     let (((program, path, venv), ()), (options, faults)) = Stop::both(found, setup)?;
     Ok(CheckedProgram { program, path, venv, options, faults })
 }
 
 /// Opens the session, and prepares the start of the program.
-pub(super) fn ready(
-    launch: &ProgramLaunch<'_>,
-    checked: CheckedProgram,
-) -> Result<ReadyProgram, Stop> {
+pub(super) fn ready(launch: &ProgramLaunch, checked: CheckedProgram) -> Result<ReadyProgram, Stop> {
     let CheckedProgram { program, path, venv, options, faults } = checked;
     let session = Session::open_on_one(options)?;
     let program = match program {
         ProgramLocation::Here(file) => file,
-        ProgramLocation::Nowhere(absent) => of_the_stack(launch.program, &session).ok_or(absent)?,
+        ProgramLocation::Nowhere(absent) => {
+            of_the_stack(&launch.program, &session).ok_or(absent)?
+        }
     };
     let config = session.device_config(faults);
     let text = config.as_ref().map(serde_json::to_string).transpose();
@@ -136,9 +138,12 @@ fn report(args: &Exec, session: SessionOptions, faults: Vec<Planted>) -> Result<
     };
     let session = SessionOptions { limits, ..session };
     let judged = &reporting.judged;
-    let command =
-        judged.command(args.program.clone(), args.arguments.clone(), args.environment.clone());
-    let outside_namespace = args.home == HomeKind::Loader;
+    let command = judged.command(
+        args.launch.program.clone(),
+        args.launch.arguments.clone(),
+        args.launch.environment.clone(),
+    );
+    let outside_namespace = args.launch.home == HomeKind::Loader;
     let form = reporting.form.as_deref().map(str::parse::<Form>).transpose();
     let form = form.map_err(|e| Stop::usage(format!("error: {e}")));
     let mut options = IssueOptions {

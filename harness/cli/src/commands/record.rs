@@ -18,17 +18,20 @@ const MOST_LINES: usize = 8;
 
 /// Runs a program of the user, records its HIP calls, and prints what it recorded.
 pub(crate) fn record(args: &Record) -> Result<ExitCode, Stop> {
-    let launch = args.launch();
-    let folder = args.out.clone().unwrap_or_else(|| default_folder(&args.program));
-    let (checked, ()) = Stop::both(checked(&launch), recording::create_folder(&folder))?;
+    let launch = &args.launch;
+    let folder = args.out.clone().unwrap_or_else(|| default_folder(&args.launch.program));
+    let (checked, ()) = Stop::both(checked(launch), recording::create_folder(&folder))?;
     // A signal of the terminal reaches the program too. This process waits for the program and reports its calls.
     let _cancel = interrupt::cancel()?;
-    let ReadyProgram { session, mut start } = ready(&launch, checked)?;
+    let ReadyProgram { session, mut start } = ready(launch, checked)?;
     recording::record(&mut start, &session, &folder)?;
     let _uses = session.folders.temporary.of_the_next_program();
     let _program = session.own_program();
     let ended = session.command(&start).status().map_err(|error| {
-        Stop::no_verdict(format!("error: cannot start `{}`: {error}", args.program.display()))
+        Stop::no_verdict(format!(
+            "error: cannot start `{}`: {error}",
+            args.launch.program.display()
+        ))
     })?;
     let summary = recording::summary(&folder)?;
     outputs::note(text(&summary, ended, &folder));
