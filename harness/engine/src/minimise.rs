@@ -13,6 +13,7 @@ mod compare;
 mod controls;
 mod error;
 mod identity;
+mod line_groups;
 mod program;
 mod reducer;
 mod runs;

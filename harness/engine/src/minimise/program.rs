@@ -20,6 +20,7 @@ use super::{
     MinimiseEvent, MinimiseReporter, MinimiseResult, Minimiser,
     controls::{self, Control, passing_neighbour},
     error::MinimiseError,
+    line_groups::groups,
     reducer::ReducerChoice,
     waits::with_shorter_waits,
     yaml_block::Block,
@@ -183,6 +184,7 @@ pub(super) fn minimise(
     };
     search.shortens_waits = failed.wall_ns > LONG_RUN.as_nanos() as u64
         && search.fails_with_shorter_waits(&source.text);
+    search.refuse_uninitialised(&source.text);
     let by = match reducer.find(is_cpp)? {
         None => None,
         Some(reducer) => {
@@ -297,17 +299,6 @@ fn is_check(line: &str) -> bool {
     name.is_some_and(|name| CHECKS.contains(&name)) && line.ends_with([')', ';'])
 }
 
-/// Returns the lines that are tried together first: those that only name phases.
-fn groups(text: &str) -> Vec<Vec<usize>> {
-    let names_phase = |line: &str| {
-        let line = line.trim();
-        let call = ["rocrepro.phase(", "rocrepro::phase(", "phase("];
-        call.iter().any(|call| line.starts_with(call)) && line.ends_with([')', ';'])
-    };
-    let phases = text.lines().enumerate().filter(|(_, line)| names_phase(line));
-    vec![phases.map(|(n, _)| n).collect()]
-}
-
 /// Ways in which a program calls the helper's last function. Without it, a program whose check failed ends with exit
 /// status 0 when it is run alone.
 const LAST_CALLS: [&str; 3] = ["rocrepro.done(", "rocrepro::done(", "return done("];
@@ -336,6 +327,14 @@ impl Search<'_> {
         self.is_confirmed(text, 0) == Some(true)
     }
 
+    /// Refuses programs that use a variable before it has a value, unless the original program is one.
+    fn refuse_uninitialised(&mut self, text: &str) {
+        self.refuses_uninitialised = true;
+        let records = self.run(None, &[text.to_owned()]).unwrap_or_default();
+        self.refuses_uninitialised =
+            records.iter().any(|it| is_same_after_edit(&it.outcome, &self.goal));
+    }
+
     /// Returns a shorter program without checks if the failure is a crash, which no check detects: it dies in the same
     /// way, and reaches its end on the oracle. `None` if the checks are needed, or without an oracle.
     fn without_checks_of(&mut self, text: &str) -> Option<String> {
@@ -344,8 +343,6 @@ impl Search<'_> {
         }
         (self.without_checks, self.last_call) = (true, None);
         self.deadline = self.deadline.max(Instant::now() + LEAST_WITHOUT_CHECKS);
-        self.refuses_uninitialised = true;
-        self.refuses_uninitialised = self.still(text) == Some(true);
         // One try without all checks saves a try for each.
         let bare: String = text.split_inclusive('\n').filter(|line| !is_check(line)).collect();
         let start = if self.still(&bare) == Some(true) { bare.as_str() } else { text };

@@ -246,6 +246,43 @@ fn shortens_a_program_that_keeps_its_failure() {
     assert_eq!(super::signature(&records["case"]), "wrong-data:bytes:zero");
 }
 
+/// A program whose variable `extra` has a value only because of one line, while every value would do.
+const WITH_A_VALUE: &str = r#"title: A
+source: [this test]
+needs: {with: dev}
+faults: [copy.zero]
+program:
+  cpp: |
+    #include "rocrepro.h"
+    int main() {
+      using namespace rocrepro;
+      int *place, back = 0, five = 5, extra;
+      extra = 1;
+      holds("needless", five == 5, "it is five");
+      must(hipMalloc(&place, 64 + (extra & 3)));
+      must(hipMemcpy(place, &five, 4, hipMemcpyHostToDevice));
+      must(hipMemcpy(&back, place, 4, hipMemcpyDeviceToHost));
+      equal("five", back, 5);
+      return done();
+    }
+"#;
+
+#[test]
+fn shorter_program_uses_no_variable_without_a_value() {
+    if !namespaces() {
+        return;
+    }
+    let (folder, file) = super::case("value", WITH_A_VALUE);
+    let out = folder.path().join("out");
+    let [file, out_text] = [&file, &out].map(|path| path.to_str().expect("text"));
+    let on = ["--rocm", "debian:7.2.4", "--device", "emulated", "--fault", "copy.zero", "--trust"];
+    let words = ["minimise", "--reducer", "none", "--cases-from", file, "--out", out_text];
+    let output = super::rocrepro(&[&words, &on[..]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", shown(&output));
+    let shorter = fs::read_to_string(out.join("program.cpp")).expect("a program");
+    assert!(shorter.contains("extra = 1;") && !shorter.contains("needless"), "{shorter}");
+}
+
 /// Program whose checks print a line, and whose last line makes the exit status 1 if a check failed.
 const CHECKED: &str = "\
 import ctypes
