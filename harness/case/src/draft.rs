@@ -1,7 +1,10 @@
 //! Drafts a case whose body is a program of the user: a reproducer in C++, HIP or Python.
 
+mod doubts;
+
 use std::{collections::BTreeSet, fmt::Write};
 
+pub use self::doubts::doubts;
 use crate::issue_link::{is_issue, of_address};
 
 /// Longest title that is taken from a comment of the program, in characters.
@@ -214,7 +217,7 @@ fn prints(text: &str, word: &str) -> bool {
 
 /// Returns true if the program may end with a status other than 0, or prints a word by which it reports a failure. A case
 /// with another program could not fail.
-pub fn can_report_a_failure(text: &str) -> bool {
+fn can_report_a_failure(text: &str) -> bool {
     let words = ["exit(", "abort(", "assert", "raise ", "throw ", "EXIT_FAILURE", "testing."];
     let returns_another = text.split("return ").skip(1).any(|rest| {
         let value = rest.split(';').next().unwrap_or_default().trim();

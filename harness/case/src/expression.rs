@@ -69,6 +69,7 @@ impl<'a> Parser<'a> {
         if digits == 0 {
             return Err(match self.rest {
                 "" => "a number is missing".to_owned(),
+                rest if rest.starts_with('-') => "the number is negative".to_owned(),
                 rest => format!("`{rest}` is not a number"),
             });
         }
@@ -121,6 +122,7 @@ mod tests {
         check("7 / 2", Ok(3));
         check("1/0", Err("division by zero"));
         check("1-2", Err("the number is negative"));
+        check("-1", Err("the number is negative"));
         check("4K4", Err("`4` is not part of a number"));
         check("", Err("a number is missing"));
         check("a", Err("`a` is not a number"));

@@ -85,9 +85,32 @@ pub(crate) fn key_meant<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     usual.or_else(|| nearest(word, known.iter().copied()))
 }
 
-/// Returns true for the keys that a step can have beside its verb.
-pub(crate) fn is_key_of_a_step(word: &str) -> bool {
-    ["returns", "gives", "when"].contains(&word)
+/// Returns the key of a step, beside its verb, that a word inside of the verb's braces means.
+pub(crate) fn key_of_a_step(word: &str) -> Option<&'static str> {
+    match word {
+        "returns" | "expect" | "expected" | "status" => Some("returns"),
+        "gives" => Some("gives"),
+        "when" | "if" | "unless" => Some("when"),
+        _ => None,
+    }
+}
+
+/// Returns a hint for a key of a case that other tools have.
+pub(crate) fn key_of_case(word: &str) -> Option<&'static str> {
+    match word {
+        "runs-on" | "runs_on" | "gfx" | "arch" | "architecture" | "device" | "gpu" => {
+            Some("an architecture is written `needs: {gfx: [gfx1151]}`, or given as `--gfx`")
+        }
+        "rocm" | "release" => Some("a release is written `needs: {rocm: \">=6.0\"}`"),
+        "env" | "variables" => Some("variables are entries of `environment`"),
+        "timeout" | "timeout-minutes" => Some("the time limit is given as `--timeout SECONDS`"),
+        "strategy" | "parameters" | "parametrize" => Some("axes are entries of `matrix`"),
+        "run" | "script" => Some("write `program: {command: [...]}`"),
+        "include" => {
+            Some("the trials are all combinations of the axes, less those under `exclude`")
+        }
+        _ => None,
+    }
 }
 
 /// Returns the verb that was probably meant by an unknown one.

@@ -1,8 +1,8 @@
 //! Collects all mistakes in a case file, so that `rocrepro check` and editors can report them at once.
 
 use crate::{
-    Diagnostic, Kernels, diagnostic::sorted, header::read, lower::analyse, read::Reader, uncalled,
-    unused,
+    Case, Diagnostic, Kernels, diagnostic::sorted, header::read, lower::analyse, read::Reader,
+    uncalled, unused,
 };
 
 /// Returns all mistakes in a case file, in its header and in the steps of every trial. The list is empty if the file is
@@ -12,11 +12,28 @@ use crate::{
 /// checked against the declaration.
 pub fn mistakes(id: &str, text: &str, kernels: &Kernels) -> Vec<Diagnostic> {
     let mut reader = Reader::default();
-    let Some(case) = read(&mut reader, id, text) else { return sorted(reader.mistakes) };
+    match read(&mut reader, id, text) {
+        Some(case) => with_steps(&case, text, kernels, reader.mistakes),
+        None => sorted(reader.mistakes),
+    }
+}
+
+/// Returns all mistakes in the steps of every trial of a case whose header has none, and those that only all trials
+/// together show, for example an axis on which nothing depends. `text` is the case file.
+pub fn mistakes_of(case: &Case, text: &str, kernels: &Kernels) -> Vec<Diagnostic> {
+    with_steps(case, text, kernels, Vec::new())
+}
+
+fn with_steps(
+    case: &Case,
+    text: &str,
+    kernels: &Kernels,
+    mut mistakes: Vec<Diagnostic>,
+) -> Vec<Diagnostic> {
     let mut steps: Vec<Vec<_>> = Vec::new();
     let mut called = Vec::new();
     for trial in case.trials() {
-        match analyse(&case, &trial, kernels) {
+        match analyse(case, &trial, kernels) {
             Ok(plan) if !case.is_program() => called.push(uncalled::Called::of(&trial, &plan)),
             Ok(_) => {}
             Err(found) => steps.push(found),
@@ -30,12 +47,12 @@ pub fn mistakes(id: &str, text: &str, kernels: &Kernels) -> Vec<Diagnostic> {
         let common = steps.first().into_iter().flatten().filter(|m| in_all(m)).cloned().collect();
         steps = vec![common];
     }
-    if steps.iter().all(Vec::is_empty) && reader.mistakes.is_empty() {
-        reader.mistakes.extend(unused::axes(&case, text));
-        reader.mistakes.extend(uncalled::functions(&case, text, &called));
+    if steps.iter().all(Vec::is_empty) && mistakes.is_empty() {
+        mistakes.extend(unused::axes(case, text));
+        mistakes.extend(uncalled::functions(case, text, &called));
     }
-    reader.mistakes.extend(steps.into_iter().flatten());
-    let mut all = sorted(reader.mistakes);
+    mistakes.extend(steps.into_iter().flatten());
+    let mut all = sorted(mistakes);
     // If several trials have the same mistake, it is reported once, with the name of the first trial in its help.
     all.dedup_by(|a, b| same(a, b));
     all

@@ -63,13 +63,16 @@ impl Reader {
             let meant = hints::key_meant(&key.text, known);
             let help = match meant {
                 Some(meant) => Some(format!("did you mean `{meant}`?")),
-                None if hints::is_key_of_a_step(&key.text) => Some(format!(
-                    "`{}` is a key of the step: write it on a line of its own, in the column of the verb",
-                    key.text
-                )),
-                None => hints::key_of_fault(what, &key.text, value)
-                    .or_else(|| suggest(&key.text, known.iter().copied())),
+                None if what == "a case" => hints::key_of_case(&key.text).map(str::to_owned),
+                None => hints::key_of_a_step(&key.text)
+                    .map(|of_step| {
+                        format!(
+                            "`{of_step}` is a key of the step: write it on a line of its own, in the column of the verb"
+                        )
+                    })
+                    .or_else(|| hints::key_of_fault(what, &key.text, value)),
             };
+            let help = help.or_else(|| suggest(&key.text, known.iter().copied()));
             self.mistake_with_help(key.at, format!("{what} has no `{}`", key.text), help);
             misspelt.extend(meant.map(|meant| (meant.to_owned(), value)));
         }

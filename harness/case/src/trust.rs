@@ -72,7 +72,8 @@ const MOST_KERNELS: usize = 256 << 20;
 pub fn foreign(case: &Case) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     if let Some((key, _)) = program::of(case.body()) {
-        let message = "a program can do everything that its user can".to_owned();
+        let message =
+            "the case runs a program, which can do everything that its user can".to_owned();
         found.push(Diagnostic { at: key.at, message, help: Some(HELP.to_owned()) });
     }
     for (key, node) in entries(case.body(), "environment") {

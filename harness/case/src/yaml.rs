@@ -2,7 +2,7 @@
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 
-use crate::{At, Diagnostic};
+use crate::{At, Diagnostic, header::KEYS};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
@@ -67,12 +67,46 @@ fn indented_by_other_spaces(text: &str) -> Option<Diagnostic> {
     })
 }
 
+/// Returns a hint for an axis with braces, a key of the case that is not in the first column, and a program that is not
+/// indented.
+fn misplaced_text(text: &str, line: &str, at: At) -> Option<String> {
+    let before = text.lines().take(at.line.saturating_sub(1) as usize);
+    let last = before.filter(|line| !line.trim().is_empty()).last().unwrap_or_default();
+    for line in [line, last] {
+        if let Some((_, axis)) = line.split_once(": ${")
+            && let Some((axis, _)) = axis.split_once('}')
+        {
+            return Some(format!("the value of an axis is written without braces: `${axis}`"));
+        }
+    }
+    let is_block = |line: &str| {
+        let line = line.trim();
+        ["cpp: |", "python: |", "source: |"].iter().any(|begin| line.ends_with(begin))
+    };
+    // The program that follows may have empty lines, and its first line may look like YAML.
+    let mut lines = text.lines().take(at.line as usize).skip_while(|line| !is_block(line));
+    if let Some(block) = lines.next() {
+        let indent = |line: &str| line.len() - line.trim_start().len();
+        let first = lines.find(|line| !line.trim().is_empty());
+        if first.is_some_and(|first| indent(first) <= indent(block)) {
+            return Some(format!("indent the text below `{}` more than that line", block.trim()));
+        }
+    }
+    let key = line.trim_start().split_once(':').map(|(key, _)| key)?;
+    (line.starts_with(' ') && KEYS.contains(&key))
+        .then(|| format!("`{key}` is a key of the case: begin it in the first column"))
+}
+
 /// Length of the longest value that a hint repeats, in characters.
 const MOST_QUOTED: usize = 60;
 
 /// Adds a hint to a mistake in a line whose value YAML does not take as text.
 fn with_quotes(text: &str, mut mistake: Diagnostic) -> Diagnostic {
     let line = text.lines().nth(mistake.at.line.saturating_sub(1) as usize).unwrap_or_default();
+    if let Some(help) = misplaced_text(text, line, mistake.at) {
+        mistake.help = Some(help);
+        return mistake;
+    }
     let Some((key, value)) = line.split_once(": ") else { return mistake };
     let value = value.trim();
     if !mistake.message.starts_with("not YAML") || value.chars().count() > MOST_QUOTED {

@@ -265,6 +265,7 @@ pub(crate) struct Target {
     /// Architecture of the emulated device [default: gfx1151; for the old releases gfx1100 (5.7.1) and gfx90a (5.2.3)]
     #[arg(
         long,
+        alias = "arch",
         value_name = "GFX",
         env = "ROCREPRO_GFX",
         default_value = DEFAULT_GFX,

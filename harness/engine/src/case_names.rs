@@ -90,7 +90,9 @@ pub(crate) fn named_by<'i>(
 
 /// Returns a hint for a misspelt name: the nearest of the valid names, or all of them.
 pub fn meant<'n>(word: &str, names: impl Iterator<Item = &'n str> + Clone) -> String {
-    match nearest(word, names.clone()) {
+    let mut ends = names.clone().filter(|name| name.rsplit('.').next() == Some(word));
+    let of_group = ends.next().filter(|_| ends.next().is_none());
+    match nearest(word, names.clone()).or(of_group) {
         Some(name) => format!("did you mean `{name}`?"),
         None => format!("available are {}", names.collect::<Vec<_>>().join(", ")),
     }

@@ -3,14 +3,13 @@
 mod files;
 
 use std::{
-    borrow::Borrow,
     collections::BTreeMap,
     panic::resume_unwind,
     path::{Path, PathBuf},
     thread,
 };
 
-use case::{Case, Kernels, Trial, analyse};
+use case::{Case, Kernels, mistakes_of};
 use include_dir::{Dir, include_dir};
 
 use crate::{Stop, case_names::named_by, diagnostics, python_syntax};
@@ -80,7 +79,7 @@ impl CaseLibrary {
         // mistakes too.
         let mut mistakes: Vec<String> =
             mistakes.of_files.into_iter().chain(mistakes.of_cases.into_values()).collect();
-        mistakes.extend(library.analyse(library.trials()).err().map(|more| more.to_string()));
+        mistakes.extend(library.check(library.cases()).err().map(|more| more.to_string()));
         Err(Stop::usage(mistakes.join("\n\n")))
     }
 
@@ -93,10 +92,11 @@ impl CaseLibrary {
         let (mut library, Mistakes { of_files, mut of_cases }) =
             CaseLibrary::read(Some(from), &[])?;
         for case in library.cases.values() {
-            let trials = case.trials().into_iter().map(|trial| (case, trial));
-            if let Err(found) = library.analyse(trials) {
+            if let Err(found) = library.check([case]) {
                 let all = of_cases.entry(case.id.clone()).or_default();
-                *all = [std::mem::take(all), found.to_string()].concat();
+                let both = [std::mem::take(all), found.to_string()];
+                *all =
+                    both.into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join("\n\n");
             }
         }
         library.cases.retain(|id, _| !of_cases.contains_key(id));
@@ -107,11 +107,6 @@ impl CaseLibrary {
         }
         let text = texts.collect::<Vec<_>>().join("\n\n");
         Ok((library, (count > 0).then_some(Faulty { count, text })))
-    }
-
-    /// Returns all trials of all cases.
-    fn trials(&self) -> impl Iterator<Item = (&Case, Trial)> {
-        self.cases().flat_map(|case| case.trials().into_iter().map(move |trial| (case, trial)))
     }
 
     /// Reads the cases like [`CaseLibrary::load_named`], and returns the mistakes that are found without lowering.
@@ -202,16 +197,17 @@ impl CaseLibrary {
         }
     }
 
-    /// Checks each case as lowering would, but does not compute the content of buffers.
+    /// Checks every trial of these cases as lowering would, but does not compute the content of buffers.
     ///
     /// # Errors
     /// Returns all mistakes in all cases.
-    pub fn analyse<'c>(
-        &self,
-        trials: impl IntoIterator<Item = (&'c Case, impl Borrow<Trial>)>,
-    ) -> Result<(), Stop> {
-        let checked = |case, trial: &Trial| analyse(case, trial, &self.kernels).map(drop);
-        self.each(trials, |case, trial| checked(case, trial.borrow())).map(drop)
+    pub fn check<'c>(&self, cases: impl IntoIterator<Item = &'c Case>) -> Result<(), Stop> {
+        let mistakes = |case: &'c Case| mistakes_of(case, self.text(&case.id), &self.kernels);
+        let check = |case, ()| match mistakes(case) {
+            found if found.is_empty() => Ok(()),
+            found => Err(found),
+        };
+        self.each(cases.into_iter().map(|case| (case, ())), check).map(drop)
     }
 
     /// Parses the Python programs of these cases.
@@ -286,7 +282,8 @@ fn one(
     let Ok(mut case) = Case::parse(id, &source.text) else {
         return (None, shown(&case::mistakes(id, &source.text, kernels)));
     };
-    if let Some(name) = case.file_beside() {
+    // The program of an untrusted case is not read, and not reported as missing.
+    if let Some(name) = case.file_beside().filter(|_| trusted) {
         case.give_file(programs.get(&beside(&source.path, &name)).cloned());
     }
     let foreign = if trusted { Vec::new() } else { case::foreign(&case) };

@@ -1,8 +1,11 @@
 //! Finds the trials that the user selects on the command line.
 
-use std::collections::{BTreeMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashSet},
+    path::Path,
+};
 
-use case::{Case, Trial};
+use case::{Case, Language, Trial};
 
 use crate::{
     CaseLibrary, Stop,
@@ -96,8 +99,10 @@ fn mark(
     if cases == 0 {
         let ids = library.cases().map(|case| case.id.as_str());
         let folders = library.cases().filter_map(|case| Some(case.id.rsplit_once('/')?.0));
-        let help = if named.case.ends_with(".yaml") {
-            "no file has this name".to_owned()
+        let help = if named.case.ends_with(".yaml") || named.case.ends_with(".yml") {
+            similar_file(named.case).unwrap_or_else(|| "no file has this name".to_owned())
+        } else if let Some(help) = similar_file(named.case) {
+            help
         } else {
             nearest(named.case, ids.chain(folders)).map_or_else(
                 || "`rocrepro case list` shows all cases".to_owned(),
@@ -108,6 +113,18 @@ fn mark(
     } else if trials == 0 {
         problems.push(SelectionError::NoTrial(text.to_owned(), unfit(&axes, named)));
     }
+}
+
+/// Returns a hint for the name of a program, or for a name that lacks the ending of a case file or has the wrong one.
+fn similar_file(name: &str) -> Option<String> {
+    let path = Path::new(name);
+    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    if path.is_file() && Language::of_extension(ending).is_some() {
+        return Some(format!("it is a program; `rocrepro case new {name}` makes a case of it"));
+    }
+    let mut files = ["yaml", "yml"].map(|ending| path.with_extension(ending)).into_iter();
+    let file = files.find(|file| file.is_file())?;
+    Some(format!("did you mean the file `{}`?", file.display()))
 }
 
 fn unfit(axes: &BTreeMap<String, Vec<String>>, named: &Named<'_>) -> String {

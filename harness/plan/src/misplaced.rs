@@ -6,6 +6,7 @@
 //! | work in the null stream while a blocking stream is captured | hip_runtime_api.h of 7.2.4, hipErrorStreamCaptureImplicit |
 //! | a call that may wait for the device while a stream is captured | hipStreamCaptureMode in the same header; the case capture/forbidden-calls has the calls |
 //! | a call that uses an event before it is recorded | hipStreamWaitEvent and hipEventSynchronize succeed at once, hipEventElapsedTime returns hipErrorInvalidHandle |
+//! | work in another stream while the captured one gets none | the graph is empty, and the work is done at once |
 //! | the time until an event for which the host has not waited | hipEventElapsedTime: hipErrorNotReady |
 //!
 //! A step that lists accepted statuses may do this on purpose, so it is not reported.
@@ -58,6 +59,7 @@ pub fn misplaced_steps(plan: &Plan) -> Vec<MisplacedStep<'_>> {
         recorded: BTreeSet::new(),
         ever_recorded: recorded_in(&plan.body),
         in_repeat: BTreeSet::new(),
+        instantiated: instantiated_in(&plan.body),
         waited: BTreeSet::new(),
         found: Vec::new(),
     };
@@ -69,9 +71,13 @@ fn changes_mode(call: &Call, plan: &Plan) -> bool {
     api(call, plan) == "hipThreadExchangeStreamCaptureMode"
 }
 
-struct OpenCapture {
+struct OpenCapture<'a> {
     mode: CaptureMode,
     thread: u32,
+    /// True if a call has joined the capture.
+    has_calls: bool,
+    /// First work that was given to another stream meanwhile, which is not being captured, and that stream.
+    elsewhere: Option<(&'a Step, &'a str)>,
 }
 
 /// State before or after one step of the body.
@@ -79,7 +85,7 @@ struct Places<'a> {
     plan: &'a Plan,
     captures: Captures<'a>,
     /// Captures that have begun and not ended, by their stream.
-    open: BTreeMap<&'a str, OpenCapture>,
+    open: BTreeMap<&'a str, OpenCapture<'a>>,
     /// Host thread of the step: 0, or the line of its `thread` block.
     thread: u32,
     /// True if a step changes the capture mode of its thread. Then it is unknown which calls are refused.
@@ -89,6 +95,8 @@ struct Places<'a> {
     ever_recorded: BTreeSet<&'a str>,
     /// Events that the current `repeat` block records: from its second repetition on, they are recorded.
     in_repeat: BTreeSet<&'a str>,
+    /// Graphs of which a step makes an executable graph. An empty one is hardly intended.
+    instantiated: BTreeSet<&'a str>,
     /// Recorded events that have happened, because the host has waited since.
     waited: BTreeSet<&'a str>,
     found: Vec<MisplacedStep<'a>>,
@@ -128,18 +136,44 @@ impl<'a> Places<'a> {
             let wrong = wrong.or_else(|| self.of_events(step));
             self.found.extend(wrong.map(|(message, hint)| MisplacedStep { step, message, hint }));
         }
+        match role {
+            Ok(CaptureRole::Captured(of)) => {
+                self.open.get_mut(of).into_iter().for_each(|capture| capture.has_calls = true);
+            }
+            Ok(CaptureRole::Now) => self.note_uncaptured(step),
+            _ => {}
+        }
         // Where the end of a capture must fail, the capture was invalidated before, or its state is unknown.
-        if let Call::EndCapture { stream, .. } = &step.call {
-            self.open.remove(stream.as_str());
+        if let Call::EndCapture { stream, graph, .. } = &step.call {
+            let ended = self.open.remove(stream.as_str());
+            let ended = ended.filter(|_| self.instantiated.contains(graph.as_str()));
+            let elsewhere = ended.filter(|capture| !capture.has_calls).and_then(|it| it.elsewhere);
+            self.found.extend(elsewhere.map(|(step, other)| {
+                let message = format!(
+                    "the capture of `{stream}` gets no call: this one goes to stream `{other}`, which is not being captured"
+                );
+                let hint = format!("write `stream: {stream}`, or move this step out of the capture");
+                MisplacedStep { step, message, hint }
+            }));
         }
         if may_succeed(step) {
             self.apply(&step.call);
         }
     }
 
+    /// Notes work that is given to a stream while others are being captured.
+    fn note_uncaptured(&mut self, step: &'a Step) {
+        let work = matches!(step.call.on_order(), OnOrder::InTurn);
+        let Some(stream) = self.captures.stream(&step.call).filter(|_| work) else { return };
+        let open = self.open.iter_mut().filter(|(name, _)| **name != stream);
+        open.for_each(|(_, capture)| _ = capture.elsewhere.get_or_insert((step, stream)));
+    }
+
     fn apply(&mut self, call: &'a Call) {
         if let Call::BeginCapture { stream, mode } = call {
-            self.open.insert(stream, OpenCapture { mode: *mode, thread: self.thread });
+            let (mode, thread) = (*mode, self.thread);
+            let begun = OpenCapture { mode, thread, has_calls: false, elsewhere: None };
+            self.open.insert(stream, begun);
         }
         if let OnOrder::Record { event, .. } = call.on_order() {
             self.recorded.insert(event);
@@ -172,7 +206,7 @@ impl<'a> Places<'a> {
             return None;
         }
         let of_device = name == "hipDeviceSynchronize";
-        let refuses = |capture: &OpenCapture| match capture.mode {
+        let refuses = |capture: &OpenCapture<'_>| match capture.mode {
             CaptureMode::Global => true,
             CaptureMode::ThreadLocal => capture.thread == self.thread,
             CaptureMode::Relaxed => of_device && capture.thread == self.thread,
@@ -224,6 +258,18 @@ fn recorded_in(steps: &[Step]) -> BTreeSet<&str> {
             found.insert(event);
         }
         found.extend(step.call.body().into_iter().flat_map(recorded_in));
+    }
+    found
+}
+
+/// Returns the graphs of which some step of a block makes an executable graph.
+fn instantiated_in(steps: &[Step]) -> BTreeSet<&str> {
+    let mut found = BTreeSet::new();
+    for step in steps {
+        if let Call::GraphInstantiate { graph, .. } = &step.call {
+            found.insert(graph.as_str());
+        }
+        found.extend(step.call.body().into_iter().flat_map(instantiated_in));
     }
     found
 }

@@ -158,7 +158,8 @@ pub(crate) fn next(record: &Record) -> Option<String> {
         }
         VerdictKind::NewsFixed => format!(
             "A failure is expected here: {window}. Possibly fixed: run the trial several more times, then end the \
-             `known` entry at this version and report it in the issue."
+             `known` entry at this version and report it in the issue. If other trials of the case still fail, write \
+             under `on` which they are."
         ),
         VerdictKind::NewsChanged => format!("Another failure is expected here: {window}."),
         VerdictKind::Difference => {

@@ -169,12 +169,31 @@ pub fn prove(records: &[Record], signature: impl Fn(&Record, Fault) -> Option<St
     }
     let failing = |r: &&Record| r.faults.is_empty() && r.verdict.kind.fails_as_expected();
     let known: BTreeSet<&str> = records.iter().filter(failing).map(|r| r.trial.as_str()).collect();
+    // A trial that fails in the same way without the fault does not show the fault.
+    let alone: BTreeSet<(&str, &str)> = records
+        .iter()
+        .filter(|r| r.faults.is_empty() && r.outcome.kind != Kind::Pass)
+        .map(|r| (r.trial.as_str(), r.outcome.signature.as_str()))
+        .collect();
+    let noticed = |fault, record: &Record, pattern| {
+        let got = &record.outcome.signature;
+        if alone.contains(&(record.trial.as_str(), got)) {
+            return Err(format!("{got}, as without the fault"));
+        }
+        noticed(fault, record, pattern)
+    };
     let rows = cases.into_iter().map(|(case, records)| {
         let unhealthy = records
             .iter()
             .filter(|r| r.faults.is_empty())
             .filter(|r| r.verdict.is_news() || r.verdict.kind == VerdictKind::NoVerdict)
-            .map(|r| (r.trial.clone(), r.outcome.signature.clone()))
+            .map(|r| {
+                let expected = match r.verdict.kind {
+                    VerdictKind::NewsFixed => ", but the case expects a failure",
+                    _ => "",
+                };
+                (r.trial.clone(), format!("{}{expected}", r.outcome.signature))
+            })
             .collect();
         let unturned = insensitive_checks(&records);
         let idle = |r: &&&Record| r.faults.is_empty() && r.outcome.kind == Kind::Skip;
@@ -197,7 +216,7 @@ pub fn prove(records: &[Record], signature: impl Fn(&Record, Fault) -> Option<St
         }
         let cells = under
             .into_iter()
-            .map(|(fault, records)| (fault, cell(fault, &records, &idle, &signature)));
+            .map(|(fault, records)| (fault, cell(fault, &records, &idle, &signature, &noticed)));
         Row { case: case.to_owned(), unhealthy, cells: cells.collect(), hidden, skipped, unturned }
     });
     Proof {
@@ -214,6 +233,7 @@ fn cell(
     records: &[&Record],
     idle: &BTreeSet<&str>,
     signature: impl Fn(&Record, Fault) -> Option<String>,
+    noticed: impl Fn(Fault, &Record, Option<String>) -> Result<(), String>,
 ) -> Cell {
     let mut by = BTreeSet::new();
     let mut missed = Vec::new();

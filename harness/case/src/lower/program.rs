@@ -61,6 +61,14 @@ fn read(reader: &mut Reader, case: &Case, trial: &Trial, root: &Node) -> Option<
     let at =
         entries.iter().find(|(key, _)| key.text == "program").map_or(node.at, |(key, _)| key.at);
     let what = read_what(reader, &fields, case, at)?;
+    if let Some(Node { at, value: Value::Scalar(text) }) = fields.get("args")
+        && text.trim().contains(' ')
+    {
+        let words: Vec<_> = text.split_whitespace().collect();
+        let help = format!("write a list: `[{}]`", words.join(", "));
+        let message = format!("`{text}` is more than one argument");
+        reader.mistake_with_help(*at, message, Some(help));
+    }
     let texts = |reader: &mut Reader, key: &str| {
         let what = format!("`{key}`");
         let node = fields.get(key);

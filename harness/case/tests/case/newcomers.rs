@@ -296,6 +296,49 @@ fn words_of_other_languages_have_hints() {
     only_head("needs:\n  rocm: >=5.7\nsteps: [{sync: device}]\n", (2, 9), "not YAML", "in quotes");
 }
 
+#[test]
+fn words_of_other_tools_have_hints() {
+    let only_head = |lines, at, message, help| check(HEAD, &Mistake { lines, at, message, help });
+    only_head("runs-on: gfx1151\nsteps: [{sync: device}]\n", (1, 1), "no `runs-on`", "needs: {gfx");
+    only_head(
+        "timeout: 5\nsteps: [{sync: device}]\n",
+        (1, 1),
+        "no `timeout`",
+        "`--timeout SECONDS`",
+    );
+    only_head(
+        "program: {args: '--size 64', says: PASS, cpp: 'int main() {}'}\n",
+        (1, 17),
+        "more than one argument",
+        "`[--size, 64]`",
+    );
+    only_head(
+        "steps:\n  - sync: device\n  known:\n  - {rocm: '*'}\n",
+        (3, 3),
+        "not YAML",
+        "first column",
+    );
+    only_head(
+        "program:\n  says: PASS\n  cpp: |\n  int f() {\n  }\n  : x\n",
+        (5, 3),
+        "not YAML",
+        "below `cpp: |`",
+    );
+    let head = format!("{HEAD}matrix: {{n: [0, 4]}}\n{BUFFERS}");
+    let step = |lines, at, message, help| check(&head, &Mistake { lines, at, message, help });
+    step("  - set: {to: a, value: 1, bytes: ${n}}\n", (1, 36), "not YAML", "`$n`");
+    step("  - set: {to: a, value: -1, bytes: $n}\n", (1, 25), "negative", "");
+    step(
+        "  - set: {to: a, value: 1, expect: hipSuccess}\n",
+        (1, 30),
+        "no `expect`",
+        "`returns` is a key of the step",
+    );
+    let capture = "  - begin_capture: {stream: s, mode: global}\n  - set: {to: a, value: 1, bytes: 4, async: true, stream: t}\n  \
+                   - end_capture: {stream: s, graph: g}\n  - sync: t\n  - instantiate: {exec: x, graph: g}\n";
+    step(capture, (2, 5), "the capture of `s` gets no call", "`stream: s`");
+}
+
 /// A head whose buffers `h` and `late` are allocated by steps.
 const PLACES: &str = "\
 title: A case

@@ -12,9 +12,8 @@ pub(crate) fn check(args: &Selection) -> Result<ExitCode, Stop> {
     let selected = select(&library, &args.cases)?;
     let cases: BTreeMap<&str, &Case> =
         selected.iter().map(|s| (s.case.id.as_str(), s.case)).collect();
-    let analysed =
-        library.analyse(selected.iter().map(|selected| (selected.case, &selected.trial)));
-    Stop::both(analysed, library.parse_python(cases.values().copied()))?;
+    let checked = library.check(cases.values().copied());
+    Stop::both(checked, library.parse_python(cases.values().copied()))?;
     let plans = with_declared_faults(&selected).len();
     outputs::print(&format!(
         "{} well-formed: {}, {} with the declared faults\n",

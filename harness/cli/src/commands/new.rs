@@ -7,7 +7,7 @@ use std::{
     process::ExitCode,
 };
 
-use case::{Language, can_report_a_failure, draft};
+use case::{Language, doubts, draft};
 use clap::Parser;
 use engine::{CaseLibrary, CasesFrom, Stop, recording, rerun::quoted};
 
@@ -24,8 +24,7 @@ pub(crate) fn new(args: &New) -> Result<ExitCode, Stop> {
     let path = written(args)?;
     let from = CasesFrom { path: path.clone(), trusted: true };
     let library = CaseLibrary::load(Some(&from))?;
-    let trials = library.cases().flat_map(|case| case.trials().into_iter().map(move |t| (case, t)));
-    Stop::both(library.analyse(trials), library.parse_python(library.cases()))?;
+    Stop::both(library.check(library.cases()), library.parse_python(library.cases()))?;
     let words = words(args, &path);
     let code = match args.no_run {
         true => ExitCode::SUCCESS,
@@ -61,11 +60,8 @@ fn written(args: &New) -> Result<PathBuf, Stop> {
     let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let is_beside = path.parent() == program.parent();
     write_new(&path, &draft(&name, is_beside, language, &text))?;
-    if !can_report_a_failure(&text) {
-        outputs::note(
-            "warning: the program seems to end with status 0 whatever it finds; add `says` or `never` with words of its output, \
-             or let it return 1",
-        );
+    for doubt in doubts(&text, language) {
+        outputs::note(format!("warning: {doubt}"));
     }
     Ok(path)
 }
@@ -116,6 +112,7 @@ fn next(path: &Path, words: &[String]) -> String {
     format!(
         "\nNext:\n  read {file}, and name under `source` what says that the program is right\n  \
          if it fails      rocrepro report {words}\n  \
+         its own races    rocrepro run {words} --sanitize\n  \
          if it passes     rocrepro prove {words}\n  \
          elsewhere        rocrepro run {file} --trust --rocm debian:6.4.3\n"
     )

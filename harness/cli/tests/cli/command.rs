@@ -101,6 +101,54 @@ fn reports_mistakes_of_all_case_files_at_once() {
     }
 }
 
+/// Some mistakes of a case show only in all of its trials together.
+#[test]
+fn checks_what_all_trials_show_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let head = "title: A\nsource: a document\n";
+    let steps = "steps:\n  - set: {to: p, value: 7, bytes: 4}\n  - check: p\n";
+    let buffers = "buffers:\n  p: {on: device, bytes: 8, fill: zero}\n";
+    let fault = "{fault: call.refused, with: {call: hipMemcpyAsync}}";
+    for (name, text) in [
+        ("axis.yaml", format!("{head}matrix: {{n: [1, 2]}}\n{buffers}{steps}faults: copy.zero\n")),
+        ("fault.yaml", format!("{head}{buffers}{steps}faults:\n  - {fault}\n")),
+    ] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let wanted = [
+        "nothing depends on axis `n`",
+        "axis.yaml:3:10",
+        "no step calls `hipMemcpyAsync`, so this fault changes nothing",
+        "fault.yaml:",
+    ];
+    for command in ["check", "run"] {
+        check(&[command, "--cases-from", text(folder.path())], 2, &[], &wanted);
+    }
+}
+
+/// Names that are nearly those of files.
+#[test]
+fn names_the_file_that_was_meant() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["mine.yaml", "repro.hip"] {
+        std::fs::write(folder.path().join(name), "title: A\n").unwrap();
+    }
+    for (named, wanted) in [
+        ("mine", "did you mean the file `mine.yaml`?"),
+        ("mine.yml", "did you mean the file `mine.yaml`?"),
+        ("repro.hip", "it is a program; `rocrepro case new repro.hip`"),
+    ] {
+        for command in ["check", "run"] {
+            let mut product = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
+            let output = product.args([command, named]).current_dir(folder.path()).output();
+            let output = output.expect("the command starts");
+            let printed = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{printed}");
+            assert!(printed.contains(wanted), "{printed}");
+        }
+    }
+}
+
 #[test]
 fn rejects_invalid_arguments_with_suggestions() {
     let cases: &[(&[&str], &[&str])] = &[
@@ -119,6 +167,7 @@ fn rejects_invalid_arguments_with_suggestions() {
             &["run", "--fault", "copy.zer", "--fault", "copy.drop,prob=1"],
             &["did you mean `copy.zero`?", "no parameter `prob`; write probability=0.2"],
         ),
+        (&["run", "--fault", "launch-lost"], &["did you mean `graph.launch-lost`?"]),
         (
             &[
                 "run",

@@ -330,7 +330,8 @@ fn reports_mistakes_with_line_and_column() {
     let output = rocrepro(&["check", "--cases-from", file.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2));
     assert!(
-        shown(&output).contains("a program can do everything that its user can"),
+        shown(&output)
+            .contains("the case runs a program, which can do everything that its user can"),
         "{}",
         shown(&output)
     );
