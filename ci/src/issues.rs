@@ -65,13 +65,20 @@ const SUBJECTS: [Subject; 12] = [
     Subject {
         name: "triton",
         gfx: "gfx942",
-        words: &["--in", "triton", "--also", "debian:7.2.4@gfx90a"],
+        words: &[
+            "--in",
+            "triton",
+            "--also",
+            "debian:7.2.4@gfx90a",
+            "--title",
+            "tl.atomic_max and tl.atomic_min of int32 compare signed numbers",
+        ],
         command: &["python3", "signed_atomics.py"],
     },
     Subject {
         name: "command",
         gfx: "gfx1151",
-        words: &["--also", "debian:5.7.1", "--source", "program.cpp"],
+        words: &["--also", "debian:5.7.1@gfx1100", "--source", "program.cpp"],
         command: &["./program"],
     },
 ];
@@ -79,6 +86,9 @@ const SUBJECTS: [Subject; 12] = [
 /// Debian's releases before 7 have no hipcc beside their compiler.
 const HIPCC: &str = "command -v hipcc >/dev/null || hipcc() { $(ls /opt/rocm/bin/clang++-* | head -1) -x hip \"$@\" \
                      --rocm-path=/opt/rocm -L/opt/rocm/lib -lamdhip64; }";
+
+/// Source of the program of the subject `command`.
+const NULL_STREAM: &str = "ci/src/issues/null_stream.cpp";
 
 /// Source of the program of the subject `triton`.
 const SIGNED_ATOMICS: &str = "reports/examples/triton-signed-atomics/signed_atomics.py";
@@ -163,16 +173,13 @@ impl Made<'_> {
         Ok(wrong)
     }
 
-    /// Compiles the program of the subject `command`: an exported trial.
+    /// Compiles the program of the subject `command`.
     fn compile_program(&self, here: &Shell) -> Result<(), Box<dyn std::error::Error>> {
-        let program = self.program;
-        let trial = "capture/retry-after-invalidated-capture[node=kernel]";
-        let on = ["--rocm", STACK, "--device", "emulated", "--gfx", self.subject.gfx];
-        let text = cmd!(here, "{program} export {trial} {on...}").read()?;
+        let text = self.sh.read_file(NULL_STREAM)?;
+        let build = text.lines().next().and_then(|line| line.strip_prefix("// Build: "));
+        let build = build.ok_or("the program does not say how it is built")?.to_owned();
         here.write_file("program.cpp", text)?;
-        let build = "g++ -std=c++17 -pthread -D__HIP_PLATFORM_AMD__ -I/opt/rocm/include program.cpp -o program -L/opt/rocm/lib \
-                     -lamdhip64 -lhiprtc";
-        let ran = self.run(here, STACK, build)?;
+        let ran = self.run(here, STACK, &build)?;
         if ran.status != 0 {
             return Err(format!("program.cpp does not compile: {}", ran.output).into());
         }

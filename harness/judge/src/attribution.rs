@@ -98,7 +98,9 @@ pub(crate) fn attribute(evidence: &Evidence<'_>, runs: &[Range<usize>]) -> Attri
         each.iter().map(|(_, s)| s.as_ref().map_or(Class::Garbage, Source::class)).collect();
     classes.dedup();
     let (class, text) = match classes.as_slice() {
-        [Class::Garbage] => (Class::Garbage, "bytes that no write of this trial explains"),
+        [Class::Garbage] => {
+            (Class::Garbage, "bytes that are not those of any one write of this trial")
+        }
         [one] => (*one, "from several writes"),
         _ => (Class::Mixed, "from several sources"),
     };
@@ -108,11 +110,10 @@ pub(crate) fn attribute(evidence: &Evidence<'_>, runs: &[Range<usize>]) -> Attri
         each.iter()
             .take(LINES)
             .map(|(run, source)| {
-                let what = source
-                    .as_ref()
-                    .map_or("bytes that no write of this trial explains".to_owned(), |s| {
-                        s.text(evidence)
-                    });
+                let what = source.as_ref().map_or(
+                    "bytes that are not those of any one write of this trial".to_owned(),
+                    |s| s.text(evidence),
+                );
                 format!("Bytes {}..{}: {what}", run.start, run.end)
             })
             .collect()

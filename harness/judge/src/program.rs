@@ -254,7 +254,8 @@ fn proof(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Result<(), Box
     if !seen.said.is_empty() && !matches!(seen.said[0], Said::Begin { .. }) {
         return no("worker", "the first report of the program was not its nonce".to_owned());
     }
-    if let Some(outcome) = reached::astray(seen).or_else(|| reached::never(seen)) {
+    let unreached = reached::astray(seen).or_else(|| reached::never(seen));
+    if let Some(outcome) = unreached.or_else(|| reached::no_device(seen, context)) {
         return Err(Box::new(outcome.with(last_words(seen))));
     }
     if seen.witnesses.is_empty() {

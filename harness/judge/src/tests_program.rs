@@ -179,6 +179,22 @@ fn first_failed_check_decides() {
     assert_eq!(raised.is("exception:KeyError:program.py:1").at.line, Some(7));
 }
 
+/// The release may not know the architecture, which says nothing about ROCm. After a check, the device was there.
+#[test]
+fn program_without_a_device_has_no_verdict() {
+    let raised = || Said::Exception {
+        name: "hipErrorNoDevice".into(),
+        text: "HIP".into(),
+        line: 6,
+        place: None,
+    };
+    let first = Run { said: vec![begin(), raised()], end: End::Exited(1), ..good() };
+    let outcome = first.is("no-verdict:no-device");
+    assert!(outcome.summary.contains("may not support the emulated gfx1151"), "{outcome:?}");
+    let later = Run { said: vec![begin(), check(None), raised()], end: End::Exited(1), ..good() };
+    later.is("exception:hipErrorNoDevice:program.py:6");
+}
+
 /// The helper reports one of the two exceptions. Python prints the other one on standard error.
 #[test]
 fn exception_has_one_signature_with_and_without_helper() {

@@ -469,14 +469,25 @@ mod tests {
             vec![record]
         };
         let hidden = || vec![with_fault(Fault::SignalStuck, failed("copies/a"))];
-        let caught = vec![with_fault(Fault::CopyZero, failed("copies/a"))];
-        let known = proof(&[healthy(VerdictKind::Known), hidden(), caught]);
+        let zero = |signature: &str| {
+            let mut record = with_fault(Fault::CopyZero, failed("copies/a"));
+            record.outcome.signature = signature.to_owned();
+            vec![record]
+        };
+        let (caught, same) = ("wrong-data:another:zero", failed("copies/a").outcome.signature);
+        let known = proof(&[healthy(VerdictKind::Known), hidden(), zero(caught)]);
         assert_eq!(known.exit_status(), 0);
         assert_eq!(known.rows[0].cells.keys().copied().collect::<Vec<_>>(), [Fault::CopyZero]);
         let text = plain(&matrix(&known));
         let line = "KNOWN copies/a under signal.stuck: 1 trial such as copies/a failed as expected without the fault";
         assert!(text.contains(line) && text.contains("copies/a  healthy  x k\n"), "{text}");
         assert_eq!(proof(&[vec![passed("copies/a")], hidden()]).exit_status(), 1);
+        // The same failure as without the fault shows nothing about the fault.
+        let same_as_known = proof(&[healthy(VerdictKind::Known), zero(&same)]);
+        assert!(same_as_known.rows[0].hidden.contains_key(&Fault::CopyZero));
+        let always = proof(&[healthy(VerdictKind::NewsFail), zero(&same)]);
+        let text = plain(&matrix(&always));
+        assert!(text.contains(&format!("copy.zero: {same}, as without the fault")), "{text}");
     }
 
     #[test]

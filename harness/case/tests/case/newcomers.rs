@@ -330,7 +330,7 @@ fn words_of_other_tools_have_hints() {
     step("  - set: {to: a, value: -1, bytes: $n}\n", (1, 25), "negative", "");
     step(
         "  - set: {to: a, value: 1, expect: hipSuccess}\n",
-        (1, 30),
+        (1, 28),
         "no `expect`",
         "`returns` is a key of the step",
     );

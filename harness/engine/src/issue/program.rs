@@ -215,8 +215,12 @@ fn of_command(
     };
     if !is_run {
         if let Some(own) = printed.own.as_mut().filter(|own| own.text_is_whole) {
-            let why = "the report cannot determine how the program is built from its source";
-            own.as_printed = Some(AsPrinted::NotRun(why.to_owned()));
+            let why = match build_comment(&original) {
+                Some(build) => format!("a comment in its source says how it is built: `{build}`"),
+                None => "the report cannot determine how the program is built from its source"
+                    .to_owned(),
+            };
+            own.as_printed = Some(AsPrinted::NotRun(why));
         }
         return Ok(printed);
     }
@@ -225,6 +229,17 @@ fn of_command(
     let Some(cancel) = cancel else { return Ok(printed) };
     let simpler = SimplerTexts { texts, make: &|text| make(text, false) };
     simplest(subject, session, failed, program, printed, simpler, cancel)
+}
+
+/// Returns the command of a comment such as `// Build: g++ repro.cpp -o repro` in the first lines of a program.
+fn build_comment(text: &str) -> Option<&str> {
+    let begins = ["Build:", "Compile:", "Compile with:", "Build with:"];
+    let comments =
+        text.lines().take(20).map(|line| line.trim().trim_start_matches(['/', '*', '#', ' ']));
+    let mut commands =
+        comments.filter_map(|line| begins.iter().find_map(|begin| line.strip_prefix(begin)));
+    let command = commands.next()?.trim().trim_end_matches("*/").trim_end();
+    (!command.is_empty() && !command.contains('`')).then_some(command)
 }
 
 /// Runs a program once as printed. If the compiler rejects it, returns instead the version that needs rocrepro's
@@ -295,6 +310,14 @@ pub(super) fn modules(line: &str) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn comment_names_the_build() {
+        let of = |text| build_comment(text);
+        assert_eq!(of("#!/bin/x\n// Build: g++ a.cpp -o a\n"), Some("g++ a.cpp -o a"));
+        assert_eq!(of("/* Compile with:  hipcc a.hip */"), Some("hipcc a.hip"));
+        assert_eq!(of("// Build it yourself\nint main() {}\n"), None);
+    }
 
     #[test]
     fn finds_the_modules_that_a_line_imports() {

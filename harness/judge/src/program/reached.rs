@@ -33,6 +33,20 @@ pub(crate) fn instead_of_skip(
     why.map_or(skip.clone(), |outcome| outcome.with([format!("The program: {}", skip.summary)]))
 }
 
+/// Returns a `no-verdict` outcome if the program ended before its first check because HIP reported no device. The
+/// release may not know the architecture of the emulated device.
+pub(crate) fn no_device(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcome> {
+    let reported = seen.said.iter().find(|said| {
+        matches!(said, Said::Check { .. } | Said::Exception { .. } | Said::ToldOfFault)
+    })?;
+    let is_none = matches!(reported, Said::Exception { name, .. } if name == "hipErrorNoDevice");
+    let (spec, gfx) = (context.spec, context.emulated.arch.name());
+    let why = format!(
+        "the HIP runtime of {spec} reports no device: it may not support the emulated {gfx}"
+    );
+    (is_none && context.emulated.faults.is_empty()).then(|| Outcome::no_verdict("no-device", why))
+}
+
 /// Returns a `no-verdict` outcome if calls of the program bypassed the emulated device, or may have bypassed it.
 pub(crate) fn astray(seen: &ProgramSeen<'_>) -> Option<Outcome> {
     if let Some(symbol) = undefined(seen) {

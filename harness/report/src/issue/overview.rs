@@ -89,20 +89,19 @@ fn passes_on(findings: &Findings) -> String {
     let on_releases = releases(findings, |control| passes(&control));
     let exported = findings.program.as_ref().and_then(|program| program.exported.as_ref());
     let mut places = Vec::new();
+    // A pass after other results does not show that the failing call is right there.
+    let mut unlike = None;
     match exported {
         None => places.extend(on_releases.iter().map(|release| format!("on {release}"))),
         Some(exported) => {
             if let Some(found) = exported.passes.as_ref().filter(|_| findings.planted.is_empty()) {
                 let runs = count(found.rate.runs, "run");
-                let unlike = match found.otherwise.is_empty() {
-                    true => "",
-                    false => ", but earlier calls return other values there",
-                };
-                places.push(format!(
-                    "on {} ({} of {runs} failed{unlike})",
-                    place(&found.on),
-                    found.rate.failed
-                ));
+                let text =
+                    format!("on {} ({} of {runs} failed", place(&found.on), found.rate.failed);
+                match found.otherwise.is_empty() {
+                    true => places.push(text + ")"),
+                    false => unlike = Some(text),
+                }
             }
             // A test may expect other results on another release; an exported program does not.
             let of_program = exported.passes.as_ref().map(|found| &found.on);
@@ -125,6 +124,10 @@ fn passes_on(findings: &Findings) -> String {
     }
     let others = findings.controls.iter().filter(passes).filter(|other| other.release.is_none());
     places.extend(others.map(|other| format!("with {} ({})", other.what, failed(other))));
+    if let Some(unlike) = unlike {
+        let before = if places.is_empty() { "nothing that can be compared; " } else { "" };
+        places.push(format!("{before}{unlike}, but earlier calls return other values there)"));
+    }
     match (places.is_empty(), findings.controls.is_empty()) {
         (false, _) => places.join("; ") + ".",
         (true, false) => "nothing that was tried.".to_owned(),

@@ -33,6 +33,14 @@ pub(super) fn own(findings: &Findings) -> Option<&Own> {
     findings.program.as_ref()?.own.as_ref()
 }
 
+/// Returns what the user or the case states about the program, as one sentence. Without `--title`, the title of a command
+/// only repeats that it should end with a status.
+pub(super) fn stated(findings: &Findings) -> Option<&str> {
+    let title = findings.record.title.as_str();
+    let is_made = findings.case.is_empty() && title.contains(" ends with exit status ");
+    (!is_made && !title.is_empty()).then_some(title)
+}
+
 /// Prefixes of status names that may occur in the messages of exceptions and in the last output of a program.
 const STATUSES: [&str; 6] =
     ["hipError", "HIP_ERROR_", "HIPRTC_ERROR_", "HSA_STATUS_", "rocblas_status_", "_STATUS_"];
@@ -183,7 +191,7 @@ fn after(refused_call: Option<&str>) -> String {
 }
 
 /// Returns the wrong and the right value of a check that compares a single value.
-fn single_value(outcome: &Outcome) -> Option<(&str, &str)> {
+pub(super) fn single_value(outcome: &Outcome) -> Option<(&str, &str)> {
     if !outcome.summary.contains("1 of 1 wrong") {
         return None;
     }

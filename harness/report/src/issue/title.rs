@@ -82,9 +82,9 @@ pub(super) fn title(findings: &Findings) -> String {
     let gfx = record.device.gfx.split(':').next().unwrap_or_default();
     let place = format!(" ({release}, {emulated}{gfx})");
     let words = record.title.split_whitespace().collect::<Vec<_>>().join(" ");
-    // The title of a command only repeats that it should end with status 0.
-    let is_command = own_program::own(findings).is_some() && findings.case.is_empty();
-    let test = if is_command { "" } else { words.trim_end_matches('.') };
+    let is_own = own_program::own(findings).is_some();
+    let states = !is_own || own_program::stated(findings).is_some();
+    let test = if states { words.trim_end_matches('.') } else { "" };
     let known =
         findings.known_bugs.iter().find(|bug| bug.calls.is_empty() && !bug.about.is_empty());
     let title = match known {

@@ -150,9 +150,7 @@ pub(super) fn expected_and_actual(findings: &Findings) -> String {
 pub(super) fn expected(findings: &Findings) -> String {
     let outcome = &findings.record.outcome;
     if own_program::own(findings).is_some() {
-        // The title of a command only repeats that it should end with status 0.
-        let title =
-            if findings.case.is_empty() { String::new() } else { sentence(&findings.record.title) };
+        let title = own_program::stated(findings).map_or_else(String::new, sentence);
         let mut right = format!("{title} {}", own_program::expected(outcome)).trim().to_owned();
         // The last call of a known failure is the one that fails.
         let bug = findings.known_bugs.iter().find(|bug| !bug.calls.is_empty());
@@ -179,7 +177,11 @@ pub(super) fn expected(findings: &Findings) -> String {
 
 pub(super) fn actual(findings: &Findings) -> String {
     let record = &findings.record;
+    let is_own = own_program::own(findings).is_some();
     let mut text = match record.outcome.kind {
+        Kind::WrongData if is_own && own_program::single_value(&record.outcome).is_some() => {
+            sentence(&symptom(findings))
+        }
         // The summary gives the numbers to which the words belong.
         Kind::WrongData | Kind::Leak => {
             format!("{}: {}", symptom(findings), sentence(&summary(findings)))
