@@ -28,6 +28,7 @@ mod quick;
 mod recipes;
 mod release;
 mod reports;
+mod shipped_code;
 mod style;
 mod tidy;
 mod wheel;
@@ -124,6 +125,7 @@ usage: cargo run -p ci -- TASK
   levels   runs every case, or the named ones, on both levels of the emulated device (above and below the released HSA
            runtime), and compares the results: `levels gfx=gfx90a copies`
   checks   a table of what programs need from a device, on every release and architecture
+  shipped-code  lists the kernels of shipped libraries that lack a wait before a barrier, or those of the named files
   exports  exports every case as a stand-alone program, compiles and runs the program, and compares the result with the
            trial
   filing   makes a report of an injected fault for every case: minimise, export, verify, report
@@ -198,6 +200,10 @@ fn main() -> ExitCode {
         "levels" => {
             let words: Vec<String> = std::env::args().skip(2).collect();
             shell().and_then(|sh| levels::levels(&sh, &words))
+        }
+        "shipped-code" => {
+            let files: Vec<String> = std::env::args().skip(2).collect();
+            shell().and_then(|sh| shipped_code::shipped_code(&sh, &files))
         }
         "checks" => shell().and_then(|sh| checks::checks(&sh)),
         "exports" => shell().and_then(|sh| exports::exports(&sh)),

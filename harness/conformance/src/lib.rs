@@ -6,7 +6,10 @@
 //! inputs. Further tests check assumptions of the emulated device about hardware, which are the rows of a table in
 //! `docs/inferred-hardware.md`. This crate does not know which result is right.
 
+mod barrier_flow;
+mod barriers;
 mod compare;
+mod decode_cache;
 mod decoder;
 mod encodings;
 mod opcode_counter;
@@ -15,6 +18,7 @@ mod rows;
 mod run;
 mod source;
 
+pub use barriers::{BarrierReader, KernelBarriers, MemoryOperation, Outstanding};
 pub use compare::{Differences, ResultDifference, compare};
 pub use decoder::{DecodedInstruction, Decoder};
 pub use encodings::{Instruction, InstructionGroup, instructions};

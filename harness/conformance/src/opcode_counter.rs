@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::DecodedInstruction;
+use crate::{DecodedInstruction, decode_cache::DecodeCache};
 
 /// Counts of the instructions with one opcode.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,7 +17,8 @@ pub struct OpcodeCounts {
 
 /// Callback that decodes the instruction at the start of the bytes. The first argument is the address of the bytes.
 /// `None` means that the bytes are not an instruction. The error explains why they cannot be decoded.
-type Decode<'a> = dyn FnMut(u64, &[u8]) -> Result<Option<DecodedInstruction>, String> + 'a;
+pub(crate) type Decode<'a> =
+    dyn FnMut(u64, &[u8]) -> Result<Option<DecodedInstruction>, String> + 'a;
 
 /// Counts the instructions of machine code by opcode.
 ///
@@ -25,11 +26,8 @@ type Decode<'a> = dyn FnMut(u64, &[u8]) -> Result<Option<DecodedInstruction>, St
 /// kernels, are counted separately.
 pub struct OpcodeCounter<'a> {
     decode: Box<Decode<'a>>,
-    /// For each instruction that has been decoded, its index in `entries`. The key contains the bytes of the
-    /// instruction, which has one, two or three dwords. The first dword determines how many.
-    one: HashMap<u32, usize>,
-    two: HashMap<u64, usize>,
-    three: HashMap<(u64, u32), usize>,
+    /// For each instruction that has been decoded, its index in `entries`.
+    cache: DecodeCache<usize>,
     entries: Vec<Entry>,
     index: HashMap<(String, bool), usize>,
     illegal: u64,
@@ -50,9 +48,7 @@ impl<'a> OpcodeCounter<'a> {
     ) -> OpcodeCounter<'a> {
         OpcodeCounter {
             decode: Box::new(decode),
-            one: HashMap::new(),
-            two: HashMap::new(),
-            three: HashMap::new(),
+            cache: DecodeCache::default(),
             entries: Vec::new(),
             index: HashMap::new(),
             illegal: 0,
@@ -64,34 +60,16 @@ impl<'a> OpcodeCounter<'a> {
     /// # Errors
     /// Fails if `decode` fails, for example because the stack has no disassembler for the architecture.
     pub fn count(&mut self, code: &[u8]) -> Result<(), String> {
-        let dword = |at: usize| {
-            let bytes = code.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
-            bytes.map_or(0, u32::from_le_bytes)
-        };
         let mut at = 0;
         while at + 4 <= code.len() {
-            let first = dword(at);
-            let pair = u64::from(first) | u64::from(dword(at + 4)) << 32;
-            let triple = (pair, dword(at + 8));
-            let known = (self.one.get(&first).map(|entry| (*entry, 4)))
-                .or_else(|| self.two.get(&pair).map(|entry| (*entry, 8)))
-                .or_else(|| self.three.get(&triple).map(|entry| (*entry, 12)));
-            let (entry, size) = match known {
-                Some(known) => known,
-                None => {
-                    let Some((entry, size)) = self.decode_one(&code[at..], at as u64)? else {
-                        self.illegal += 1;
-                        at += 4;
-                        continue;
-                    };
-                    match size {
-                        4 => self.one.insert(first, entry),
-                        8 => self.two.insert(pair, entry),
-                        12 => self.three.insert(triple, entry),
-                        _ => None,
-                    };
-                    (entry, size)
-                }
+            let window = &code[at..];
+            let mut cache = std::mem::take(&mut self.cache);
+            let found = cache.get(window, || self.decode_one(window, at as u64));
+            self.cache = cache;
+            let Some((entry, size)) = found? else {
+                self.illegal += 1;
+                at += 4;
+                continue;
             };
             self.entries[entry].count += 1;
             at += size;

@@ -1,6 +1,7 @@
 //! The audit of the emulated device: a process that runs with the stack's libraries disassembles the GPU kernels of
 //! libraries, and lists the opcodes that the interpreter does not support.
 
+mod barriers;
 mod code_objects;
 
 use std::{
@@ -13,7 +14,7 @@ use std::{
 
 use conformance::{Decoder, OpcodeCounter};
 use device::Arch;
-use report::{AuditFinding, MissingOpcode};
+use report::{AuditFinding, BarrierFinding, MissingOpcode};
 use serde::{Deserialize, Serialize};
 use stacks::{Hint, Stack};
 use thiserror::Error;
@@ -112,6 +113,16 @@ struct Request {
     arches: Vec<Arch>,
     libraries: Vec<Library>,
     sample: Option<usize>,
+    subject: AuditSubject,
+}
+
+/// What an audit examines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AuditSubject {
+    /// Which opcodes the interpreter does not support.
+    Opcodes,
+    /// At which barriers memory operations are outstanding that were not waited for.
+    Barriers,
 }
 
 /// The result of an audit.
@@ -119,6 +130,8 @@ struct Request {
 pub struct AuditAnswer {
     /// The unsupported opcodes, by library and architecture.
     pub findings: Vec<AuditFinding>,
+    /// The barriers, by file and architecture.
+    pub barriers: Vec<BarrierFinding>,
     /// Files that could not be read, each with the reason.
     pub unreadable: Vec<String>,
 }
@@ -136,8 +149,8 @@ pub fn check_names(names: &[String]) -> Vec<AuditError> {
     unknown.map(|name| AuditError::UnknownLibrary { name, known: known.clone() }).collect()
 }
 
-/// Audits the emulated device with the kernels of the named libraries, or of all libraries if none is named. `sample`
-/// is the largest number of files to read for each library and architecture.
+/// Audits the kernels of the named libraries, or of all libraries if none is named. `sample` is the largest number of
+/// files to read for each library and architecture.
 ///
 /// # Errors
 /// No code to read, or trouble of this machine.
@@ -146,13 +159,14 @@ pub fn audit(
     arches: Vec<Arch>,
     names: &[String],
     sample: Option<usize>,
+    subject: AuditSubject,
 ) -> Result<AuditAnswer, Stop> {
     let libraries = libraries(stack, names)?;
     if libraries.iter().all(|library| library.files.is_empty()) {
         return Err(AuditError::NoLibraries(stack.spec.clone()).into());
     }
     let device = device_library::file()?;
-    Ok(ask(stack, &Request { device, arches, libraries, sample })?)
+    Ok(ask(stack, &Request { device, arches, libraries, sample, subject })?)
 }
 
 impl AuditAnswer {
@@ -161,7 +175,8 @@ impl AuditAnswer {
     /// # Errors
     /// No code for the architectures.
     pub fn require_code(&self) -> Result<(), AuditError> {
-        let empty = self.findings.iter().all(|finding| finding.instructions == 0);
+        let empty = self.findings.iter().all(|finding| finding.instructions == 0)
+            && self.barriers.iter().all(|finding| finding.kernels == 0);
         if empty { Err(AuditError::NoCode) } else { Ok(()) }
     }
 }
@@ -248,10 +263,14 @@ pub fn answer(mut request: impl Read) -> Result<String, AuditError> {
     request.read_to_end(&mut input).map_err(|e| AuditError::Request(e.into()))?;
     let request: Request =
         serde_json::from_slice(&input).map_err(|e| AuditError::Request(e.into()))?;
-    let mut answer = AuditAnswer { findings: Vec::new(), unreadable: Vec::new() };
+    let mut answer =
+        AuditAnswer { findings: Vec::new(), barriers: Vec::new(), unreadable: Vec::new() };
     let decoder = Decoder::open(&request.device).map_err(|e| AuditError::Device(e.to_string()))?;
     for library in &request.libraries {
-        read(library, &request, &decoder, &mut answer)?;
+        match request.subject {
+            AuditSubject::Opcodes => read(library, &request, &decoder, &mut answer)?,
+            AuditSubject::Barriers => barriers::read(library, &request, &decoder, &mut answer)?,
+        }
     }
     serde_json::to_string(&answer).map_err(AuditError::Answer)
 }
@@ -408,7 +427,8 @@ mod tests {
         let files: Vec<PathBuf> =
             (0..6).map(|n| format!("k{n}_gfx90a.co").into()).chain(["lib.so".into()]).collect();
         let (device, arches) = (PathBuf::new(), vec![Arch::Gfx90a]);
-        let request = Request { device, arches, libraries: vec![], sample: Some(2) };
+        let subject = AuditSubject::Opcodes;
+        let request = Request { device, arches, libraries: vec![], sample: Some(2), subject };
         assert_eq!(sample(&files, &request), [true, false, false, true, false, false, true]);
     }
 

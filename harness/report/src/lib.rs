@@ -8,6 +8,7 @@
 mod annotations;
 mod asked;
 mod audit;
+mod barriers;
 mod bisected;
 mod builds;
 mod changed;
@@ -50,6 +51,7 @@ mod fixture;
 pub use annotations::annotations;
 pub use asked::Asked;
 pub use audit::{AuditFinding, MissingOpcode, audit};
+pub use barriers::{BarrierFinding, KernelFinding, OutstandingOperation, barriers};
 pub use bisected::bisected;
 pub use builds::Builds;
 pub use changed::{Change, Changed, Changes, FaultDifference, Side};

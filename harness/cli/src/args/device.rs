@@ -16,8 +16,13 @@ Examples:
   rocrepro device audit --lib hiprand --gfx gfx1151    one library
   rocrepro device audit --lib kernels.co --json        your own code object
   rocrepro device audit --rocm debian:7.2.4 --with hipblaslt,rocblas --gfx gfx90a,gfx1151
+  rocrepro device audit --barriers --lib kernels.co    waits that the compiler lost, in your own code object
 
-Exit codes: 0 nothing is missing, 1 opcodes are missing, 2 usage, 3 no answer, 4 no code was found.";
+--barriers walks over all paths of each kernel and lists loads and stores that can be outstanding at a barrier whose
+fences must wait for them. The fences are visible in kernels that run in WGP mode (RDNA); other barriers are only counted.
+A suspect is a kernel in which a write to the LDS can be outstanding at such another barrier, but only in a loop.
+
+Exit codes: 0 nothing is missing, 1 opcodes or waits are missing, 2 usage, 3 no answer, 4 no code was found.";
 
 const COMPARE: &str = "\
 Examples:
@@ -39,7 +44,7 @@ pub(crate) struct Device {
 
 #[derive(Subcommand)]
 pub(crate) enum DeviceCommand {
-    /// List the opcodes of shipped kernels that the emulated device does not support
+    /// List the opcodes of shipped kernels that the emulated device does not support, or waits that the kernels lack
     #[command(after_help = AUDIT)]
     Audit(Audit),
     /// Compare the results of each instruction on a device with a result file, or two result files
@@ -78,6 +83,10 @@ pub(crate) struct Audit {
     /// Read at most so many files for each library and architecture, evenly spread
     #[arg(long, value_name = "N")]
     pub(crate) sample: Option<std::num::NonZeroUsize>,
+
+    /// Examine the waits before barriers instead of the opcodes
+    #[arg(long)]
+    pub(crate) barriers: bool,
 
     /// Print JSON instead of a table
     #[arg(long)]

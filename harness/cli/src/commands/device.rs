@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use device::Arch;
 use engine::{
     Stop,
-    audit::{self, AuditAnswer},
+    audit::{self, AuditAnswer, AuditSubject},
     stack_source,
 };
 
@@ -54,11 +54,18 @@ fn audit(args: &Audit) -> Result<ExitCode, Stop> {
         &interrupt::flag_for(&args.rocm),
         &console::reporting(),
     )?;
-    let answer = audit::audit(&stack, arches, &args.lib, args.sample.map(Into::into))?;
+    let subject = if args.barriers { AuditSubject::Barriers } else { AuditSubject::Opcodes };
+    let sample = args.sample.map(Into::into);
+    let answer = audit::audit(&stack, arches, &args.lib, sample, subject)?;
     answer.unreadable.iter().for_each(outputs::note);
     answer.require_code()?;
-    let AuditAnswer { findings, unreadable } = &answer;
-    if args.json {
+    let AuditAnswer { findings, barriers, unreadable } = &answer;
+    if args.json && args.barriers {
+        let json = serde_json::json!({ "rocm": stack.spec, "barriers": barriers });
+        outputs::data(&format!("{json:#}\n"))?;
+    } else if args.barriers {
+        outputs::print(&report::barriers(barriers))?;
+    } else if args.json {
         let json = serde_json::json!({ "rocm": stack.spec, "findings": findings });
         outputs::data(&format!("{json:#}\n"))?;
     } else {
@@ -67,6 +74,7 @@ fn audit(args: &Audit) -> Result<ExitCode, Stop> {
     if !unreadable.is_empty() {
         return Ok(ExitCode::from(3));
     }
-    let complete = findings.iter().all(|finding| finding.missing.is_empty());
+    let complete = findings.iter().all(|finding| finding.missing.is_empty())
+        && barriers.iter().all(|finding| finding.lost.is_empty());
     Ok(ExitCode::from(u8::from(!complete)))
 }

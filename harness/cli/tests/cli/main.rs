@@ -33,6 +33,7 @@ mod irregular_histories;
 mod killed_runs;
 mod launchers;
 mod levels;
+mod lost_waits;
 mod machine;
 mod matrix;
 mod minimise;

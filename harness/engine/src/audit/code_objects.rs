@@ -4,12 +4,12 @@
 //! Sources: LLVM's "Clang Offload Bundler" for the bundles and for the header of compressed ones (`CCOB`), and the
 //! "AMDGPU Usage" guide for the machine numbers of `e_flags`.
 
-use std::io::Read;
+use std::{collections::HashMap, io::Read, ops::Range};
 
 use device::Arch;
 use object::{
     LittleEndian as LE, elf,
-    read::elf::{FileHeader as _, SectionHeader as _},
+    read::elf::{FileHeader as _, SectionHeader as _, Sym as _},
 };
 
 const BUNDLE: &[u8] = b"__CLANG_OFFLOAD_BUNDLE__";
@@ -24,7 +24,28 @@ const MAX_BUNDLE: u64 = 8 << 30;
 pub(super) struct Code {
     /// The architecture that the code object's machine number means; `None` if the emulated device does not support it.
     pub(super) arch: Option<Arch>,
+    /// The machine number in `e_flags`.
+    pub(super) machine: u32,
     pub(super) text: Vec<Vec<u8>>,
+    pub(super) kernels: Vec<Kernel>,
+}
+
+/// A kernel of a code object, found by its descriptor.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Kernel {
+    pub(super) name: String,
+    /// Index of the section in [`Code::text`], and the bytes of the kernel in that section.
+    pub(super) section: usize,
+    pub(super) bytes: Range<usize>,
+    /// True if a workgroup may use both compute units of a pair (WGP mode). Only meaningful on architectures that have
+    /// such pairs.
+    pub(super) shares_units: bool,
+}
+
+impl Code {
+    pub(super) fn of(&self, kernel: &Kernel) -> &[u8] {
+        &self.text[kernel.section][kernel.bytes.clone()]
+    }
 }
 
 /// Returns all code objects in a file.
@@ -153,13 +174,55 @@ fn unpack_elf(bytes: &[u8], found: &mut Vec<Code>) -> Result<(), String> {
     let endian = header.endian().map_err(wrong)?;
     let sections = header.sections(endian, bytes).map_err(wrong)?;
     if header.e_machine.get(endian) == elf::EM_AMDGPU {
-        let mut text = Vec::new();
+        let (mut text, mut addresses) = (Vec::new(), Vec::new());
         for section in sections.iter() {
             if section.sh_flags(endian).contains(elf::SHF_EXECINSTR) {
                 text.push(section.data(endian, bytes).map_err(wrong)?.to_vec());
+                addresses.push(section.sh_addr(endian));
             }
         }
-        found.push(Code { arch: arch(header.e_flags.get(endian).0 & 0xff), text });
+        let symbols = sections.symbols(endian, bytes, elf::SHT_DYNSYM).map_err(wrong)?;
+        let (mut descriptors, mut sizes) = (Vec::new(), HashMap::new());
+        for symbol in symbols.iter() {
+            let (address, size) = (symbol.st_value(endian), symbol.st_size(endian));
+            let name = symbols.symbol_name(endian, symbol).map_err(wrong)?;
+            match name.strip_suffix(b".kd") {
+                Some(kernel) => descriptors.push((String::from_utf8_lossy(kernel), address)),
+                None => _ = sizes.insert(address, size),
+            }
+        }
+        let mut kernels = Vec::new();
+        for (name, address) in descriptors {
+            // Layout of the descriptor: AMDGPU usage guide, "Code Object V3 Kernel Descriptor".
+            let field = |at: u64, len: usize| {
+                let at = address.checked_add(at)?;
+                let holds =
+                    |start: u64, size: u64| (start..start.saturating_add(size)).contains(&at);
+                let section = (sections.iter()).find(|it| {
+                    it.sh_type(endian) == elf::SHT_PROGBITS
+                        && holds(it.sh_addr(endian), it.sh_size(endian))
+                })?;
+                let data = section.data(endian, bytes).ok()?;
+                number(data, usize::try_from(at - section.sh_addr(endian)).ok()?, len)
+            };
+            let place = || {
+                let entry = address.wrapping_add(field(16, 8)?);
+                let shares_units = field(48, 4)? >> 29 & 1 == 1;
+                let (section, offset) = (0..text.len()).find_map(|section| {
+                    let offset = usize::try_from(entry.checked_sub(addresses[section])?).ok()?;
+                    (offset < text[section].len()).then_some((section, offset))
+                })?;
+                let rest = text[section].len() - offset;
+                let size = sizes.get(&entry).and_then(|size| usize::try_from(*size).ok());
+                let size = size.filter(|size| *size > 0).map_or(rest, |size| size.min(rest));
+                Some((section, offset..offset + size, shares_units))
+            };
+            let (section, range, shares_units) =
+                place().ok_or_else(|| format!("kernel `{name}` has a damaged descriptor"))?;
+            kernels.push(Kernel { name: name.into_owned(), section, bytes: range, shares_units });
+        }
+        let machine = header.e_flags.get(endian).0 & 0xff;
+        found.push(Code { arch: arch(machine), machine, text, kernels });
         return Ok(());
     }
     for section in sections.iter() {

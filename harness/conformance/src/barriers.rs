@@ -1,0 +1,528 @@
+//! Finds barriers that a wave can reach while memory operations are outstanding for which the barrier must wait.
+//!
+//! `__syncthreads()` is a release fence of workgroup scope, a barrier, and an acquire fence of that scope. If the
+//! workgroup may use both compute units of a pair (WGP mode), the release fence waits for all counters, and the acquire
+//! fence invalidates the cache of the compute unit (`buffer_gl0_inv`, or `global_inv scope:SCOPE_SE`); see "Memory
+//! Model" in LLVM's [AMDGPU usage guide](https://llvm.org/docs/AMDGPUUsage.html). A barrier without fences, for example
+//! `__builtin_amdgcn_s_barrier()` or one of a kernel in assembly, need not wait for anything.
+//!
+//! LLVM deletes waits that it considers unnecessary, but never the invalidation. Therefore an invalidation directly
+//! after a barrier proves that the source has a fence there, and that an operation which is outstanding at the
+//! invalidation was not waited for. In other modes and on GFX9 there is no such proof.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use device::{Arch, WaitCounters};
+
+use crate::{
+    DecodedInstruction,
+    barrier_flow::{self, Block, COUNTERS, Step},
+    decode_cache::DecodeCache,
+    opcode_counter::Decode,
+};
+
+// Numbers of counters. Counter 0 counts stores.
+const LOADS: usize = 1;
+const LOCAL: usize = 2;
+
+/// Kind of a memory operation that other waves of the workgroup can observe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MemoryOperation {
+    /// Store, or an atomic operation without result, to global memory.
+    GlobalWrite,
+    /// Load, or an atomic operation with a result, from global memory.
+    GlobalRead,
+    /// Store or atomic operation to the LDS.
+    LdsWrite,
+    /// Load from the LDS.
+    LdsRead,
+}
+
+impl MemoryOperation {
+    /// Returns the name of the kind, for example `global write`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            MemoryOperation::GlobalWrite => "global write",
+            MemoryOperation::GlobalRead => "global read",
+            MemoryOperation::LdsWrite => "LDS write",
+            MemoryOperation::LdsRead => "LDS read",
+        }
+    }
+}
+
+/// A memory operation that is outstanding at a barrier on at least one path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Outstanding {
+    /// Offset of the barrier from the start of the kernel, in bytes.
+    pub barrier: u32,
+    /// Offset of the operation from the start of the kernel, in bytes.
+    pub operation: u32,
+    /// Kind of the operation.
+    pub kind: MemoryOperation,
+}
+
+/// Result for one kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KernelBarriers {
+    /// Number of instructions that a path from the entry reaches.
+    pub instructions: usize,
+    /// Number of barriers that have fences.
+    pub fenced: usize,
+    /// Number of the other barriers.
+    pub bare: usize,
+    /// Operations that are outstanding at a barrier that has fences, on paths through the back edge of a loop only:
+    /// LLVM deleted the wait before it had seen the back edge.
+    pub lost: Vec<Outstanding>,
+    /// Operations that are outstanding at a barrier that has fences, but perhaps without a mistake of the compiler.
+    /// Inline assembly is the usual reason, because the compiler does not know which operations it contains.
+    pub unexplained: Vec<Outstanding>,
+    /// Writes to the LDS that are outstanding at another barrier, but only in a loop.
+    pub suspects: Vec<Outstanding>,
+    /// Reasons why paths could not be followed, for example `call`.
+    pub unknown: BTreeSet<&'static str>,
+}
+
+/// Effect of an instruction on the analysis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Act {
+    Nothing,
+    /// Counts an operation. Other waves can observe it if its kind is known.
+    Access {
+        counters: [bool; COUNTERS],
+        kind: Option<MemoryOperation>,
+    },
+    /// Counts a load to scalar registers.
+    Scalar,
+    /// Waits until at most this many operations of each counter are outstanding; `u8::MAX` does not wait.
+    Wait([u8; COUNTERS]),
+    Barrier,
+    /// Invalidates a cache for the scope of the workgroup.
+    InvalidateWorkgroup,
+    /// Invalidates caches for a wider scope.
+    InvalidateDevice,
+}
+
+/// Instruction that a wave executes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flow {
+    Next,
+    Jump,
+    Branch,
+    End,
+    Call,
+    Unknown,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Class {
+    act: Act,
+    flow: Flow,
+    /// Distance of a branch in dwords, from the end of the instruction.
+    distance: i16,
+}
+
+/// Instructions by offset, each with its size in bytes.
+type Instructions = BTreeMap<usize, (Class, usize)>;
+
+/// Reads kernels of one architecture.
+pub struct BarrierReader<'a> {
+    arch: Arch,
+    decode: Box<Decode<'a>>,
+    cache: DecodeCache<Class>,
+}
+
+impl<'a> BarrierReader<'a> {
+    /// Returns a reader that decodes instructions with `decode`.
+    pub fn new(
+        arch: Arch,
+        decode: impl FnMut(u64, &[u8]) -> Result<Option<DecodedInstruction>, String> + 'a,
+    ) -> BarrierReader<'a> {
+        BarrierReader { arch, decode: Box::new(decode), cache: DecodeCache::default() }
+    }
+
+    /// Returns true if the code of a kernel contains the bytes of a barrier.
+    pub fn has_barrier(&self, code: &[u8]) -> bool {
+        contains(code, words(self.arch).0)
+    }
+
+    /// Returns true if [`BarrierReader::read`] can find something in this code. On architectures with WGP mode this
+    /// needs a barrier and an invalidation, on the others a barrier.
+    pub fn may_find(&self, code: &[u8]) -> bool {
+        let (_, invalidation) = words(self.arch);
+        self.has_barrier(code) && invalidation.is_none_or(|word| contains(code, word))
+    }
+
+    /// Examines a kernel. `code` starts with the kernel's first instruction. `shares_units` is true for a kernel in WGP
+    /// mode.
+    ///
+    /// # Errors
+    /// Fails if the stack has no disassembler for the architecture.
+    pub fn read(&mut self, code: &[u8], shares_units: bool) -> Result<KernelBarriers, String> {
+        let mut result = KernelBarriers::default();
+        let (instructions, leaders) = self.reachable(code, &mut result.unknown)?;
+        result.instructions = instructions.len();
+        let starts: Vec<usize> = leaders.into_iter().collect();
+        let mut blocks = Vec::new();
+        let mut kinds = BTreeMap::new();
+        let mut fenced = BTreeSet::new();
+        // Operations that the compiler may not know.
+        let mut unseen = BTreeSet::new();
+        for (number, start) in starts.iter().enumerate() {
+            let end = starts.get(number + 1).copied().unwrap_or(code.len());
+            let inside: Vec<_> = instructions.range(*start..end).collect();
+            let mut block = Block::default();
+            // A barrier for which an invalidation may follow.
+            let mut open = None;
+            for (number, (at, (class, size))) in inside.iter().enumerate() {
+                let id = **at as u32;
+                let following = inside.get(number + 1).map(|(_, (class, _))| class.act);
+                match class.act {
+                    Act::Nothing | Act::Scalar | Act::Wait(_) => {}
+                    Act::InvalidateWorkgroup if shares_units => {
+                        if let Some(barrier) = open.take() {
+                            block.steps.push(Step::Point(barrier));
+                            fenced.insert(barrier);
+                        }
+                    }
+                    Act::Access { .. } | Act::InvalidateWorkgroup | Act::InvalidateDevice => {
+                        open = None;
+                    }
+                    Act::Barrier => {
+                        open = Some(id);
+                        block.steps.push(Step::Point(id | BARE));
+                        result.bare += 1;
+                    }
+                }
+                self.add_steps(&mut block.steps, id, class.act);
+                if let Act::Access { kind: Some(kind), .. } = class.act {
+                    kinds.insert(id, kind);
+                    // Inline assembly of rocPRIM: a store, and the wait that was right before GFX10.
+                    let waits_for_loads = matches!(following, Some(Act::Wait([u8::MAX, 0, _])));
+                    if kind == MemoryOperation::GlobalWrite && waits_for_loads {
+                        unseen.insert(id);
+                    }
+                }
+                if class.flow == Flow::Call {
+                    block.steps.push(Step::Forget);
+                    open = None;
+                }
+                let next = *at + size;
+                let targets = match class.flow {
+                    Flow::Next | Flow::Call => vec![next],
+                    Flow::Jump => vec![target(next, class.distance)],
+                    Flow::Branch => vec![next, target(next, class.distance)],
+                    Flow::End | Flow::Unknown => vec![],
+                };
+                if class.flow != Flow::Next && class.flow != Flow::Call || next == end {
+                    let index = |at: &usize| starts.binary_search(at).ok();
+                    block.next = targets.iter().filter_map(index).collect();
+                }
+            }
+            blocks.push(block);
+        }
+        result.fenced = fenced.len();
+        result.bare -= fenced.len();
+        let back = barrier_flow::back_edges(&blocks);
+        let all = barrier_flow::outstanding(&blocks, |_, _| true);
+        let straight = barrier_flow::outstanding(&blocks, |at, next| !back.contains(&(at, next)));
+        let is_fence = |(point, _): &(&u32, &BTreeSet<u32>)| *point & BARE == 0;
+        // An operation for which the code does not wait on a straight path either is unknown to the compiler.
+        unseen.extend(straight.iter().filter(is_fence).flat_map(|(_, operations)| operations));
+        for (point, operations) in &all {
+            let barrier = point & !BARE;
+            for operation in operations {
+                let Some(&kind) = kinds.get(operation) else { continue };
+                let found = Outstanding { barrier, operation: *operation, kind };
+                if point & BARE == 0 {
+                    let is_unseen = unseen.contains(operation);
+                    (if is_unseen { &mut result.unexplained } else { &mut result.lost })
+                        .push(found);
+                } else if !fenced.contains(&barrier)
+                    && kind == MemoryOperation::LdsWrite
+                    && !straight.get(point).is_some_and(|known| known.contains(operation))
+                {
+                    result.suspects.push(found);
+                }
+            }
+        }
+        Ok(result)
+    }
+
+    /// Returns the instructions that paths from the entry reach, each with its size in bytes, and the offsets at which
+    /// blocks start.
+    fn reachable(
+        &mut self,
+        code: &[u8],
+        unknown: &mut BTreeSet<&'static str>,
+    ) -> Result<(Instructions, BTreeSet<usize>), String> {
+        let mut instructions = BTreeMap::new();
+        let mut leaders = BTreeSet::from([0]);
+        let mut todo = vec![0];
+        while let Some(mut at) = todo.pop() {
+            while !instructions.contains_key(&at) {
+                if at >= code.len() {
+                    unknown.insert("path leaves the function");
+                    break;
+                }
+                let Some((class, size)) = self.class(&code[at..], at as u64)? else {
+                    unknown.insert("bytes that are not an instruction");
+                    break;
+                };
+                instructions.insert(at, (class, size));
+                let next = at + size;
+                let away = target(next, class.distance);
+                match class.flow {
+                    Flow::Next => {}
+                    Flow::Call => _ = unknown.insert("call"),
+                    Flow::Jump | Flow::Branch => {
+                        leaders.extend([next, away]);
+                        todo.push(away);
+                    }
+                    Flow::End => _ = leaders.insert(next),
+                    Flow::Unknown => {
+                        leaders.insert(next);
+                        unknown.insert("indirect branch");
+                    }
+                }
+                if matches!(class.flow, Flow::Jump | Flow::End | Flow::Unknown) {
+                    break;
+                }
+                at = next;
+            }
+        }
+        // A target can be inside an instruction or outside the function only if the code is damaged.
+        leaders.retain(|at| instructions.contains_key(at));
+        Ok((instructions, leaders))
+    }
+
+    fn class(&mut self, window: &[u8], at: u64) -> Result<Option<(Class, usize)>, String> {
+        let BarrierReader { arch, decode, cache } = self;
+        cache.get(window, || {
+            let Some(DecodedInstruction { text, size, .. }) = decode(at, window)? else {
+                return Ok(None);
+            };
+            let immediate = match window {
+                [low, high, ..] => u16::from_le_bytes([*low, *high]),
+                _ => 0,
+            };
+            let class = Class {
+                act: act(*arch, &text, immediate),
+                flow: flow(&text),
+                distance: immediate as i16,
+            };
+            Ok(Some((class, size)))
+        })
+    }
+
+    /// Adds the effect of an instruction on counters.
+    fn add_steps(&self, steps: &mut Vec<Step>, id: u32, act: Act) {
+        let mut issue = |counter, operation| steps.push(Step::Issue { counter, operation });
+        match act {
+            Act::Access { counters, kind } => {
+                for counter in (0..COUNTERS).filter(|counter| counters[*counter]) {
+                    issue(counter, kind.map(|_| id));
+                }
+            }
+            Act::Scalar => issue(LOCAL, None),
+            Act::InvalidateWorkgroup | Act::InvalidateDevice => {
+                if counts_caches(self.arch) {
+                    issue(LOADS, None);
+                }
+            }
+            Act::Wait(left) => {
+                let waits = left.into_iter().enumerate().filter(|(_, left)| *left < u8::MAX);
+                steps.extend(waits.map(|(counter, left)| Step::Wait { counter, left }));
+            }
+            Act::Nothing | Act::Barrier => {}
+        }
+    }
+}
+
+/// Mark of a point at the barrier itself. A point without it is at the invalidation after the barrier.
+const BARE: u32 = 1 << 31;
+
+/// Returns the target of a branch; a number after the end of the code if the target is before its start.
+fn target(next: usize, distance: i16) -> usize {
+    next.wrapping_add_signed(4 * isize::from(distance))
+}
+
+/// Returns the first dwords of a barrier and of an invalidation for workgroup scope; `None` for the latter if the
+/// architecture has no WGP mode.
+fn words(arch: Arch) -> (u32, Option<u32>) {
+    match arch.facts().counters {
+        WaitCounters::Gfx9 => (0xbf8a_0000, None),
+        WaitCounters::Gfx10 => (0xbf8a_0000, Some(0xe1c4_0000)),
+        WaitCounters::Gfx11 => (0xbfbd_0000, Some(0xe0ac_0000)),
+        WaitCounters::Gfx12 | WaitCounters::Gfx1250 => (0xbe80_4ec1, Some(0xee0a_c07c)),
+    }
+}
+
+fn contains(code: &[u8], word: u32) -> bool {
+    code.chunks_exact(4).any(|bytes| bytes == word.to_le_bytes())
+}
+
+/// Returns true if cache instructions are counted.
+fn counts_caches(arch: Arch) -> bool {
+    match arch.facts().counters {
+        WaitCounters::Gfx9 | WaitCounters::Gfx10 | WaitCounters::Gfx11 => false,
+        WaitCounters::Gfx12 | WaitCounters::Gfx1250 => true,
+    }
+}
+
+fn flow(text: &str) -> Flow {
+    let name = text.split_whitespace().next().unwrap_or_default();
+    let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
+    if name == "s_branch" {
+        Flow::Jump
+    } else if starts(&["s_cbranch_cdbg"]) {
+        // These instructions branch if a debugger is attached.
+        Flow::Next
+    } else if starts(&["s_cbranch_scc", "s_cbranch_vcc", "s_cbranch_exec"]) {
+        Flow::Branch
+    } else if starts(&["s_endpgm"]) {
+        Flow::End
+    } else if starts(&["s_swappc", "s_swap_pc", "s_call"]) {
+        Flow::Call
+    } else if starts(&["s_setpc", "s_set_pc", "s_cbranch", "s_rfe", "s_subvector_loop"]) {
+        Flow::Unknown
+    } else {
+        Flow::Next
+    }
+}
+
+fn act(arch: Arch, text: &str, immediate: u16) -> Act {
+    let counters = arch.facts().counters;
+    let name = text.split_whitespace().next().unwrap_or_default();
+    let Some((family, rest)) = name.split_once('_') else { return Act::Nothing };
+    match family {
+        "s" => scalar(counters, name, text, immediate),
+        "ds" => lds(rest, text),
+        "global" | "flat" | "scratch" | "buffer" | "tbuffer" | "image" => {
+            vector_memory(counters, family, rest, text)
+        }
+        _ => Act::Nothing,
+    }
+}
+
+fn scalar(counters: WaitCounters, name: &str, text: &str, immediate: u16) -> Act {
+    const NONE: u8 = u8::MAX;
+    let field = |low: u32, len: u32| (immediate >> low & ((1 << len) - 1)) as u8;
+    // A field with its largest value does not wait.
+    let most = |left: u8, largest: u8| if left >= largest { NONE } else { left };
+    let all = immediate.min(u16::from(NONE)) as u8;
+    match name {
+        "s_barrier" | "s_barrier_signal" | "s_barrier_signal_isfirst" => Act::Barrier,
+        "s_waitcnt" => match counters {
+            WaitCounters::Gfx9 => {
+                let loads = field(0, 4) | field(14, 2) << 4;
+                Act::Wait([NONE, most(loads, 63), most(field(8, 4), 15)])
+            }
+            WaitCounters::Gfx10 => {
+                let loads = field(0, 4) | field(14, 2) << 4;
+                Act::Wait([NONE, most(loads, 63), most(field(8, 6), 63)])
+            }
+            WaitCounters::Gfx11 => Act::Wait([NONE, most(field(10, 6), 63), most(field(4, 6), 63)]),
+            WaitCounters::Gfx12 | WaitCounters::Gfx1250 => Act::Nothing,
+        },
+        // A register can add to the number. Then the wait is assumed to be for everything.
+        "s_waitcnt_vscnt" => Act::Wait([if text.contains("null") { all } else { 0 }, NONE, NONE]),
+        "s_waitcnt_vmcnt" => Act::Wait([NONE, if text.contains("null") { all } else { 0 }, NONE]),
+        "s_waitcnt_lgkmcnt" => Act::Wait([NONE, NONE, if text.contains("null") { all } else { 0 }]),
+        "s_wait_storecnt" => Act::Wait([all, NONE, NONE]),
+        "s_wait_loadcnt" => Act::Wait([NONE, all, NONE]),
+        "s_wait_dscnt" => Act::Wait([NONE, NONE, all]),
+        "s_wait_loadcnt_dscnt" => Act::Wait([NONE, most(field(8, 6), 63), most(field(0, 6), 63)]),
+        "s_wait_storecnt_dscnt" => Act::Wait([most(field(8, 6), 63), NONE, most(field(0, 6), 63)]),
+        "s_wait_idle" => Act::Wait([0; COUNTERS]),
+        _ => {
+            let counted = [
+                "s_load_",
+                "s_buffer_load_",
+                "s_scratch_",
+                "s_store_",
+                "s_buffer_store_",
+                "s_atomic_",
+                "s_buffer_atomic_",
+                "s_memtime",
+                "s_memrealtime",
+                "s_sendmsg",
+            ];
+            let is_counted = counted.iter().any(|prefix| name.starts_with(prefix));
+            if is_counted && !counts_scalars_apart(counters) { Act::Scalar } else { Act::Nothing }
+        }
+    }
+}
+
+/// Returns true if loads to scalar registers have a counter of their own.
+fn counts_scalars_apart(counters: WaitCounters) -> bool {
+    match counters {
+        WaitCounters::Gfx9 | WaitCounters::Gfx10 | WaitCounters::Gfx11 => false,
+        WaitCounters::Gfx12 | WaitCounters::Gfx1250 => true,
+    }
+}
+
+fn counts_stores_as_loads(counters: WaitCounters) -> bool {
+    match counters {
+        WaitCounters::Gfx9 => true,
+        WaitCounters::Gfx10 | WaitCounters::Gfx11 | WaitCounters::Gfx12 | WaitCounters::Gfx1250 => {
+            false
+        }
+    }
+}
+
+/// Returns the effect of a `ds_` instruction. `rest` is the name without `ds_`.
+fn lds(rest: &str, text: &str) -> Act {
+    let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| rest.starts_with(prefix));
+    if starts(&["nop", "param_load", "direct_load"]) {
+        return Act::Nothing;
+    }
+    // Permutations do not access the LDS, and GDS is not shared by the waves of a workgroup only.
+    let kind = if starts(&["bpermute", "permute", "swizzle", "gws", "append", "consume", "bvh"])
+        || text.split_whitespace().any(|word| word == "gds")
+    {
+        None
+    } else if starts(&["read", "load"]) {
+        Some(MemoryOperation::LdsRead)
+    } else {
+        Some(MemoryOperation::LdsWrite)
+    };
+    Act::Access { counters: [false, false, true], kind }
+}
+
+/// Returns the effect of an instruction of vector memory. `rest` is the name without the family.
+fn vector_memory(counters: WaitCounters, family: &str, rest: &str, text: &str) -> Act {
+    let is_old = counts_stores_as_loads(counters);
+    if rest == "gl0_inv" || rest == "inv" && text.contains("scope:SCOPE_SE") {
+        return Act::InvalidateWorkgroup;
+    }
+    if ["gl1_inv", "inv", "wbinvl1", "wbinvl1_vol", "invl2"].contains(&rest) {
+        return Act::InvalidateDevice;
+    }
+    if rest.starts_with("wb") {
+        return Act::Access { counters: [!is_old, is_old, false], kind: None };
+    }
+    if rest.starts_with("prefetch") {
+        return Act::Nothing;
+    }
+    let has = |modifier: &str| text.split_whitespace().any(|word| word == modifier);
+    let returns = has("glc") || has("sc0") || text.contains("_RETURN");
+    let reads = if rest.starts_with("atomic") { returns } else { !rest.starts_with("store") };
+    // A FLAT instruction may access the LDS, and scratch memory is private. Before GFX11 scratch memory is also
+    // accessed as a buffer.
+    let is_shared = match family {
+        "global" => true,
+        "buffer" => match counters {
+            WaitCounters::Gfx9 | WaitCounters::Gfx10 => false,
+            WaitCounters::Gfx11 | WaitCounters::Gfx12 | WaitCounters::Gfx1250 => true,
+        },
+        _ => false,
+    };
+    let kind = if reads { MemoryOperation::GlobalRead } else { MemoryOperation::GlobalWrite };
+    let loads = reads || is_old;
+    let counters = [!loads, loads, family == "flat"];
+    Act::Access { counters, kind: is_shared.then_some(kind) }
+}
+
+#[cfg(test)]
+#[path = "barriers/tests.rs"]
+mod tests;
