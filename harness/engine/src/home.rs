@@ -7,6 +7,7 @@
 mod preload;
 mod quirks;
 mod stub_library;
+mod symbol_versions;
 
 use std::{
     ffi::OsStr,
@@ -137,7 +138,7 @@ impl Home<'_> {
     }
 
     /// Returns the library names that programs look for and the stack does not have, each with the stack's equivalent
-    /// file or with a stub.
+    /// file, with a copy of it that has no symbol versions, or with a stub.
     fn other_names(&self) -> Result<Vec<(&'static str, PathBuf)>, String> {
         let mut names = Vec::new();
         for quirk in QUIRKS {
@@ -147,6 +148,11 @@ impl Home<'_> {
                 && self.stack.library(stub.soname).is_none()
             {
                 names.push((quirk.name(), self.kept(stub)?));
+            } else if let Quirk::Vendored { name, of } = quirk
+                && self.stack.library(name).is_none()
+                && let Some(file) = self.stack.library(of)
+            {
+                names.push((name, self.without_symbol_versions(name, file)?));
             }
         }
         Ok(names)
@@ -178,6 +184,16 @@ impl Home<'_> {
         folders.push(":");
         folders.push(folder);
         Ok(())
+    }
+
+    /// Returns a copy of a library that has no symbol versions, or the library itself if it defines none.
+    fn without_symbol_versions(&self, name: &str, file: PathBuf) -> Result<PathBuf, String> {
+        let bad = |error: String| format!("cannot read `{}`: {error}", file.display());
+        let library = fs::read(&file).map_err(|error| bad(error.to_string()))?;
+        match symbol_versions::without_symbol_versions(&library).map_err(bad)? {
+            Some(copy) => kept(self.cache, "stubs", name, &copy),
+            None => Ok(file),
+        }
     }
 
     fn kept(&self, stub: &stub_library::StubLibrary) -> Result<PathBuf, String> {

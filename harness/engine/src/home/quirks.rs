@@ -10,6 +10,8 @@ use super::stub_library::StubLibrary;
 pub(super) enum Quirk {
     /// The stack has the library under this name.
     Renamed(&'static str),
+    /// The stack has the library under the name `of`, and with other symbol versions.
+    Vendored { name: &'static str, of: &'static str },
     /// The stack does not have the library in any form.
     Missing(StubLibrary),
 }
@@ -21,6 +23,33 @@ pub(super) const QUIRKS: &[Quirk] = &[
     Quirk::Renamed("libhiprtc.so"),
     // Version 7 of this library has version number 1 in AMD's packages, to which XLA is linked.
     Quirk::Renamed("librocm_smi64.so.1"),
+    // AMD's newer packages (those of ROCm 7.14, for example) contain these libraries of the system under names of their
+    // own, and their symbols have the version AMDROCM_SYSDEPS_1.0. The LLVM of numba-hip is linked to the first two,
+    // and JAX 0.12 to the other three.
+    Quirk::Vendored { name: "librocm_sysdeps_z.so.1", of: "libz.so.1" },
+    Quirk::Vendored { name: "librocm_sysdeps_zstd.so.1", of: "libzstd.so.1" },
+    Quirk::Vendored { name: "librocm_sysdeps_drm.so.2", of: "libdrm.so.2" },
+    Quirk::Vendored { name: "librocm_sysdeps_drm_amdgpu.so.1", of: "libdrm_amdgpu.so.1" },
+    Quirk::Vendored { name: "librocm_sysdeps_numa.so.1", of: "libnuma.so.1" },
+    // Debian does not package AMD SMI. JAX 0.12 asks it for the speed of memory and links, and works without an answer.
+    Quirk::Missing(StubLibrary {
+        soname: "libamd_smi.so.26",
+        version: Some("AMDSMI_1"),
+        needs: None,
+        functions: &[
+            "amdsmi_get_gpu_metrics_info",
+            "amdsmi_get_pcie_info",
+            "amdsmi_get_processor_handle_from_bdf",
+            "amdsmi_get_processor_handles",
+            "amdsmi_get_processor_type",
+            "amdsmi_get_socket_handles",
+            "amdsmi_get_xgmi_info",
+            "amdsmi_init",
+            "amdsmi_status_code_to_string",
+            "amdsmi_topo_get_link_type",
+        ],
+        texts: &[],
+    }),
     // Debian does not package roctracer. CuPy is linked to it for cupy.cuda.profiler.
     Quirk::Missing(StubLibrary {
         soname: "libroctracer64.so.4",
@@ -38,6 +67,7 @@ pub(super) const QUIRKS: &[Quirk] = &[
             "rocprofiler_assign_callback_thread",
             "rocprofiler_configure_buffer_tracing_service",
             "rocprofiler_configure_callback_tracing_service",
+            "rocprofiler_configure_external_correlation_id_request_service",
             "rocprofiler_context_is_valid",
             "rocprofiler_create_buffer",
             "rocprofiler_create_callback_thread",
@@ -60,7 +90,7 @@ pub(super) const QUIRKS: &[Quirk] = &[
 impl Quirk {
     pub(super) fn name(&self) -> &'static str {
         match self {
-            Quirk::Renamed(name) => name,
+            Quirk::Renamed(name) | Quirk::Vendored { name, .. } => name,
             Quirk::Missing(stub) => stub.soname,
         }
     }
