@@ -59,7 +59,13 @@ fn wrong_bytes_are_traced() {
     let both = mixed(&[&[0; 16], &second[16..32], &first[32..]]);
     wrong(loops(), (4, 1), both, "wrong-data:back:mixed", "from several sources");
     let noise = (0..64).map(|i| 0x80 | i as u8).collect();
-    wrong(loops(), (4, 1), noise, "wrong-data:back:garbage", "not those of any one write of this trial");
+    wrong(
+        loops(),
+        (4, 1),
+        noise,
+        "wrong-data:back:garbage",
+        "not those of any one write of this trial",
+    );
     let short = second[..32].to_vec();
     wrong(loops(), (4, 1), short, "wrong-data:back:garbage", "32 bytes were read");
 }

@@ -216,7 +216,7 @@ pub fn prove(records: &[Record], signature: impl Fn(&Record, Fault) -> Option<St
         }
         let cells = under
             .into_iter()
-            .map(|(fault, records)| (fault, cell(fault, &records, &idle, &signature, &noticed)));
+            .map(|(fault, records)| (fault, cell(fault, &records, &idle, &signature, noticed)));
         Row { case: case.to_owned(), unhealthy, cells: cells.collect(), hidden, skipped, unturned }
     });
     Proof {
