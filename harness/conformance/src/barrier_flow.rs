@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_in_the_tail_of_a_loop_is_outstanding_at_the_barrier_at_its_head() {
+    fn stores_in_the_tail_of_a_loop_are_outstanding_at_the_barrier_at_its_head() {
         let store = Step::Issue { counter: 0, operation: Some(7) };
         let wait = Step::Wait { counter: 0, left: 0 };
         let a_loop = |steps: &[Step]| {

@@ -8,7 +8,7 @@
 //!
 //! LLVM deletes waits that it considers unnecessary, but never the invalidation. Therefore an invalidation directly
 //! after a barrier proves that the source has a fence there, and that an operation which is outstanding at the
-//! invalidation was not waited for. In other modes and on GFX9 there is no such proof.
+//! invalidation was not waited for. In other modes and on GFX9 nothing proves this.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -78,7 +78,8 @@ pub struct KernelBarriers {
     pub unexplained: Vec<Outstanding>,
     /// Writes to the LDS that are outstanding at another barrier, but only in a loop.
     pub suspects: Vec<Outstanding>,
-    /// Reasons why paths could not be followed, for example `call`.
+    /// Reasons why paths could not be followed, for example `call`. Empty if the fences of barriers are not visible in
+    /// the mode of the kernel, because then there is nothing to decide.
     pub unknown: BTreeSet<&'static str>,
 }
 
@@ -160,6 +161,9 @@ impl<'a> BarrierReader<'a> {
     pub fn read(&mut self, code: &[u8], shares_units: bool) -> Result<KernelBarriers, String> {
         let mut result = KernelBarriers::default();
         let (instructions, leaders) = self.reachable(code, &mut result.unknown)?;
+        if !shares_units || words(self.arch).1.is_none() {
+            result.unknown.clear();
+        }
         result.instructions = instructions.len();
         let starts: Vec<usize> = leaders.into_iter().collect();
         let mut blocks = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-/// What is known about instructions, by their bytes. An instruction that is cached has one, two or three dwords. The
+/// Entries of instructions, by their bytes. An instruction that is cached has one, two or three dwords. The
 /// first dwords of an instruction determine how many.
 pub(crate) struct DecodeCache<T> {
     one: HashMap<u32, T>,

@@ -116,7 +116,7 @@ struct Request {
     subject: AuditSubject,
 }
 
-/// What an audit examines.
+/// Subject of an audit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AuditSubject {
     /// Which opcodes the interpreter does not support.

@@ -1,6 +1,6 @@
 //! Formats the audit of barriers, which finds kernels whose code lacks a wait before a barrier.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ pub struct BarrierFinding {
     pub with_barriers: usize,
     /// Number of kernels with barriers, none of which is proven to have fences.
     pub bare_only: usize,
-    /// Number of kernels with fenced barriers in which no lost wait was found, but not all paths could be followed.
+    /// Number of kernels in which no lost wait was found, but not all paths could be followed.
     pub undecided: usize,
     /// Reasons why paths could not be followed, each with the number of such kernels.
     pub reasons: BTreeMap<String, usize>,
@@ -57,14 +57,6 @@ pub struct OutstandingOperation {
     pub operation: u32,
     /// Kind of the operation, for example `global write`.
     pub kind: String,
-}
-
-impl KernelFinding {
-    /// Returns the kinds of the outstanding operations, for example `global write, LDS read`.
-    pub fn kinds(&self) -> String {
-        let kinds: BTreeSet<_> = self.operations.iter().map(|it| it.kind.as_str()).collect();
-        kinds.into_iter().collect::<Vec<_>>().join(", ")
-    }
 }
 
 /// Returns the audit of barriers as a table with one line for each file and architecture, followed by the kernels that
@@ -129,7 +121,6 @@ mod tests {
         let operations =
             vec![operation(0x5c, 0x80, "global write"), operation(0x5c, 0x90, "LDS read")];
         let kernel = KernelFinding { name: "loop".into(), operations };
-        assert_eq!(kernel.kinds(), "LDS read, global write");
         let finding = |gfx: &str, not_read, lost| BarrierFinding {
             library: "librocsparse.so.1.0".into(),
             gfx: gfx.into(),

@@ -18,9 +18,10 @@ Examples:
   rocrepro device audit --rocm debian:7.2.4 --with hipblaslt,rocblas --gfx gfx90a,gfx1151
   rocrepro device audit --barriers --lib kernels.co    waits that the compiler lost, in your own code object
 
---barriers walks over all paths of each kernel and lists loads and stores that can be outstanding at a barrier whose
-fences must wait for them. The fences are visible in kernels that run in WGP mode (RDNA); other barriers are only counted.
-A suspect is a kernel in which a write to the LDS can be outstanding at such another barrier, but only in a loop.
+--barriers walks over all paths of each kernel and lists loads and stores of an earlier iteration that can be
+outstanding at a barrier whose fences must wait for them. The fences are visible in kernels that run in WGP mode (RDNA).
+Other barriers need not wait; a suspect is a kernel in which a write to the LDS can be outstanding at such a barrier in
+a loop. Unexplained operations may be inline assembly, which the compiler does not know.
 
 Exit codes: 0 nothing is missing, 1 opcodes or waits are missing, 2 usage, 3 no answer, 4 no code was found.";
 

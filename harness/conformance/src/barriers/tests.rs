@@ -1,7 +1,7 @@
 use super::*;
 
-/// Returns the result for code whose instructions have one dword each. `lines` contains the text of each instruction and
-/// the lower half of its dword.
+/// Returns the result for code whose instructions have one dword each. `lines` contains the text of each instruction
+/// and the lower half of its dword.
 fn read(arch: Arch, shares_units: bool, lines: &[(&str, u16)]) -> KernelBarriers {
     let dword = |(at, line): (usize, &(&str, u16))| (at as u32) << 16 | u32::from(line.1);
     let code: Vec<u8> = lines.iter().enumerate().flat_map(|it| dword(it).to_le_bytes()).collect();
@@ -43,7 +43,7 @@ fn tail_with(at: usize, count: usize, lines: &[(&'static str, u16)]) -> Vec<(&'s
 }
 
 #[test]
-fn a_store_without_a_wait_is_found_in_wgp_mode_only() {
+fn stores_without_a_wait_are_found_in_wgp_mode_only() {
     let code = tail_with(0, 0, &[]);
     let found = read(Arch::Gfx1030, true, &code);
     assert_eq!(lost(&found), [(1, 3, MemoryOperation::GlobalWrite)]);
@@ -142,6 +142,8 @@ fn paths_that_cannot_be_followed_are_reported() {
         let found = read(Arch::Gfx1030, true, &code);
         assert_eq!(found.unknown.into_iter().collect::<Vec<_>>(), expected, "{line:?}");
         assert_eq!((found.lost, found.unexplained), (vec![], vec![]), "{line:?}");
+        assert!(read(Arch::Gfx1030, false, &code).unknown.is_empty());
+        assert!(read(Arch::Gfx90a, true, &code).unknown.is_empty());
     };
     check(("s_swappc_b64 s[30:31], s[16:17]", 0), &["call"]);
     check(("s_setpc_b64 s[30:31]", 0), &["indirect branch"]);

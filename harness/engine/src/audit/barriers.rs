@@ -1,5 +1,5 @@
-//! The audit of barriers: finds memory operations in the kernels of libraries that are outstanding at a barrier which must
-//! wait for them.
+//! The audit of barriers: finds memory operations in the kernels of libraries that are outstanding at a barrier which
+//! must wait for them.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -85,13 +85,14 @@ fn read_object(
         finding.instructions += instructions as u64;
         finding.fenced += fenced;
         finding.bare += bare;
-        if fenced == 0 {
-            finding.bare_only += 1;
-        } else if lost.is_empty() && !unknown.is_empty() {
+        if lost.is_empty() && !unknown.is_empty() {
             finding.undecided += 1;
             for reason in &unknown {
                 *finding.reasons.entry((*reason).to_owned()).or_default() += 1;
             }
+        }
+        if fenced == 0 && unknown.is_empty() {
+            finding.bare_only += 1;
         }
         let listed = |operations: &[Outstanding]| {
             let line = |it: &Outstanding| OutstandingOperation {
