@@ -144,11 +144,11 @@ mod tests {
         }
     }
 
-    /// Returns a graph of at most four blocks with at most three steps each.
+    /// Returns a graph of at most five blocks with at most three steps each.
     fn graph(draw: &mut Draw) -> Vec<Block> {
-        let count = 1 + draw.below(4);
+        let count = 1 + draw.below(5);
         let step = |id: u32, draw: &mut Draw| {
-            let counter = draw.below(2);
+            let counter = usize::from(draw.below(4) == 0);
             match draw.below(8) {
                 0..3 => Step::Issue { counter, operation: Some(id) },
                 3 => Step::Issue { counter, operation: None },
@@ -199,7 +199,7 @@ mod tests {
     fn the_fixed_point_equals_a_walk_over_all_paths() {
         let mut draw = Draw(1);
         let (mut pending, mut waited) = (0, 0);
-        for _ in 0..3000 {
+        for _ in 0..10_000 {
             let blocks = graph(&mut draw);
             let mut walked = BTreeMap::new();
             // A path on which an operation is outstanding passes each block at most once before the operation, at most
@@ -211,6 +211,21 @@ mod tests {
             waited += found.values().filter(|operations| operations.is_empty()).count();
         }
         assert!(pending > 500 && waited > 500, "{pending} {waited}");
+    }
+
+    #[test]
+    fn the_path_with_the_fewest_later_operations_counts() {
+        let issue = |operation| Step::Issue { counter: 0, operation };
+        // Two paths lead from the first block to the last one. Only the first path issues a later operation.
+        let mut blocks = vec![
+            Block { steps: vec![issue(Some(7))], next: vec![1, 2] },
+            Block { steps: vec![issue(None)], next: vec![3] },
+            Block { steps: vec![], next: vec![3] },
+            Block { steps: vec![Step::Wait { counter: 0, left: 1 }, Step::Point(1)], next: vec![] },
+        ];
+        assert_eq!(outstanding(&blocks, |_, _| true)[&1], BTreeSet::from([7]));
+        blocks[2].steps.push(issue(None));
+        assert_eq!(outstanding(&blocks, |_, _| true)[&1], BTreeSet::new());
     }
 
     #[test]
