@@ -1,16 +1,78 @@
 //! Reads the kernels that a case defines.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    ops::{Deref, DerefMut},
+};
 
-use plan::{Formula, OwnKind, flat_parameters, own_parameters};
+use plan::{FileContent, Files, Formula, KernelCode, OwnKind, flat_parameters, own_parameters};
 
 use crate::{
-    read::Reader,
+    At,
+    diagnostic::suggest,
+    read::{Fields, Reader},
     yaml::{Key, Node, Value},
 };
 
-/// Kernel sources by the name of the kernel.
-pub type Kernels = BTreeMap<String, String>;
+/// Files besides the case file: kernel sources by the name of the kernel, and other files by their names.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Kernels {
+    sources: BTreeMap<String, String>,
+    /// Code objects and bytes of buffers.
+    pub files: Files,
+}
+
+impl Kernels {
+    /// Returns an empty set of files.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Returns a file, or reports that it does not exist.
+    pub(crate) fn file(&self, reader: &mut Reader, at: At, name: &str) -> Option<&FileContent> {
+        let found = self.files.get(name);
+        if found.is_none() {
+            let near = suggest(name, self.files.keys().map(String::as_str));
+            let help = near.or_else(|| match FILE_ENDINGS.iter().any(|end| name.ends_with(end)) {
+                true => {
+                    Some("of a case that is not trusted (`--trust`), no file is read".to_owned())
+                }
+                false => Some(format!("its name must end with {}", FILE_ENDINGS.join(" or "))),
+            });
+            reader.mistake_with_help(at, format!("no file `{name}` next to the case"), help);
+        }
+        found
+    }
+}
+
+/// Endings of the names of files in [`Kernels::files`]: code objects and bytes of buffers.
+pub const FILE_ENDINGS: [&str; 2] = [".co", ".bin"];
+
+impl Deref for Kernels {
+    type Target = BTreeMap<String, String>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.sources
+    }
+}
+
+impl DerefMut for Kernels {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.sources
+    }
+}
+
+impl FromIterator<(String, String)> for Kernels {
+    fn from_iter<T: IntoIterator<Item = (String, String)>>(sources: T) -> Self {
+        Kernels { sources: sources.into_iter().collect(), files: Files::new() }
+    }
+}
+
+impl<const N: usize> From<[(String, String); N]> for Kernels {
+    fn from(sources: [(String, String); N]) -> Self {
+        sources.into_iter().collect()
+    }
+}
 
 /// Declaration of a kernel that the case defines.
 #[derive(Clone, Default)]
@@ -20,6 +82,7 @@ pub(crate) struct Own {
     pub(crate) source: Option<String>,
     pub(crate) options: Vec<String>,
     pub(crate) computes: Vec<String>,
+    pub(crate) code: Option<KernelCode>,
 }
 
 /// Reads an entry under `kernels`, whose value is the source text or a mapping.
@@ -46,9 +109,15 @@ pub(crate) fn read_own(reader: &mut Reader, key: &Key, node: &Node, kernels: &Ke
     let mut computes = None;
     if let Value::Map(_) = &node.value {
         let what = format!("kernel `{name}`");
-        let Some(fields) = reader.fields(node, &what, &["source", "options", "computes"]) else {
+        let Some(fields) =
+            reader.fields(node, &what, &["source", "options", "computes", "code", "kernel"])
+        else {
             return own;
         };
+        if fields.get("code").is_some() || fields.get("kernel").is_some() {
+            own.code = read_code(reader, key, node, &fields, kernels);
+            return own;
+        }
         if let Some(source) = fields.get("source") {
             own.source = reader.text(source, "`source`").map(str::to_owned);
         } else if !kernels.contains_key(name) {
@@ -79,6 +148,40 @@ pub(crate) fn read_own(reader: &mut Reader, key: &Key, node: &Node, kernels: &Ke
         own.computes = formulas(reader, computes, name, source);
     }
     own
+}
+
+/// Reads the keys of a kernel in a code object.
+fn read_code(
+    reader: &mut Reader,
+    key: &Key,
+    node: &Node,
+    fields: &Fields<'_>,
+    kernels: &Kernels,
+) -> Option<KernelCode> {
+    let name = &key.text;
+    for other in ["source", "options", "computes"] {
+        if let Some(other_node) = fields.get(other) {
+            let message = format!("kernel `{name}` has `code`, so it cannot have `{other}`");
+            reader.mistake(other_node.at, message);
+        }
+    }
+    if kernels.contains_key(name) {
+        let message =
+            format!("`{name}` has `code` here and a source in `{name}.hip` next to the case");
+        reader.mistake(key.at, message);
+    }
+    let file_node = reader.required(fields, &format!("kernel `{name}`"), "code")?;
+    let file = reader.text(file_node, "`code`")?.to_owned();
+    let kernel = match fields.get("kernel") {
+        Some(node) => reader.text(node, "`kernel`")?.to_owned(),
+        None => name.clone(),
+    };
+    if kernel.is_empty() || kernel.contains('\0') {
+        reader.mistake(node.at, "`kernel` is the name of a kernel in the code object");
+        return None;
+    }
+    kernels.file(reader, file_node.at, &file)?;
+    Some(KernelCode { file, kernel })
 }
 
 /// Returns true for a single word with the extension of a source file.

@@ -50,7 +50,7 @@ pub use draft::{Language, doubts, draft};
 pub use expectation::{Expectation, ExpectationKind, is_document};
 pub use header::{Case, FaultEntry, Known};
 pub use interposer::interposer;
-pub use kernels::Kernels;
+pub use kernels::{FILE_ENDINGS, Kernels};
 pub use lower::{Body, Lowered, analyse, lower};
 pub use matrix::{Selector, Trial};
 pub use mistakes::{mistakes, mistakes_of};

@@ -312,6 +312,7 @@ fn assemble(
         events: scope.events.iter().cloned().collect(),
         kernels: BTreeMap::new(),
         own_kernels: BTreeMap::new(),
+        files: BTreeMap::new(),
         setup: Vec::new(),
         body,
         verify: Vec::new(),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plan::{
-    Buffer, Call, CopyApi, DEFAULT_STREAM, HipFunction, OwnKernel, Place, Step, StreamKind,
+    Buffer, Call, CopyApi, DEFAULT_STREAM, Files, HipFunction, OwnKernel, Place, Step, StreamKind,
 };
 
 use crate::{
@@ -96,14 +96,38 @@ impl Scope<'_> {
         let source = self.source(kernel);
         let own = self.own_kernels.get(kernel).cloned().unwrap_or_default();
         let place = match (&own.source, own.line) {
-            (Some(_), line) => format!("line {line}"),
-            (None, _) => {
+            (_, line) if own.source.is_some() || own.code.is_some() => format!("line {line}"),
+            _ => {
                 let line = source.lines().position(|line| line.contains("__global__"));
                 format!("`{kernel}.hip`, line {}", line.map_or(1, |n| n + 1))
             }
         };
         let parameters = plan::own_parameters(&source, kernel);
-        Some(OwnKernel { place, options: own.options, parameters, computes: own.computes })
+        let Own { options, computes, code, .. } = own;
+        Some(OwnKernel { place, options, parameters, computes, code })
+    }
+
+    /// Reads the name of a file beside the case. Returns the name, and the number of bytes.
+    pub(crate) fn file(&self, reader: &mut Reader, node: &Node) -> Option<(String, u64)> {
+        let name = reader.text(node, "`file`")?;
+        let found = self.kernels.file(reader, node.at, name)?;
+        Some((name.to_owned(), found.bytes().len() as u64))
+    }
+
+    /// Returns the files that the steps and the kernels of a plan name.
+    pub(crate) fn files(&self, plan: &plan::Plan) -> Files {
+        let of_steps = plan.steps().into_iter().filter_map(|step| {
+            let (Call::FillFile { file, .. } | Call::Check { file: Some(file), .. }) = &step.call
+            else {
+                return None;
+            };
+            Some(file)
+        });
+        let of_kernels = plan.own_kernels.values().filter_map(|own| own.code.as_ref());
+        let names = of_steps.chain(of_kernels.map(|code| &code.file));
+        let found =
+            names.filter_map(|name| Some((name.clone(), self.kernels.files.get(name)?.clone())));
+        found.collect()
     }
 
     pub(crate) fn buffer(&mut self, reader: &mut Reader, node: &Node) -> Option<String> {

@@ -120,6 +120,7 @@ fn foreign_kernels(kernels: &Node) -> Vec<Diagnostic> {
                 "options" if !is_harmless(&text) => {
                     Some(format!("is compiled with `{text}`, which may name a file"))
                 }
+                "code" => Some("is a code object, whose content nothing checks".to_owned()),
                 _ => None,
             };
             let message = what.map(|what| format!("kernel `{}` {what}", name.text));

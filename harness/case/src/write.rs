@@ -131,6 +131,11 @@ pub fn write(plan: &Plan, header: &Header, library: &Kernels) -> String {
         out.push_str("kernels:\n");
         for (name, source) in own {
             let declared_kernel = plan.own_kernels.get(name).cloned().unwrap_or_default();
+            if let Some(code) = &declared_kernel.code {
+                let fields = vec![("code", plain(&code.file)), ("kernel", plain(&code.kernel))];
+                line(&mut out, &format!("  {}: {}", plain(name), flow_map(fields)));
+                continue;
+            }
             if declared_kernel.options.is_empty() && declared_kernel.computes.is_empty() {
                 line(&mut out, &format!("  {}: {}", plain(name), block(source, 4)));
                 continue;

@@ -154,9 +154,18 @@ pub fn write<E: Evidence>(folder: &Path, found: &E) -> Result<PathBuf, EvidenceE
 /// Writes a text file, and creates the folder if it does not exist. An earlier file stays until the new one is
 /// complete.
 pub fn write_text(folder: &Path, name: &str, text: &str) -> Result<PathBuf, EvidenceError> {
+    write_bytes(folder, name, text.as_bytes())
+}
+
+/// Writes a file into the folder, like [`write_text`].
+pub(crate) fn write_bytes(
+    folder: &Path,
+    name: &str,
+    bytes: &[u8],
+) -> Result<PathBuf, EvidenceError> {
     make(folder)?;
     let path = folder.join(name);
-    atomic::write(&path, text).map_err(|e| cannot("write", &path, &e))?;
+    atomic::write(&path, bytes).map_err(|e| cannot("write", &path, &e))?;
     Ok(path)
 }
 

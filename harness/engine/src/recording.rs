@@ -140,9 +140,10 @@ pub fn case_of(folder: &Path) -> Result<ConvertedCase, Stop> {
         "The recorded calls of {} give the recorded statuses",
         name.trim_start_matches("rocrepro-")
     );
-    let kernels = CaseLibrary::shipped_kernels();
+    let mut kernels = CaseLibrary::shipped_kernels();
     let problems = match convert(trace, &kernels, &title) {
         Ok(converted) => {
+            kernels.files = converted.files.clone();
             let found = case::mistakes("recorded/calls", &converted.yaml, &kernels);
             if found.is_empty() {
                 return Ok(converted);

@@ -68,7 +68,7 @@ impl TrialRunner for Scripted {
         let check = plan
             .steps()
             .into_iter()
-            .find(|s| matches!(&s.call, Call::Check { buffer } if buffer == "dst.back"));
+            .find(|s| matches!(&s.call, Call::Check { buffer, .. } if buffer == "dst.back"));
         let failing = check.filter(|_| copied && !job.faults.is_empty());
         let (kind, signature) =
             failing.map_or((Kind::Pass, "pass"), |_| (Kind::WrongData, SIGNATURE));

@@ -20,14 +20,14 @@ impl Printer<'_> {
         let call = &step.call;
         let bytes = |name: &str, this: &Self| this.plan.buffers.get(name).map_or(0, |b| b.bytes);
         match call {
-            Call::Check { buffer } if self.short.is_some() => {
+            Call::Check { buffer, .. } if self.short.is_some() => {
                 let (got, want) = (
                     self.name(NameKind::Buffer, buffer),
                     expected_bytes_of(&mut self.names, buffer),
                 );
                 self.short_bytes(buffer, &got, &want, bytes(buffer, self));
             }
-            Call::Check { buffer } => {
+            Call::Check { buffer, .. } => {
                 self.need(Helper::Check);
                 let (got, want) = (
                     self.name(NameKind::Buffer, buffer),

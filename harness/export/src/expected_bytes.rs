@@ -408,6 +408,7 @@ impl<'a> Expected<'a> {
             | OnMemory::Poison(_)
             | OnMemory::Fill { .. }
             | OnMemory::FillNumbers { .. }
+            | OnMemory::FillFile { .. }
             | OnMemory::Copy { .. }
             | OnMemory::Rows { .. }
             | OnMemory::Boxes { .. }
@@ -418,7 +419,7 @@ impl<'a> Expected<'a> {
             | OnMemory::Foreign { .. }
             | OnMemory::Product { .. }
             | OnMemory::Replay(_)
-            | OnMemory::Check(_)
+            | OnMemory::Check { .. }
             | OnMemory::Compare(..)
             | OnMemory::Read(_)
             | OnMemory::Guards(_) => Vec::new(),
@@ -547,7 +548,7 @@ fn tracked(plan: &Plan) -> BTreeSet<&str> {
     let mut tracked: BTreeSet<&str> = steps
         .iter()
         .filter_map(|step| {
-            let Call::Check { buffer } = &step.call else { return None };
+            let Call::Check { buffer, .. } = &step.call else { return None };
             Some(buffer.as_str())
         })
         .collect();

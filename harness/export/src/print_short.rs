@@ -4,8 +4,14 @@
 use plan::{Effect, Phase, Plan, Step, Version, may_succeed};
 
 use crate::{
-    checks::is_success, form::Form, header::Header, helpers::Helper, literal::text,
-    names::NameKind, printer::Printer, short_program::ShortProgram,
+    checks::is_success,
+    form::Form,
+    header::Header,
+    helpers::Helper,
+    literal::text,
+    names::NameKind,
+    printer::{Printer, refuse_files},
+    short_program::ShortProgram,
 };
 
 /// Prints a plan as the shortest program that shows a failure. `failing` is the id of the step that fails. The program
@@ -25,6 +31,7 @@ pub fn print_short(
             "the functions that describe products take more lines than they save".to_owned()
         );
     }
+    refuse_files(plan)?;
     let mut printer = Printer::new(plan, Form::Hiprtc, version);
     printer.short = Some(ShortProgram { failing });
     let mut passed = false;

@@ -26,9 +26,29 @@ pub fn print(
     version: &Version,
     header: &Header,
 ) -> Result<String, String> {
+    refuse_files(plan)?;
     let mut printer = Printer::new(plan, form, version);
     printer.main()?;
     Ok(printer.assemble(header))
+}
+
+/// Refuses a plan that needs files, because a program is one file.
+pub(crate) fn refuse_files(plan: &Plan) -> Result<(), String> {
+    let of_kernels = plan.own_kernels.iter().filter_map(|(name, own)| {
+        let file = &own.code.as_ref()?.file;
+        Some(format!("kernel `{name}` ({}) is in the code object `{file}`", own.place))
+    });
+    let of_steps = plan.steps().into_iter().filter_map(|step| {
+        let (Call::FillFile { file, .. } | Call::Check { file: Some(file), .. }) = &step.call
+        else {
+            return None;
+        };
+        Some(format!("line {} needs the bytes of `{file}`", step.line))
+    });
+    match of_kernels.chain(of_steps).next() {
+        Some(what) => Err(format!("{what}, and a program has no files")),
+        None => Ok(()),
+    }
 }
 
 pub(crate) struct Printer<'a> {

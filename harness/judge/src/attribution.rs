@@ -304,6 +304,9 @@ impl<'a> Evidence<'a> {
             OnMemory::FillNumbers { .. } => {
                 format!("the numbers written {line} (fill of {buffer}{iteration})")
             }
+            OnMemory::FillFile { file, .. } => {
+                format!("the bytes of `{file}` written {line} (fill of {buffer}{iteration})")
+            }
             OnMemory::Set { value, element: 1, .. } => {
                 format!("the {value:#04x} bytes set {line} ({buffer}{iteration})")
             }
@@ -331,7 +334,7 @@ impl<'a> Evidence<'a> {
             | OnMemory::Nothing
             | OnMemory::Free(_)
             | OnMemory::Replay(_)
-            | OnMemory::Check(_)
+            | OnMemory::Check { .. }
             | OnMemory::Compare(..)
             | OnMemory::Read(_)
             | OnMemory::Guards(_) => format!("the write {line} (to {buffer}{iteration})"),

@@ -87,7 +87,7 @@ pub(crate) fn copy(id: u32, line: u32, to: &str, from: &str, bytes: u64) -> Step
 }
 
 pub(crate) fn check(id: u32, line: u32, buffer: &str) -> Step {
-    step(id, line, Call::Check { buffer: buffer.to_owned() })
+    step(id, line, Call::Check { buffer: buffer.to_owned(), file: None })
 }
 
 pub(crate) fn launch(id: u32, line: u32, kernel: &str, args: Vec<Arg>) -> Step {
@@ -139,6 +139,7 @@ pub(crate) fn plan(bytes: u64, body: Vec<Step>, verify: Vec<Step>) -> Plan {
         events: Vec::new(),
         kernels: BTreeMap::new(),
         own_kernels: BTreeMap::new(),
+        files: BTreeMap::new(),
         setup,
         body,
         verify,
@@ -331,7 +332,7 @@ fn play(
         let step_id = step.id;
         events.push(Event::Begin { step: step_id, occurrence });
         let buffers: Vec<&String> = match &step.call {
-            Call::Check { buffer } | Call::Guards { buffer } => vec![buffer],
+            Call::Check { buffer, .. } | Call::Guards { buffer } => vec![buffer],
             Call::Equal { a, b } | Call::Differ { a, b } => vec![a, b],
             _ => Vec::new(),
         };

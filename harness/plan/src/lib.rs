@@ -18,6 +18,7 @@ mod choice;
 mod display;
 mod event;
 mod executable;
+mod file_content;
 #[expect(clippy::wildcard_enum_match_arm, reason = "matches on types and operators, not on calls")]
 mod formula;
 #[expect(
@@ -55,6 +56,7 @@ pub use choice::Choice;
 pub use display::affects_display;
 pub use event::*;
 pub use executable::impossible_steps;
+pub use file_content::{FileContent, Files};
 pub use formula::{
     Binary, Expr, Formula, FormulaError, FormulaInputs, Function, common_type, promoted_type,
 };
@@ -72,5 +74,7 @@ pub use order::races;
 pub use pattern::{GUARD_BYTE, POISON_BYTE, digest, fill_stamp, pattern};
 pub use program::Program;
 pub use scalar::{Scalar, ScalarType};
-pub use source::{OwnKernel, OwnKind, OwnParameter, flat_args, flat_parameters, own_parameters};
+pub use source::{
+    KernelCode, OwnKernel, OwnKind, OwnParameter, flat_args, flat_parameters, own_parameters,
+};
 pub use version::{ByVersion, ParseVersionError, Version, VersionRange};

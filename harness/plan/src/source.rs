@@ -20,6 +20,19 @@ pub struct OwnKernel {
     /// Formulas of the outputs, in the syntax of [`Formula`](crate::Formula).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub computes: Vec<String>,
+    /// Code object of the kernel. A kernel with a code object has no source: [`Plan::kernels`](crate::Plan::kernels)
+    /// has an empty text for it. Everything that it writes is unknown to the reference model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<KernelCode>,
+}
+
+/// The code object that contains a kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelCode {
+    /// Name of the file, a key of [`Plan::files`](crate::Plan::files). Kernels of one file share a module.
+    pub file: String,
+    /// Name of the kernel in the code object.
+    pub kernel: String,
 }
 
 /// A parameter of a kernel that the case defines, or a member of a struct parameter.

@@ -302,8 +302,15 @@ pub(crate) fn end(
     writer: &Writer,
 ) -> CallReturn {
     let status = returned as u32 as i32;
-    let mut end =
-        CallReturn { number, status, text: None, out: Default::default(), code: None, wrote: None };
+    let mut end = CallReturn {
+        number,
+        status,
+        text: None,
+        out: Default::default(),
+        code: None,
+        wrote: None,
+        read_backs: Vec::new(),
+    };
     let Some(declaration) = function.declaration else { return end };
     let parameters = declaration.parameters.as_slice();
     let given =
@@ -321,11 +328,14 @@ pub(crate) fn end(
             {
                 memory::text(at).map(ArgumentValue::Text)
             }
-            HipRole::Writes(size)
-                if succeeded && !given.is_asynchronous() && given.on_host(writer).1 =>
-            {
+            HipRole::Writes(size) if succeeded && given.on_host(writer).1 => {
                 let bytes = size.resolve(|name| given.named(name));
-                end.wrote = bytes.and_then(|bytes| content(at, bytes, writer));
+                if !given.is_asynchronous() {
+                    end.wrote = bytes.and_then(|bytes| content(at, bytes, writer));
+                } else if let Some(bytes) = bytes {
+                    let stream = given.named("stream").unwrap_or_default();
+                    writer.objects().read_backs.enqueue((at, bytes), stream);
+                }
                 None
             }
             _ => None,
@@ -336,6 +346,12 @@ pub(crate) fn end(
     }
     if succeeded || function.name.starts_with("__hip") {
         follow(&given, returned, &mut end, writer);
+    }
+    if succeeded {
+        let stream = given.named("stream").unwrap_or_default();
+        let ranges = writer.objects().read_backs.follow(given.name, stream);
+        let read = ranges.into_iter().map(|(at, bytes)| (Address(at), content(at, bytes, writer)));
+        end.read_backs = read.filter_map(|(at, content)| Some((at, content?))).collect();
     }
     end
 }
@@ -395,6 +411,7 @@ fn follow(given: &Values<'_>, returned: u64, end: &mut CallReturn, writer: &Writ
                 writer.objects().load(returned, code_object::kernels(&code));
                 end.code = Some(writer.store(&code));
             }
+            end.out.insert("modules".to_owned(), ArgumentValue::Address(Address(returned)));
         }
         "hipModuleGetFunction" => {
             if let (Some(function), Some(name)) = (out("function"), memory::text(given.first(2))) {

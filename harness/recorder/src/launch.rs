@@ -1,7 +1,8 @@
 //! Reads the arguments of a kernel launch.
 
+use ::code_object::CodeParameter;
+
 use crate::{
-    code_object::Parameter,
     memory,
     objects::Objects,
     trace::{KernelArgument, KernelLaunch},
@@ -46,12 +47,12 @@ pub(crate) fn kernel(function: &str, words: &[u64], objects: &Objects) -> Option
     Some(KernelLaunch { name: kernel.name.clone(), arguments })
 }
 
-fn argument(parameter: &Parameter, bytes: &[u8]) -> KernelArgument {
+fn argument(parameter: &CodeParameter, bytes: &[u8]) -> KernelArgument {
     KernelArgument { kind: parameter.kind.clone(), bytes: memory::hex(bytes) }
 }
 
 /// Reads arguments from an array with a pointer to each.
-fn by_pointers(pointers: u64, parameters: &[Parameter]) -> Option<Vec<KernelArgument>> {
+fn by_pointers(pointers: u64, parameters: &[CodeParameter]) -> Option<Vec<KernelArgument>> {
     let read = parameters.iter().enumerate().map(|(index, parameter)| {
         let at = memory::number(pointers.wrapping_add(8 * index as u64), 8)?;
         let size = usize::try_from(parameter.size.min(MOST)).ok()?;
@@ -61,7 +62,7 @@ fn by_pointers(pointers: u64, parameters: &[Parameter]) -> Option<Vec<KernelArgu
 }
 
 /// Reads arguments from a buffer that an array of keys and values describes.
-fn in_buffer(extra: u64, parameters: &[Parameter]) -> Option<Vec<KernelArgument>> {
+fn in_buffer(extra: u64, parameters: &[CodeParameter]) -> Option<Vec<KernelArgument>> {
     let (mut buffer, mut size) = (None, None);
     for index in 0..2 {
         let pair = extra.wrapping_add(16 * index);
@@ -84,8 +85,12 @@ mod tests {
     use super::*;
 
     fn objects() -> Objects {
-        let parameter =
-            |size, offset, kind: &str| Parameter { size, offset, kind: kind.to_owned() };
+        let parameter = |size, offset, kind: &str| CodeParameter {
+            size,
+            offset,
+            kind: kind.to_owned(),
+            access: None,
+        };
         let parameters = vec![parameter(8, 0, "global_buffer"), parameter(4, 8, "by_value")];
         let mut objects = Objects::default();
         objects.load(1, [("k".to_owned(), parameters)].into());

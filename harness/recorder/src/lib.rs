@@ -14,6 +14,7 @@ mod code_object;
 mod launch;
 mod memory;
 mod objects;
+mod read_backs;
 mod stubs;
 mod table;
 pub mod trace;

@@ -5,14 +5,16 @@ use std::{
     sync::Arc,
 };
 
-use crate::code_object::{Kernels, Parameter};
+use ::code_object::CodeParameter;
+
+use crate::{code_object::Kernels, read_backs::ReadBacks};
 
 /// A kernel that the program can launch.
 #[derive(Clone, Debug)]
 pub(crate) struct Kernel {
     pub(crate) name: String,
     /// `None` if the metadata of the code object cannot be read.
-    pub(crate) parameters: Option<Vec<Parameter>>,
+    pub(crate) parameters: Option<Vec<CodeParameter>>,
 }
 
 /// Objects by their addresses or handles.
@@ -22,6 +24,7 @@ pub(crate) struct Objects {
     functions: HashMap<u64, Kernel>,
     /// Ranges of memory that HIP allocated: the first byte and the number of bytes.
     memory: BTreeMap<u64, u64>,
+    pub(crate) read_backs: ReadBacks,
 }
 
 impl Objects {

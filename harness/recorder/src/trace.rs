@@ -177,6 +177,10 @@ pub struct CallReturn {
     /// Bytes that a synchronous call wrote to host memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wrote: Option<Content>,
+    /// Host memory that enqueued copies write, read when a call that waits for the device has returned. Copies of
+    /// streams for which the call did not wait may be incomplete.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub read_backs: Vec<(Address, Content)>,
 }
 
 /// The recording of one process.

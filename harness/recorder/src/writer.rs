@@ -172,7 +172,15 @@ mod tests {
 
     fn end(number: u64) -> TraceLine {
         let out = [("ptr".to_owned(), ArgumentValue::Text("a \"text\"\n".to_owned()))].into();
-        TraceLine::End(CallReturn { number, status: 0, text: None, out, code: None, wrote: None })
+        TraceLine::End(CallReturn {
+            number,
+            status: 0,
+            text: None,
+            out,
+            code: None,
+            wrote: None,
+            read_backs: Vec::new(),
+        })
     }
 
     #[test]

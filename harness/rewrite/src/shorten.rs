@@ -87,6 +87,7 @@ pub fn apply_shorten_edit(plan: &mut Plan, edit: &ShortenEdit) {
             for (name, source) in &mut plan.kernels {
                 *source = format!("extern \"C\" __global__ void {name}() {{}}");
             }
+            plan.own_kernels.values_mut().for_each(|own| own.code = None);
             empty_launches(&mut plan.setup);
             empty_launches(&mut plan.body);
         }

@@ -36,7 +36,7 @@ pub fn statements(plan: &Plan, version: &Version) -> Vec<Statement> {
         let mut add = |what, of: &str| {
             found.push(Statement { step: step.id, line: step.line, what, of: of.to_owned() });
         };
-        if let Call::Check { buffer } = &step.call {
+        if let Call::Check { buffer, .. } = &step.call {
             add(StatementKind::Check, &format!("check of {buffer}"));
         } else if let Call::Equal { a, b } = &step.call {
             add(StatementKind::Check, &format!("equal: {a}, {b}"));

@@ -229,6 +229,7 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Resul
             | Call::Poison { .. }
             | Call::Fill { .. }
             | Call::FillNumbers { .. }
+            | Call::FillFile { .. }
             | Call::Copy { .. }
             | Call::Copy2d { .. }
             | Call::Copy3d { .. }

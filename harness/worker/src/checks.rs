@@ -32,7 +32,7 @@ pub(crate) fn call(
     };
     let whole = |name: &str| load(machine, name, 0, declared(machine, name)?.bytes);
     match call {
-        Call::Check { buffer } => report(buffer.clone(), &whole(buffer)?),
+        Call::Check { buffer, .. } => report(buffer.clone(), &whole(buffer)?),
         Call::Equal { a, b } | Call::Differ { a, b } => {
             // Both buffers are read before either is reported, to keep the time between the two reads short.
             let (first, second) = (whole(a)?, whole(b)?);

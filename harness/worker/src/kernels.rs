@@ -6,7 +6,7 @@ use std::{
 };
 
 use hip_sys::CompileError;
-use plan::{Arg, Call, Event, Step};
+use plan::{Arg, Call, Event, KernelCode, Step};
 
 use crate::{
     broken::Broken,
@@ -22,10 +22,16 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step) -> Result<Answer, Broken>
         Call::Compile { kernel } => compile(machine, kernel),
         Call::Load { kernel } => load(machine, step, kernel),
         Call::Unload { kernel } => {
-            let module = machine.handle(Kind::Module, kernel);
+            let name = module_of(machine, kernel);
+            let module = machine.handle(Kind::Module, name);
+            if module.is_null() && name != kernel {
+                // Another kernel of the code object has unloaded the module.
+                machine.gone(Kind::Function, kernel, 0);
+                return Ok(Answer::NONE);
+            }
             // SAFETY: the module is null, or it was loaded and has not been unloaded.
             let code = unsafe { machine.libraries.hip.hipModuleUnload(module) }?;
-            machine.gone(Kind::Module, kernel, code);
+            machine.gone(Kind::Module, name, code);
             machine.gone(Kind::Function, kernel, code);
             Ok(Answer::hip(code))
         }
@@ -42,6 +48,12 @@ fn text(what: &str, text: &str) -> Result<CString, Broken> {
 }
 
 fn compile(machine: &Machine<'_>, kernel: &str) -> Result<Answer, Broken> {
+    if let Some(code) = given_code(machine, kernel) {
+        let file = machine.plan().files.get(&code.file);
+        let file = file.ok_or_else(|| Broken(format!("unknown file `{}`", code.file)))?;
+        machine.state().code.insert(kernel.to_owned(), file.bytes().into());
+        return Ok(Answer::NONE);
+    }
     let Some(source) = machine.plan().kernels.get(kernel) else {
         return Err(Broken(format!("unknown kernel `{kernel}`")));
     };
@@ -52,6 +64,17 @@ fn compile(machine: &Machine<'_>, kernel: &str) -> Result<Answer, Broken> {
         }
         Err(error) => Ok(Answer::of(Home::Rtc, error.status).with(error.log)),
     }
+}
+
+/// Returns the code object of a kernel that has one in place of a source.
+fn given_code<'p>(machine: &'p Machine<'_>, kernel: &str) -> Option<&'p KernelCode> {
+    machine.plan().own_kernels.get(kernel)?.code.as_ref()
+}
+
+/// Returns the name of the module that contains a kernel. Kernels of one code object share a module, and so its
+/// variables.
+fn module_of<'p>(machine: &'p Machine<'_>, kernel: &'p str) -> &'p str {
+    given_code(machine, kernel).map_or(kernel, |code| &code.file)
 }
 
 /// Compiles a GPU kernel and returns its code, or reads the code from the cache.
@@ -92,20 +115,24 @@ fn load(machine: &Machine<'_>, step: &Step, kernel: &str) -> Result<Answer, Brok
     // If the arguments of a launch do not fit the kernel, a failure is not a bug of the HIP runtime. Only kernels that
     // the case itself contains are checked here, because tests check those of rocrepro.
     if let Some(own) = machine.plan().own_kernels.get(kernel) {
-        let why = code_object::mistakes(&code_object, kernel, &own.place, machine.plan());
+        let why = code_object::mistakes(&code_object, kernel, own, machine.plan());
         if !why.is_empty() {
             machine.events.say(&Event::Mistaken { step: step.id, why });
             return Err(Broken(format!("kernel `{kernel}` does not match its launches")));
         }
     }
-    let mut module = ptr::null_mut();
-    // SAFETY: the image is a complete code object of hipRTC and stays allocated until the end of the process.
-    let code = unsafe { hip.hipModuleLoadData(&mut module, code_object.as_ptr().cast()) }?;
-    machine.made(Kind::Module, kernel, module, code);
-    if code != 0 {
-        return Ok(Answer::hip(code));
+    let module_name = module_of(machine, kernel);
+    let mut module = machine.handle(Kind::Module, module_name);
+    if module.is_null() || given_code(machine, kernel).is_none() {
+        // SAFETY: the image is a complete code object, and `code` keeps it until the end of the process.
+        let code = unsafe { hip.hipModuleLoadData(&mut module, code_object.as_ptr().cast()) }?;
+        machine.made(Kind::Module, module_name, module, code);
+        if code != 0 {
+            return Ok(Answer::hip(code));
+        }
     }
-    let name = text("the kernel's name", kernel)?;
+    let given = given_code(machine, kernel).map_or(kernel, |code| &code.kernel);
+    let name = text("the kernel's name", given)?;
     let mut function = ptr::null_mut();
     // SAFETY: the module was loaded above, and the name is zero-terminated.
     let code = unsafe { hip.hipModuleGetFunction(&mut function, module, name.as_ptr()) }?;
@@ -120,7 +147,7 @@ fn find(
     variable: bool,
 ) -> Result<Answer, Broken> {
     let hip = &machine.libraries.hip;
-    let module = machine.handle(Kind::Module, kernel);
+    let module = machine.handle(Kind::Module, module_of(machine, kernel));
     let name = text("the symbol's name", symbol)?;
     let (mut found, mut bytes) = (ptr::null_mut(), 0);
     // SAFETY: the module is loaded, the name is zero-terminated, and results go to separate variables.

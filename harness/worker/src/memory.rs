@@ -60,6 +60,12 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Resul
             store(machine, name, 0, &bytes)?;
             Ok(Answer::NONE)
         }
+        Call::FillFile { buffer: name, file } => {
+            let found = machine.plan().files.get(file);
+            let found = found.ok_or_else(|| Broken(format!("unknown file `{file}`")))?;
+            store(machine, name, 0, found.bytes())?;
+            Ok(Answer::NONE)
+        }
         Call::Copy { to, from, bytes, api, stream } => {
             copy(machine, to, from, *bytes as usize, *api, stream)
         }

@@ -25,7 +25,7 @@ pub(super) struct Args<'r, 's, 'n, 'c> {
 
 impl<'n> Args<'_, '_, 'n, '_> {
     pub(super) fn read(mut self, verb: &Verb) -> Option<Call> {
-        let bare = ["fill", "alloc", "free"].contains(&verb.name)
+        let bare = ["fill", "alloc", "free", "check"].contains(&verb.name)
             && matches!(self.node.value, Value::Scalar(_));
         let keys = verb.keys();
         if let (true, Value::Map(entries)) = (keys.is_empty(), &self.node.value) {

@@ -20,8 +20,18 @@ impl ReadVerb for Args<'_, '_, '_, '_> {
     }
 
     fn fill(&mut self) -> Option<Call> {
-        if self.fields.as_ref().is_some_and(|fields| fields.get("numbers").is_some()) {
-            return gemm::fill(self);
+        let given = |key| self.fields.as_ref().and_then(|fields| fields.get(key));
+        match (given("numbers"), given("file")) {
+            (Some(_), Some(node)) => {
+                self.reader.mistake(node.at, "give `numbers` or `file`, not both");
+                return None;
+            }
+            (Some(_), None) => return gemm::fill(self),
+            (None, Some(_)) => {
+                let (buffer, file) = self.buffer_and_file();
+                return Some(Call::FillFile { buffer: buffer?, file: file?? });
+            }
+            (None, None) => {}
         }
         // The stamp is set to the id of the step when the plan is complete.
         Some(Call::Fill { buffer: self.buffer("buffer")?, stamp: 0 })
@@ -172,8 +182,8 @@ impl ReadVerb for Args<'_, '_, '_, '_> {
     }
 
     fn check(&mut self) -> Option<Call> {
-        let buffer = self.scope.buffer(self.reader, self.node)?;
-        Some(Call::Check { buffer: self.brought_to_host(buffer) })
+        let (buffer, file) = self.buffer_and_file();
+        Some(Call::Check { buffer: self.brought_to_host(buffer?), file: file? })
     }
 
     fn equal(&mut self) -> Option<Call> {
@@ -322,6 +332,26 @@ impl Args<'_, '_, '_, '_> {
             return None;
         }
         Some((self.brought_to_host(a), self.brought_to_host(b)))
+    }
+
+    /// Reads a buffer, and the name of a file with as many bytes if there is one.
+    fn buffer_and_file(&mut self) -> (Option<Name>, Option<Option<String>>) {
+        let buffer = self.buffer("buffer");
+        let node = match &self.fields {
+            Some(fields) => fields.get("file"),
+            None => None,
+        };
+        let Some(node) = node else { return (buffer, Some(None)) };
+        let file = self.scope.file(self.reader, node);
+        if let (Some(buffer), Some((name, length))) = (&buffer, &file) {
+            let bytes = self.scope.buffers[buffer].bytes;
+            if bytes != *length {
+                let message = format!("`{buffer}` has {bytes} bytes, but `{name}` has {length}");
+                self.reader.mistake(node.at, message);
+                return (None, None);
+            }
+        }
+        (buffer, file.map(|(name, _)| Some(name)))
     }
 
     fn brought_to_host(&mut self, buffer: Name) -> Name {

@@ -103,10 +103,16 @@ impl Args<'_, '_, '_, '_> {
 
     fn argument(&mut self, node: &Node, takes: &Takes) -> Option<Arg> {
         let arg = match &node.value {
-            Value::Map(entries) if entries.iter().any(|(key, _)| key.text == "buffer") => {
-                let what = "a place";
-                let fields = self.reader.fields(node, what, &["buffer", "offset"])?;
-                let buffer = self.reader.required(&fields, what, "buffer")?;
+            Value::Map(entries)
+                if entries
+                    .iter()
+                    .any(|(key, _)| ["buffer", "input"].contains(&key.text.as_str())) =>
+            {
+                let (what, is_input) =
+                    ("a place", entries.iter().any(|(key, _)| key.text == "input"));
+                let key = if is_input { "input" } else { "buffer" };
+                let fields = self.reader.fields(node, what, &[key, "offset"])?;
+                let buffer = self.reader.required(&fields, what, key)?;
                 let buffer = self.scope.buffer(self.reader, buffer)?;
                 let offset = match fields.get("offset") {
                     Some(n) => self.reader.number(n, "`offset`")?,
@@ -119,7 +125,8 @@ impl Args<'_, '_, '_, '_> {
                     self.reader.mistake(node.at, message);
                     return None;
                 }
-                Arg::Address(Place { buffer, offset })
+                let place = Place { buffer, offset };
+                if is_input { Arg::Input(place) } else { Arg::Address(place) }
             }
             Value::Map(entries) => self.typed(node, entries, takes)?,
             Value::List(_) => {
@@ -196,8 +203,7 @@ impl Args<'_, '_, '_, '_> {
         }
     }
 
-    /// Reads an argument with an explicit type: `{f32: 1.5}`, `{struct: [...]}`, `{bytes: 0a ff}`, or `{input: buffer}`
-    /// for a buffer that the kernel only reads.
+    /// Reads an argument with an explicit type: `{f32: 1.5}`, `{struct: [...]}` or `{bytes: 0a ff}`.
     fn typed(&mut self, node: &Node, entries: &[(Key, Node)], takes: &Takes) -> Option<Arg> {
         let types = ScalarType::ALL.iter().map(|(word, _)| *word);
         let known: Vec<_> = types.chain(["buffer", "input", "struct", "bytes"]).collect();
@@ -233,10 +239,6 @@ impl Args<'_, '_, '_, '_> {
                 Some(Arg::Struct(members.into_iter().collect::<Option<_>>()?))
             }
             "bytes" => self.bytes(value).map(Arg::Bytes),
-            "input" => {
-                let buffer = self.scope.buffer(self.reader, value)?;
-                Some(Arg::Input(Place { buffer, offset: 0 }))
-            }
             word => match ScalarType::ALL.iter().find(|(known, _)| *known == word) {
                 Some((_, ty)) => self.number_of(value, *ty).map(Arg::Number),
                 None => {

@@ -140,6 +140,7 @@ pub(super) fn surround(
             plan.own_kernels.insert(name.to_owned(), own);
         }
     }
+    plan.files = scope.files(&plan);
     stamp(&mut setup);
     Plan { setup, verify, teardown, ..plan }
 }

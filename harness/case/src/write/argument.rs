@@ -11,17 +11,20 @@ pub(super) fn argument(arg: &Arg) -> String {
         }
         Arg::Number(number) => flow_map(vec![(number.ty.word(), plain(&number.to_string()))]),
         Arg::Struct(members) => {
-            // Inside a struct, a pointer through which the kernel only reads is written as `{input: buffer}`, because
-            // the definition of the struct may be unknown when the case is read.
-            let member = |arg: &Arg| match arg {
-                Arg::Input(place) => flow_map(vec![("input", plain(&place.buffer))]),
-                Arg::Address(_) | Arg::Number(_) | Arg::Struct(_) | Arg::Bytes(_) => argument(arg),
-            };
-            flow_map(vec![("struct", flow_list(members.iter().map(member)))])
+            // The definition of the struct may be unknown when the case is read.
+            flow_map(vec![("struct", flow_list(members.iter().map(untyped)))])
         }
         Arg::Bytes(bytes) => {
             let pairs: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
             flow_map(vec![("bytes", plain(&pairs.join(" ")))])
         }
     }
+}
+
+/// Formats an argument whose type is unknown when the case is read: a pointer through which the kernel only reads is
+/// then written as `{input: buffer}`.
+pub(super) fn untyped(arg: &Arg) -> String {
+    let Arg::Input(place) = arg else { return argument(arg) };
+    let offset = (place.offset != 0).then(|| ("offset", place.offset.to_string()));
+    flow_map([("input", plain(&place.buffer))].into_iter().chain(offset).collect())
 }

@@ -7,7 +7,7 @@ use plan::{
 };
 
 use super::{
-    argument::argument,
+    argument::{argument, untyped},
     hip, line,
     scalar::{flow_list, flow_map, plain},
 };
@@ -167,6 +167,10 @@ impl WriteVerb for Line<'_> {
         verb("fill", vec![("buffer", plain(buffer)), ("numbers", dtype.word().to_owned())])
     }
 
+    fn fill_file(&self, buffer: &Name, file: &String) -> String {
+        verb("fill", vec![("buffer", plain(buffer)), ("file", plain(file))])
+    }
+
     fn copy(&self, to: &Place, from: &Place, bytes: &u64, api: &CopyApi, stream: &Name) -> String {
         let mut fields = vec![("to", plain(&to.buffer)), ("from", plain(&from.buffer))];
         let have = self.room(from);
@@ -291,6 +295,7 @@ impl WriteVerb for Line<'_> {
                 };
                 if usual { plain(&number.to_string()) } else { argument(arg) }
             }
+            Arg::Input(_) if own.is_none() => untyped(arg),
             Arg::Address(_) | Arg::Input(_) | Arg::Struct(_) | Arg::Bytes(_) => argument(arg),
         });
         let mut fields = vec![("kernel", plain(kernel)), ("args", flow_list(texts))];
@@ -368,8 +373,12 @@ impl WriteVerb for Line<'_> {
         verb("hip_value", hip::look(of, read, against.as_ref()))
     }
 
-    fn check(&self, buffer: &Name) -> String {
-        format!("check: {}", self.checked(buffer))
+    fn check(&self, buffer: &Name, file: &Option<String>) -> String {
+        let buffer = self.checked(buffer);
+        match file {
+            Some(file) => verb("check", vec![("buffer", buffer), ("file", plain(file))]),
+            None => format!("check: {buffer}"),
+        }
     }
 
     fn equal(&self, a: &Name, b: &Name) -> String {

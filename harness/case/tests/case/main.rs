@@ -5,6 +5,7 @@ mod analysis;
 mod claims;
 mod coverage;
 mod edges;
+mod files;
 mod for_each;
 mod forms;
 mod library;

@@ -238,7 +238,12 @@ fn words_of_other_languages_have_hints() {
         "`async` must be indented",
         "inside its braces",
     );
-    step("  - check: {buffer: b, value: 7}\n", (1, 12), "takes a single value", "`check: b`");
+    step(
+        "  - check: {buffer: b, value: 7}\n",
+        (1, 24),
+        "`check` has no `value`",
+        "`buffer`, `file`",
+    );
     let only_head = |lines, at, message, help| check(HEAD, &Mistake { lines, at, message, help });
     let steps = "steps: [{sync: device}]\n";
     let of = |lines: &str| format!("{lines}\n{steps}");

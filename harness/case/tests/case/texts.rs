@@ -19,7 +19,7 @@ pub(crate) static PLANS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
 });
 
 pub(crate) static KERNELS: LazyLock<Kernels> =
-    LazyLock::new(|| texts(&root().join("kernels"), "hip"));
+    LazyLock::new(|| texts(&root().join("kernels"), "hip").into_iter().collect());
 
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

@@ -59,7 +59,7 @@ fn written(args: &New) -> Result<PathBuf, Stop> {
     let path = args.out.clone().unwrap_or_else(|| program.with_extension("yaml"));
     let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let is_beside = path.parent() == program.parent();
-    write_new(&path, &draft(&name, is_beside, language, &text))?;
+    write_new(&path, draft(&name, is_beside, language, &text).as_bytes())?;
     for doubt in doubts(&text, language) {
         outputs::note(format!("warning: {doubt}"));
     }
@@ -70,15 +70,22 @@ fn written(args: &New) -> Result<PathBuf, Stop> {
 fn from_recording(args: &New) -> Result<PathBuf, Stop> {
     let converted = recording::case_of(&args.program)?;
     let path = args.out.clone().unwrap_or_else(|| args.program.with_extension("yaml"));
-    write_new(&path, &converted.yaml)?;
+    write_new(&path, converted.yaml.as_bytes())?;
+    for (name, file) in &converted.files {
+        let beside = path.with_file_name(name);
+        // The name has the hash of the bytes, so an existing file is the same.
+        if !beside.exists() {
+            write_new(&beside, file.bytes())?;
+        }
+    }
     for note in &converted.notes {
         outputs::note(format!("note: {note}"));
     }
     Ok(path)
 }
 
-/// Writes a case file. An existing file is not replaced.
-fn write_new(path: &Path, text: &str) -> Result<(), Stop> {
+/// Writes a file. An existing file is not replaced.
+fn write_new(path: &Path, bytes: &[u8]) -> Result<(), Stop> {
     let file = OpenOptions::new().write(true).create_new(true).open(path);
     let mut file = file.map_err(|error| {
         let hint = match error.kind() {
@@ -87,7 +94,7 @@ fn write_new(path: &Path, text: &str) -> Result<(), Stop> {
         };
         Stop::usage(format!("error: cannot write `{}`: {error}{hint}", path.display()))
     })?;
-    file.write_all(text.as_bytes()).map_err(|error| {
+    file.write_all(bytes).map_err(|error| {
         Stop::usage(format!("error: cannot write `{}`: {error}", path.display()))
     })?;
     outputs::note(format!("wrote {}", path.display()));

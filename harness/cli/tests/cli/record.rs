@@ -220,3 +220,55 @@ fn all_calls_without_a_step_are_named() {
         ["call 3: hipMemcpy: ", "call 4: hipHostRegister: `hostPtr` is not in recorded memory"];
     check_command(case_new(&out, &case), 2, &[], &named);
 }
+
+const ON: [&str; 4] = ["--device", "emulated", "--gfx", "gfx1151"];
+
+/// Compiles a program with the compiler of the release, records it, and makes a case of the recording.
+fn case_of_program(folder: &Path, name: &str) -> PathBuf {
+    let source = format!("{}/tests/cli/recorded/{name}.hip", env!("CARGO_MANIFEST_DIR"));
+    let [program, calls, case] =
+        ["program", "calls", "case.yaml"].map(|of| folder.join(format!("{name}-{of}")));
+    let program = program.display().to_string();
+    let words = ["exec", "--rocm", "debian:7.2.4", "--with", "dev"];
+    let compiler = ["--", "hipcc", "--offload-arch=gfx1151", "-O2", &source, "-o", &program];
+    check_command(rocrepro(&[&words[..], &ON, &compiler].concat()), 0, &[], &[]);
+    check_command(record(&calls, &[&program]), 0, &["0 wrong"], &["0 failed"]);
+    check_command(case_new(&calls, &case), 0, &[], &["wrote"]);
+    case
+}
+
+#[test]
+fn kernels_of_compiled_programs_become_files_of_a_case() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in ["streams", "graph"] {
+        let case = case_of_program(folder.path(), name);
+        let text = fs::read_to_string(&case).expect("a case");
+        assert!(text.contains("needs: {gfx: [gfx1151]}"), "{text}");
+        let path = case.display().to_string();
+        let run = |rocm: &str, more: &[&str]| {
+            let words = ["run", &path, "--trust", "--rocm", rocm];
+            rocrepro(&[&words[..], &ON, more].concat())
+        };
+        // The program has the same verdicts: it compares its results itself.
+        check_command(run("debian:7.2.4", &[]), 0, &["1 of 1 trial passed"], &[]);
+        check_command(run("debian:6.4.3", &[]), 0, &["1 of 1 trial passed"], &[]);
+        for fault in ["kernel.drop", "copy.zero"] {
+            let program = folder.path().join(format!("{name}-program")).display().to_string();
+            let words = ["exec", "--rocm", "debian:7.2.4", "--fault", fault];
+            check_command(
+                rocrepro(&[&words[..], &ON, &["--", &program]].concat()),
+                1,
+                &["wrong"],
+                &[],
+            );
+            check_command(run("debian:7.2.4", &["--fault", fault]), 1, &["wrong-data"], &[]);
+        }
+        let export = ["export", &path, "--trust", "--rocm", "debian:7.2.4"];
+        let refused = ["cannot be exported: kernel `k00` (line ", "and a program has no files"];
+        check_command(rocrepro(&[&export[..], &ON].concat()), 2, &[], &refused);
+        // Files of a case that is not trusted are not read.
+        let on = ["run", "--cases-from", &path, "--rocm", "debian:7.2.4"];
+        let untrusted = ["is a code object, whose content nothing checks", "add `--trust`"];
+        check_command(rocrepro(&[&on[..], &ON].concat()), 2, &[], &untrusted);
+    }
+}

@@ -8,7 +8,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use case::{Kernels, foreign_kernel};
+use case::{FILE_ENDINGS, Kernels, foreign_kernel};
+use plan::FileContent;
 use rustix::fs::{Mode, OFlags};
 use thiserror::Error;
 
@@ -41,6 +42,8 @@ pub(super) enum CaseFileError {
     CaseTwice(PathBuf, PathBuf, String),
     #[error("`{}`: another kernel `{}` already exists", .0.display(), .1)]
     KernelTwice(PathBuf, String),
+    #[error("`{}`: another file of this name has other bytes", .0.display())]
+    ContentTwice(PathBuf),
     /// An untrusted GPU kernel uses a feature that only trusted kernels may use.
     #[error("`{}` {}", .0.display(), .1)]
     ForeignKernel(PathBuf, String),
@@ -67,7 +70,7 @@ impl FailedOperation for CaseFileError {
                 "name the folder of the cases"
             }
             Self::CaseTwice(..) => "rename one",
-            Self::KernelTwice(..) => "rename this one",
+            Self::KernelTwice(..) | Self::ContentTwice(_) => "rename this one",
             Self::ForeignKernel(..) => "if you trust it like a program of your own, add `--trust`",
             Self::Outside(..) => "if you trust it, add `--trust`",
             Self::Unreadable(..) | Self::NoCase(_) | Self::FolderTwice(_) => return None,
@@ -80,6 +83,9 @@ impl FailedOperation for CaseFileError {
 const MOST_BYTES: u64 = 4 << 20;
 
 pub(super) const PROGRAMS: [&str; 4] = ["cc", "cpp", "cxx", "py"];
+
+/// Size of the largest code object or content of a buffer that is accepted, in bytes.
+const MOST_CONTENT: u64 = 64 << 20;
 
 /// Largest total size of all files that are read, in bytes.
 const MOST_TOTAL: u64 = 256 << 20;
@@ -108,6 +114,7 @@ pub(super) fn read(
         sources.insert(id, Source { path: path.display().to_string(), text });
         // Another file in the same folder may contain the program of the case.
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let mut contents = Vec::new();
         let entries =
             fs::read_dir(folder.unwrap_or(Path::new("."))).into_iter().flatten().flatten();
         for other in entries.map(|entry| path.with_file_name(entry.file_name())) {
@@ -116,17 +123,30 @@ pub(super) fn read(
                 && let Ok(text) = read_text(&other, None)
             {
                 programs.insert(other.display().to_string(), text);
+            } else if is_content(&other) {
+                contents.push(other);
             }
         }
-        return Ok(Vec::new());
+        return Ok(read_contents(from, contents, sources, kernels));
     }
     let root = fs::canonicalize(path).map_err(|e| CaseFileError::unreadable(path, e))?;
-    let (seen, own, cases, mistakes) = Default::default();
-    let mut walk =
-        Walk { from, root, seen, cases, programs, kernels, own, mistakes, files: 0, bytes: 0 };
+    let (seen, own, cases, contents, mistakes) = Default::default();
+    let mut walk = Walk {
+        from,
+        root,
+        seen,
+        cases,
+        programs,
+        kernels,
+        contents,
+        own,
+        mistakes,
+        files: 0,
+        bytes: 0,
+    };
     walk.folder(path.clone())?;
     let inside = walk.inside().map(Path::to_path_buf);
-    let Walk { cases, mut mistakes, .. } = walk;
+    let Walk { cases, contents, mut mistakes, .. } = walk;
     let texts = in_parallel(&cases, |_, path| read_text(path, inside.as_deref()));
     for ((id, path), text) in cases.into_iter().zip(texts) {
         match text {
@@ -136,6 +156,7 @@ pub(super) fn read(
             Err(error) => mistakes.push(CaseFileError::unreadable(&path, error)),
         }
     }
+    mistakes.extend(read_contents(from, contents, sources, kernels));
     if sources.is_empty() && mistakes.is_empty() {
         return Err(CaseFileError::NoCase(path.clone()));
     }
@@ -151,6 +172,8 @@ struct Walk<'w> {
     cases: BTreeMap<String, PathBuf>,
     programs: &'w mut BTreeMap<String, String>,
     kernels: &'w mut Kernels,
+    /// Files that a case may name, which are read if one does.
+    contents: Vec<PathBuf>,
     own: HashSet<String>,
     mistakes: Vec<CaseFileError>,
     files: usize,
@@ -214,6 +237,9 @@ impl Walk<'_> {
             self.programs.extend(text.map(|text| (path.display().to_string(), text)));
             return;
         }
+        if is_content(path) {
+            self.contents.push(path.to_owned());
+        }
         if !is_read(path) {
             return;
         }
@@ -266,6 +292,40 @@ impl Walk<'_> {
     }
 }
 
+/// Reads the code objects and bytes that the text of a case names, if the user trusts the cases: the rules for untrusted
+/// cases cannot look into them. Returns the mistakes.
+fn read_contents(
+    from: &CasesFrom,
+    paths: Vec<PathBuf>,
+    sources: &BTreeMap<String, Source>,
+    kernels: &mut Kernels,
+) -> Vec<CaseFileError> {
+    let mut mistakes = Vec::new();
+    for path in paths.into_iter().filter(|_| from.trusted) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if !sources.values().any(|source| source.text.contains(&name)) {
+            continue;
+        }
+        match read_file(&path, None, MOST_CONTENT) {
+            Ok(bytes) => {
+                let content = FileContent::from(bytes);
+                let before = kernels.files.insert(name, content.clone());
+                if before.is_some_and(|before| before != content) {
+                    mistakes.push(CaseFileError::ContentTwice(path));
+                }
+            }
+            Err(error) => mistakes.push(CaseFileError::unreadable(&path, error)),
+        }
+    }
+    mistakes
+}
+
+/// Returns true for files that contain a code object, or bytes of a buffer.
+fn is_content(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    FILE_ENDINGS.iter().any(|ending| name.ends_with(ending))
+}
+
 fn is_program(path: &Path) -> bool {
     let ending = path.extension().and_then(|ending| ending.to_str());
     ending.is_some_and(|ending| PROGRAMS.contains(&ending))
@@ -290,9 +350,17 @@ fn bad_name(name: &str) -> Option<CaseFileError> {
 }
 
 /// Returns the text of a regular file, without a byte order mark. Returns an error if the file is not below `folder`.
+fn read_text(path: &Path, folder: Option<&Path>) -> io::Result<String> {
+    let bytes = read_file(path, folder, MOST_BYTES)?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text"))?;
+    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
+}
+
+/// Returns the bytes of a regular file. Returns an error if the file is not below `folder`.
 ///
 /// The folder is checked for the open file, because another process may replace a file by a link after the folder was listed.
-fn read_text(path: &Path, folder: Option<&Path>) -> io::Result<String> {
+fn read_file(path: &Path, folder: Option<&Path>, most: u64) -> io::Result<Vec<u8>> {
     // Opening a pipe would block.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
@@ -305,11 +373,11 @@ fn read_text(path: &Path, folder: Option<&Path>) -> io::Result<String> {
     {
         return Err(io::Error::other("it was replaced by a link that leads out of the folder"));
     }
-    let mut text = String::with_capacity(about.len().min(MOST_BYTES) as usize + 1);
-    if file.take(MOST_BYTES + 1).read_to_string(&mut text)? as u64 > MOST_BYTES {
-        return Err(io::Error::other(format!("it is larger than {} MiB", MOST_BYTES >> 20)));
+    let mut bytes = Vec::with_capacity(about.len().min(most) as usize + 1);
+    if file.take(most + 1).read_to_end(&mut bytes)? as u64 > most {
+        return Err(io::Error::other(format!("it is larger than {} MiB", most >> 20)));
     }
-    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
+    Ok(bytes)
 }
 
 #[cfg(test)]

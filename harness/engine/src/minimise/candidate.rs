@@ -243,7 +243,7 @@ impl Plans {
         let (kind, name) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
         match kind {
             "wrong-data" => steps.iter().any(|s| match &s.call {
-                Call::Check { buffer } | Call::AtLeast { buffer, .. } => buffer == name,
+                Call::Check { buffer, .. } | Call::AtLeast { buffer, .. } => buffer == name,
                 Call::Equal { a, .. } | Call::Differ { a, .. } => a == name,
                 Call::Guards { buffer } => name.strip_suffix(".guards") == Some(buffer),
                 _ => false,

@@ -84,6 +84,9 @@ pub(super) fn minimise(
     let on = setting(session, job, &result.candidate, &runs, cancel)?;
     let found = Minimised { passes, ..minimised(job, &first, &result, on, runs.started) };
     evidence::write_text(&folder, CASE_FILE, &found.yaml)?;
+    for (name, file) in &result.candidate.lowered().plan.files {
+        evidence::write_bytes(&folder, name, file.bytes())?;
+    }
     evidence::write(&folder, &found)?;
     for (n, (_, candidate)) in result.others.values().enumerate() {
         evidence::write_text(&folder, &format!("other-{}.yaml", n + 1), candidate.text())?;
@@ -154,13 +157,14 @@ impl<'s> Search<'s> {
     pub(super) fn prepare(&self, job: &'s Job<'_>) -> Result<Prepared<'s>, Stop> {
         let Search { session, releases, cancel, .. } = *self;
         // Only rocrepro's own GPU kernels are available to every reader of the case.
-        let kernels: Kernels = self
+        let mut kernels: Kernels = self
             .library
             .kernels()
             .iter()
             .filter(|(name, _)| plan::kernel(name).is_some())
             .map(|(name, source)| (name.clone(), source.clone()))
             .collect();
+        kernels.files = job.lowered.plan.files.clone();
         let mut header = Header::of(job.case, job.trial);
         let faults: Vec<_> = job
             .faults

@@ -4,9 +4,9 @@
 //! do this before the first other call become declarations. The calls at the end that free everything are left out,
 //! because a case has them without a step.
 //!
-//! A case has no step that writes given bytes. If a program copies bytes from the host, the step `fill` writes a pattern
-//! before the copy, so the case moves other bytes than the program. Therefore a kernel must be one of the library, whose
-//! results the reference model computes from any bytes.
+//! If all kernels are those of the library, the reference model computes their results from any bytes. Then the step
+//! `fill` writes a pattern before a copy from the host. Otherwise the case has the code objects of the kernels, the bytes
+//! that the program copied from the host, and those that it copied back.
 
 mod kernels;
 mod memory;
@@ -16,9 +16,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use case::{Header, Kernels};
 use device::{Fault, Planted};
 use plan::{
-    Buffer, ByVersion, Call, CaptureMode, DEFAULT_STREAM, Memory, Place, Plan, Step, StreamKind,
+    Buffer, ByVersion, Call, CaptureMode, DEFAULT_STREAM, Files, Memory, Place, Plan, Step,
+    StreamKind,
 };
-use recorder::trace::ProcessTrace;
+use recorder::trace::{Address, ProcessTrace};
 
 use super::{arguments::RecordedCall, generic, status_name};
 
@@ -29,11 +30,15 @@ pub struct ConvertedCase {
     pub yaml: String,
     /// Differences between the program and the case that do not change what the calls do.
     pub notes: BTreeSet<String>,
+    /// Files that the case names.
+    pub files: Files,
 }
 
 /// Functions that query the runtime or the device, or that only a compiled program calls. They cause no work.
 const QUERIES: &[&str] = &[
-    "__hipRegisterFatBinary",
+    "__hipPopCallConfiguration",
+    "__hipPushCallConfiguration",
+    "__hipRegisterVar",
     "__hipUnregisterFatBinary",
     "hipDeviceGetPCIBusId",
     "hipGetDevice",
@@ -76,21 +81,32 @@ struct Converter<'t> {
     problems: Vec<String>,
     /// Memory by its address.
     memory: BTreeMap<u64, Allocation>,
-    /// Pageable memory of the program, by address and size, and the XXH3 of its content if it is known.
-    host: HashMap<(u64, u64), (String, Option<String>)>,
+    /// Buffers in place of pageable memory of the program, by address and size.
+    host: HashMap<(u64, u64), String>,
+    /// Contents of buffers in host memory by the XXH3, if it is known.
+    contents: HashMap<String, String>,
     /// Names of other objects by their handles.
     names: HashMap<u64, String>,
     /// Names of values that steps `hip` returned, by the handle or address that the value was.
     values: HashMap<u64, String>,
-    /// Kernel sources by the XXH3 of the code, and by the handle of the hipRTC program and of the module.
+    /// Kernel sources by the handle of the hipRTC program, and by the XXH3 of the code.
     programs: HashMap<u64, String>,
     code: HashMap<String, String>,
+    /// XXH3 of the code of modules.
     modules: HashMap<u64, String>,
+    /// Kernels of code objects by their handles: the module, and the name in the code object.
+    functions: HashMap<u64, (u64, String)>,
+    /// Architectures for which the case has code. `None` without code.
+    architectures: Option<BTreeSet<String>>,
+    /// True if the program launches kernels that are not in the library.
+    uses_code: bool,
     /// Streams that are captured.
     captured: BTreeSet<String>,
-    /// Host buffers that were written since they were last checked, and those that graphs write.
-    unchecked: BTreeSet<String>,
+    /// Host buffers that were written since they were last checked, each with the stream of the copy, those that graphs
+    /// write, and those of the streams at which events were recorded.
+    unchecked: BTreeMap<String, String>,
     by_graphs: BTreeSet<String>,
+    before_events: HashMap<String, BTreeSet<String>>,
     /// True until the first call that is not part of the set-up.
     in_setup: bool,
     /// True after the first read of a guard.
@@ -134,14 +150,19 @@ pub fn convert(
         problems,
         memory: BTreeMap::new(),
         host: HashMap::new(),
+        contents: HashMap::new(),
         names: HashMap::new(),
         values: HashMap::new(),
         programs: HashMap::new(),
         code: HashMap::new(),
         modules: HashMap::new(),
+        functions: HashMap::new(),
+        architectures: None,
+        uses_code: trace.calls.iter().any(|(call, _)| kernels::is_of_code(call, library)),
         captured: BTreeSet::new(),
-        unchecked: BTreeSet::new(),
+        unchecked: BTreeMap::new(),
         by_graphs: BTreeSet::new(),
+        before_events: HashMap::new(),
         in_setup: true,
         reads_guards: false,
         counts: HashMap::new(),
@@ -154,7 +175,8 @@ pub fn convert(
             converter.problems.push(format!("{call}: {why}"));
         }
     }
-    converter.check_written();
+    converter.check_written(|_, _| true);
+    converter.check_size();
     if converter.problems.is_empty() {
         Ok(converter.written(title))
     } else {
@@ -198,7 +220,9 @@ impl<'t> Converter<'t> {
             .fold("Made from the recorded calls of a program.".to_owned(), |text, note| {
                 format!("{text} Note: {note}.")
             });
+        let gfx = self.architectures.take().unwrap_or_default().into_iter().collect();
         let header = Header {
+            needs: case::Needs { gfx, ..case::Needs::default() },
             title: title.to_owned(),
             about: Some(about),
             source: vec!["the calls of the program".to_owned()],
@@ -210,7 +234,8 @@ impl<'t> Converter<'t> {
             }],
             ..Header::default()
         };
-        ConvertedCase { yaml: case::write(&self.plan, &header, self.library), notes: self.notes }
+        let yaml = case::write(&self.plan, &header, self.library);
+        ConvertedCase { yaml, notes: self.notes, files: self.plan.files }
     }
 
     fn step(&mut self, recorded: Option<RecordedCall<'_>>, call: Call) {
@@ -268,12 +293,12 @@ impl<'t> Converter<'t> {
         if self.place(at, 0).is_some() {
             return Err(format!("its {bytes} bytes exceed a buffer"));
         }
-        let known = self.host.get(&(at, bytes)).map(|(name, _)| name.clone());
+        let known = self.host.get(&(at, bytes)).cloned();
         let buffer = known.unwrap_or_else(|| {
             let name = self.new_name("h");
             let spec = Buffer { memory: Memory::HostPageable, bytes, guarded: false };
             self.plan.buffers.insert(name.clone(), spec);
-            self.host.insert((at, bytes), (name.clone(), None));
+            self.host.insert((at, bytes), name.clone());
             name
         });
         Ok(Place { buffer, offset: 0 })
@@ -283,11 +308,61 @@ impl<'t> Converter<'t> {
         self.plan.buffers.get(buffer).is_some_and(|buffer| buffer.memory.on_host())
     }
 
-    /// Adds the checks of host memory that was written. The program can look at it from now on.
-    fn check_written(&mut self) {
-        for buffer in std::mem::take(&mut self.unchecked) {
-            self.step(None, Call::Check { buffer });
+    /// Adds the checks of host memory that was written, for those copies that are over by their buffer and stream. The
+    /// program can look at it from now on.
+    fn check_written(&mut self, is_over: impl Fn(&str, &str) -> bool) {
+        for (buffer, stream) in std::mem::take(&mut self.unchecked) {
+            if !is_over(&buffer, &stream) {
+                self.unchecked.insert(buffer, stream);
+                continue;
+            }
+            let content = self.contents.get(&buffer).filter(|_| self.uses_code).cloned();
+            let file = content.and_then(|content| self.bytes_of(&content).ok());
+            if self.uses_code && file.is_none() {
+                self.notes.insert(
+                    "the case does not check results whose bytes were not recorded".to_owned(),
+                );
+                continue;
+            }
+            self.step(None, Call::Check { buffer, file });
         }
+    }
+
+    /// Checks host memory after a call that waited for copies.
+    fn check_after(&mut self, call: RecordedCall<'_>) -> Result<(), String> {
+        for (Address(at), content) in &call.end.read_backs {
+            if let Ok(place) = self.place_or_host(*at, content.bytes) {
+                self.know(&place, content.bytes, Some(content.xxh3.clone()));
+            }
+        }
+        match call.name() {
+            "hipDeviceSynchronize" => self.check_written(|_, _| true),
+            "hipEventSynchronize" => {
+                let event = self.named(call.address("event")?, "event")?;
+                let before = self.before_events.get(&event).cloned().unwrap_or_default();
+                self.check_written(|buffer, _| before.contains(buffer));
+            }
+            "hipStreamSynchronize" | "hipMemcpyWithStream" => {
+                self.check_stream(&self.stream(call, "stream")?);
+            }
+            "hipMemcpy" | "hipMemcpyDtoH" => self.check_stream(DEFAULT_STREAM),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Checks what the copies of a stream wrote. The null stream waits for the blocking streams.
+    fn check_stream(&mut self, stream: &str) {
+        let blocking: BTreeSet<String> = match stream {
+            DEFAULT_STREAM => {
+                let all = self.plan.streams.iter();
+                all.filter(|(_, kind)| **kind == StreamKind::Blocking)
+                    .map(|(name, _)| name.clone())
+                    .collect()
+            }
+            _ => BTreeSet::new(),
+        };
+        self.check_written(|_, of| of == stream || blocking.contains(of));
     }
 
     /// Converts one call. A call that begins an idiom removes the other calls of the idiom from `rest`.
@@ -329,12 +404,7 @@ impl<'t> Converter<'t> {
             false => self.work(call)?,
         };
         self.stated(Some(call), step, gives);
-        if ["hipDeviceSynchronize", "hipStreamSynchronize", "hipEventSynchronize"].contains(&name)
-            || matches!(name, "hipMemcpy" | "hipMemcpyDtoH" | "hipMemcpyWithStream")
-        {
-            self.check_written();
-        }
-        Ok(())
+        if call.succeeded() { self.check_after(call) } else { Ok(()) }
     }
 
     /// Converts the creation of streams and events, and their ends.
@@ -396,7 +466,10 @@ impl<'t> Converter<'t> {
             "hipMemset" | "hipMemsetAsync" | "hipMemsetD32" | "hipMemsetD32Async" => {
                 self.set(call)?
             }
-            "hipModuleLaunchKernel" | "hipModuleLaunchCooperativeKernel" => self.launch(call)?,
+            "hipLaunchCooperativeKernel"
+            | "hipLaunchKernel"
+            | "hipModuleLaunchCooperativeKernel"
+            | "hipModuleLaunchKernel" => self.launch(call)?,
             "hipDeviceSynchronize" => Call::DeviceSynchronize,
             "hipGetLastError" => Call::GetLastError,
             "hipPeekAtLastError" => Call::PeekAtLastError,
@@ -405,7 +478,11 @@ impl<'t> Converter<'t> {
             }
             "hipStreamQuery" => Call::StreamQuery { stream: self.stream(call, "stream")? },
             "hipEventRecord" => {
-                Call::EventRecord { event: event(self)?, stream: self.stream(call, "stream")? }
+                let (event, stream) = (event(self)?, self.stream(call, "stream")?);
+                let written = self.unchecked.iter().filter(|(_, of)| **of == stream);
+                let written = written.map(|(buffer, _)| buffer.clone()).collect();
+                self.before_events.insert(event.clone(), written);
+                Call::EventRecord { event, stream }
             }
             "hipEventSynchronize" => Call::EventSynchronize { event: event(self)? },
             "hipEventQuery" => Call::EventQuery { event: event(self)? },
@@ -454,9 +531,11 @@ impl<'t> Converter<'t> {
                 Call::GraphInstantiate { exec, graph }
             }
             "hipGraphLaunch" => {
-                self.unchecked.extend(self.by_graphs.iter().cloned());
                 let exec = self.named(call.address("graphExec")?, "executable graph")?;
-                Call::GraphLaunch { exec, stream: self.stream(call, "stream")? }
+                let stream = self.stream(call, "stream")?;
+                let written = self.by_graphs.iter().map(|buffer| (buffer.clone(), stream.clone()));
+                self.unchecked.extend(written);
+                Call::GraphLaunch { exec, stream }
             }
             "hipGraphExecUpdate" => {
                 let exec = self.named(call.address("hGraphExec")?, "executable graph")?;

@@ -20,6 +20,8 @@ pub enum OnMemory<'a> {
     Fill { buffer: &'a str, stamp: u32 },
     /// Fills a buffer with [`small_numbers`](crate::small_numbers).
     FillNumbers { buffer: &'a str, dtype: Dtype, stamp: u32 },
+    /// Copies the bytes of a file to a buffer.
+    FillFile { buffer: &'a str, file: &'a str },
     /// Copies a contiguous range of bytes.
     Copy { to: &'a Place, from: &'a Place, bytes: u64 },
     /// Copies `height` rows of `width` bytes. The number beside each place is the distance between two rows, in bytes.
@@ -44,8 +46,8 @@ pub enum OnMemory<'a> {
     Launch { kernel: &'a str, grid: &'a [u32; 3], block: &'a [u32; 3], args: &'a [Arg] },
     /// Executes the nodes of an executable graph.
     Replay(&'a str),
-    /// Compares a buffer with its expected content.
-    Check(&'a str),
+    /// Compares a buffer with its expected content. Bytes that are unknown to the model must be those of the file.
+    Check { buffer: &'a str, file: Option<&'a str> },
     /// Compares two buffers with each other.
     Compare(&'a str, &'a str),
     /// Reads a buffer whose bytes the model need not know.

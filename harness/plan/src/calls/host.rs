@@ -5,8 +5,8 @@ family! { host
     /// Fills a buffer from the host with the [`pattern`](crate::pattern) of [`fill_stamp`](crate::fill_stamp). The
     /// pattern differs between all fills of a trial, so that wrong bytes can be traced to one of them.
     Fill { buffer: Name as writes(Host), stamp: u32 as plain }
-        verb: by_hand fill [buffer, numbers]
-            "write a new pattern from the host, or small integers (`numbers`) of a type";
+        verb: by_hand fill [buffer, numbers, file]
+            "write a new pattern from the host, or small integers (`numbers`) of a type, or the bytes of a `file`";
         makes: ["host fill"];
         in_capture: Now; by_hand: []; gives: Nothing;
         effect: {
@@ -36,12 +36,33 @@ family! { host
         };
         words: ("fill of {buffer}"); cpp: Host;
 
-    /// Checks that a host-accessible buffer has the content that the reference model computed.
-    Check { buffer: Name as reads(Host) }
-        verb: by_hand check [] "the buffer must have the content that follows from program order";
+    /// Copies the bytes of a file of [`Plan::files`] to a buffer from the host.
+    FillFile { buffer: Name as writes(Host), file: String as plain }
+        verb: part fill_file "fill";
+        makes: ["host fill"];
+        in_capture: Now; by_hand: []; gives: Nothing;
+        effect: {
+            memory: FillFile { buffer, file },
+            captures: Nothing,
+            order: InTurn,
+            work_stream: NoStream,
+            over: Nothing,
+        };
+        words: ("fill of {buffer}"); cpp: Host;
+
+    /// Checks that a host-accessible buffer has the content that the reference model computed. Bytes that the model
+    /// cannot compute are those of the file in [`Plan::files`].
+    Check {
+        buffer: Name as reads(Host),
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        file: Option<String> as plain,
+    }
+        verb: by_hand check [buffer, file]
+            "the buffer must have the content that follows from program order; bytes that a kernel without `computes` \
+             wrote must be those of a `file`";
         makes: ["host read"];
         in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: Check(buffer), captures: Nothing, order: InTurn, work_stream: NoStream, over: Nothing };
+        effect: { memory: Check { buffer, file: file.as_deref() }, captures: Nothing, order: InTurn, work_stream: NoStream, over: Nothing };
         words: ("check of {buffer}"); cpp: Check;
 
     /// Checks that two host-accessible buffers have equal bytes.

@@ -7,7 +7,7 @@ use device::Fault;
 use serde::{Deserialize, Serialize};
 
 use super::Call;
-use crate::{Buffer, ByVersion, Memory, OwnKernel, Place, StreamKind};
+use crate::{Buffer, ByVersion, Files, Memory, OwnKernel, Place, StreamKind};
 
 /// Version of the plan format. A worker rejects plans of other versions.
 pub const PLAN_VERSION: u32 = 4;
@@ -46,6 +46,9 @@ pub struct Plan {
     /// Kernels that the case defines. Kernels of the library have no entry.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub own_kernels: BTreeMap<String, OwnKernel>,
+    /// Code objects of kernels, and bytes that steps write or expect, by the name of the file.
+    #[serde(default, skip_serializing_if = "Files::is_empty")]
+    pub files: Files,
     /// Steps of the set-up: allocations, initial contents, streams and compiled kernels.
     pub setup: Vec<Step>,
     /// The steps of the case.
@@ -72,6 +75,7 @@ impl Plan {
             events: Vec::new(),
             kernels: BTreeMap::new(),
             own_kernels: BTreeMap::new(),
+            files: Files::new(),
             setup: Vec::new(),
             body: Vec::new(),
             verify: Vec::new(),

@@ -16,6 +16,7 @@ impl<'a, B: Bytes> Model<'a, B> {
             OnMemory::FillNumbers { buffer, dtype, stamp } => {
                 self.fill_numbers(now, buffer, dtype, stamp);
             }
+            OnMemory::FillFile { buffer, file } => self.fill_file(now, buffer, file),
             OnMemory::Copy { to, from, bytes } => self.copy(now, to, from, bytes),
             OnMemory::Rows { to, from, width, height } => self.rows(now, to, from, width, height),
             OnMemory::Boxes { to, from, size } => self.boxes(now, to, from, size),
@@ -31,7 +32,7 @@ impl<'a, B: Bytes> Model<'a, B> {
                 self.launch(now, kernel, grid, block, args);
             }
             OnMemory::Replay(exec) => self.replay(now, exec),
-            OnMemory::Check(buffer) => self.check(now, buffer),
+            OnMemory::Check { buffer, file } => self.check(now, buffer, file),
             OnMemory::Compare(a, b) => {
                 for buffer in [a, b] {
                     self.host_readable(now.step, buffer);
@@ -94,6 +95,27 @@ impl<'a, B: Bytes> Model<'a, B> {
             state.unknown.remove(0..whole);
         }
         self.record_history(now, buffer);
+    }
+
+    fn fill_file(&mut self, now: CurrentStep<'a>, buffer: &str, file: &str) {
+        let Some(size) = self.live_buffer(now.step, buffer).map(|state| state.bytes.len()) else {
+            return;
+        };
+        if let Some(bytes) = self.file(now, file, size) {
+            let to = Place { buffer: buffer.to_owned(), offset: 0 };
+            self.write(now, &to, &B::from_bytes(bytes), &Ranges::default());
+        }
+    }
+
+    /// Returns the bytes of a file, which must be as many as those of its buffer.
+    fn file(&mut self, now: CurrentStep<'a>, file: &str, size: u64) -> Option<Vec<u8>> {
+        let bytes = self.plan.files.get(file).map(|file| file.bytes().to_vec());
+        let length = bytes.as_ref().map(|bytes| bytes.len() as u64);
+        if length != Some(size) {
+            let has = length.map_or("does not exist".to_owned(), |n| format!("has {n} bytes"));
+            self.report(now.step, format!("the buffer has {size} bytes, but `{file}` {has}"));
+        }
+        bytes.filter(|_| length == Some(size))
     }
 
     fn copy(&mut self, now: CurrentStep<'a>, to: &Place, from: &Place, bytes: u64) {
@@ -167,15 +189,24 @@ impl<'a, B: Bytes> Model<'a, B> {
         }
     }
 
-    fn check(&mut self, now: CurrentStep<'a>, buffer: &str) {
+    fn check(&mut self, now: CurrentStep<'a>, buffer: &str, file: Option<&str>) {
         if !self.host_readable(now.step, buffer) {
             return;
+        }
+        if let Some(file) = file {
+            let size = self.states[buffer].bytes.len();
+            let Some(bytes) = self.file(now, file, size) else { return };
+            let Some(state) = self.states.get_mut(buffer) else { return };
+            for (from, to) in std::mem::take(&mut state.unknown).iter() {
+                state.bytes.put(from, &B::from_bytes(bytes[from as usize..to as usize].to_vec()));
+            }
+            self.record_history(now, buffer);
         }
         let state = &self.states[buffer];
         if !state.unknown.is_empty() {
             let message = format!(
                 "the content of buffer `{buffer}` cannot be computed in advance; compare the buffer with another one \
-                 with `equal` or `differ`, or state under `computes` what a kernel of the case writes"
+                 with `equal` or `differ`, or state under `computes` what a kernel of the case writes, or give a `file` with the right bytes"
             );
             return self.report(now.step, message);
         }

@@ -17,6 +17,11 @@ impl Ranges {
         self.0.is_empty()
     }
 
+    /// Returns the start and the end of each range.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.0.iter().map(|(from, to)| (*from, *to))
+    }
+
     pub(super) fn add(&mut self, range: Range<u64>) {
         if range.is_empty() {
             return;

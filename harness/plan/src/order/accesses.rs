@@ -99,8 +99,9 @@ pub(super) fn accesses<'a>(plan: &Plan, effect: OnMemory<'a>) -> Vec<BufferAcces
         OnMemory::Poison(buffer)
         | OnMemory::Fill { buffer, .. }
         | OnMemory::FillNumbers { buffer, .. }
+        | OnMemory::FillFile { buffer, .. }
         | OnMemory::CountUp(buffer) => vec![BufferAccess::whole_buffer(buffer, true)],
-        OnMemory::Check(buffer) | OnMemory::Read(buffer) => {
+        OnMemory::Check { buffer, .. } | OnMemory::Read(buffer) => {
             vec![BufferAccess::whole_buffer(buffer, false)]
         }
         OnMemory::Compare(a, b) => {

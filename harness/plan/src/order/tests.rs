@@ -34,6 +34,7 @@ fn races_of(calls: Vec<Call>) -> Vec<String> {
         events: vec!["e".into()],
         kernels: BTreeMap::new(),
         own_kernels: BTreeMap::new(),
+        files: BTreeMap::new(),
         setup: vec![],
         body: calls
             .into_iter()

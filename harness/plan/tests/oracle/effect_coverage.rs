@@ -19,7 +19,7 @@ macro_rules! kinds {
 }
 
 kinds! { on_memory ON_MEMORY OnMemory
-    Nothing Alloc Free Poison Fill FillNumbers Copy Rows Boxes SetBox Set CountUp Generate Foreign Product Launch Replay Check
+    Nothing Alloc Free Poison Fill FillNumbers FillFile Copy Rows Boxes SetBox Set CountUp Generate Foreign Product Launch Replay Check
     Compare Read Guards
 }
 kinds! { on_captures ON_CAPTURES OnCaptures
@@ -32,7 +32,8 @@ kinds! { on_order ON_ORDER OnOrder
 kinds! { work_stream WORK_STREAM WorkStream NoStream NullStream Stream Library Generator Mark Pool NearestTo }
 
 /// Effects that the random plans do not contain, with reasons.
-const MISSING_EFFECTS: [(&str, &str); 4] = [
+const MISSING_EFFECTS: [(&str, &str); 5] = [
+    ("OnMemory FillFile", "the plans have no files; examples test it"),
     ("OnMemory Foreign", "its result is unknown; examples test it"),
     ("OnMemory Guards", "the buffers have no guards"),
     ("OnCaptures AddChild", "`plan` rejects a child with branches, which the documentation allows"),

@@ -290,7 +290,7 @@ impl<'a> Machine<'a> {
                     self.host(step, Action::Call(step.call.clone(), occurrence));
                 }
             }
-            Call::Check { buffer } => {
+            Call::Check { buffer, .. } => {
                 if self.block(step, buffer).is_some() {
                     self.host(step, Action::Check(step.id, occurrence, buffer.clone()));
                 }

@@ -279,7 +279,7 @@ fn work() -> BoxedStrategy<Call> {
 
 fn host() -> BoxedStrategy<Call> {
     prop_oneof![
-        4 => host_buffer().prop_map(|buffer| Call::Check { buffer }),
+        4 => host_buffer().prop_map(|buffer| Call::Check { buffer, file: None }),
         2 => host_buffer().prop_map(|buffer| Call::Fill { buffer, stamp: 0 }),
         1 => host_buffer().prop_map(|buffer| {
             Call::FillNumbers { buffer, dtype: Dtype::F32, stamp: 0 }
@@ -450,7 +450,7 @@ fn calls(piece: &Piece, origin: &str, out: &mut Vec<Call>) {
             out.extend([product, Call::DeviceSynchronize]);
             // True for the names of host buffers.
             let of_host = |name: &String| BUFFERS[..4].iter().any(|(host, _)| host == name);
-            out.extend(result.filter(of_host).map(|buffer| Call::Check { buffer }));
+            out.extend(result.filter(of_host).map(|buffer| Call::Check { buffer, file: None }));
         }
         Piece::Fork { stream, there, here, joins } => {
             let record = |event: &str, stream: &str| Call::EventRecord {
@@ -517,7 +517,9 @@ pub(crate) fn plan(pieces: &[Piece]) -> Plan {
     }
     // The verification checks all host buffers.
     let mut verify = vec![Call::DeviceSynchronize];
-    verify.extend(BUFFERS[..4].iter().map(|(name, _)| Call::Check { buffer: (*name).to_owned() }));
+    verify.extend(
+        BUFFERS[..4].iter().map(|(name, _)| Call::Check { buffer: (*name).to_owned(), file: None }),
+    );
     let (mut setup, mut body, mut verify) = (bare(setup), bare(body), bare(verify));
     let mut next = 0;
     [&mut setup, &mut body, &mut verify].into_iter().for_each(|steps| number(steps, &mut next));

@@ -9,8 +9,8 @@ mod types;
 use std::collections::BTreeSet;
 
 use plan::{
-    Arg, ByVersion, Call, CopyApi, Dtype, MatmulProblem, Operands, OwnKernel, Place, Plan,
-    RandKind, Reference, captured_steps, digest, own_parameters, races, reference,
+    Arg, ByVersion, Call, CopyApi, Dtype, KernelCode, MatmulProblem, Operands, OwnKernel, Place,
+    Plan, RandKind, Reference, Step, captured_steps, digest, own_parameters, races, reference,
 };
 
 use self::small_plan::{
@@ -404,6 +404,61 @@ fn formulas_of_own_kernels_determine_their_outputs() {
         &[(sum, 0, 16), (twice, 0, 16)],
         std::array::from_fn(|i| input[i].wrapping_add(16).wrapping_add(input[15 - i])),
     );
+}
+
+#[test]
+fn files_give_the_bytes_that_the_model_does_not_know() {
+    let mut plan = launches(&[(None, 0, 1)]);
+    let size = plan.buffers["pinned"].bytes as usize;
+    let [bytes, other]: [Vec<u8>; 2] = [1, 2].map(|byte| vec![byte; size]);
+    plan.files.insert("right.bin".to_owned(), bytes.clone().into());
+    plan.files.insert("other.bin".to_owned(), other.clone().into());
+    plan.files.insert("short.bin".to_owned(), vec![1].into());
+    let with = |file: &str, before: &[Call]| {
+        let mut plan = plan.clone();
+        let at = plan.body.len() - 1;
+        if let Call::Check { file: of, .. } = &mut plan.body[at].call {
+            *of = Some(file.to_owned());
+        }
+        for (n, call) in before.iter().enumerate() {
+            let step = Step { id: 90 + n as u32, call: call.clone(), ..plan.body[at].clone() };
+            plan.body.insert(at + n, step);
+        }
+        plan
+    };
+    let digest_of = |plan: &Plan| reference(plan).expect("sound").expected[0].digest.clone();
+    let found = mistakes(&plan);
+    assert!(
+        found.iter().any(|(_, why)| why.contains("cannot be computed in advance")),
+        "{found:?}"
+    );
+    assert_eq!(digest_of(&with("right.bin", &[])), digest(&bytes));
+    for file in ["short.bin", "missing.bin"] {
+        let found = mistakes(&with(file, &[]));
+        assert!(found.iter().any(|(_, why)| why.contains(file)), "{found:?}");
+    }
+    // A kernel of a code object may write through all its pointers.
+    let checked = plan.clone();
+    let at = checked.body.len() - 1;
+    let mut filled = checked.clone();
+    let before = filled.body[at].clone();
+    filled.body.insert(
+        at,
+        Step { id: 80, call: copy("pinned", "other", CopyApi::Memcpy, "default"), ..before },
+    );
+    assert_eq!(mistakes(&filled), []);
+    for own in filled.own_kernels.values_mut() {
+        let kernel = "k".to_owned();
+        own.code = Some(KernelCode { file: "k.co".to_owned(), kernel });
+    }
+    let found = mistakes(&filled);
+    assert!(
+        found.iter().any(|(_, why)| why.contains("cannot be computed in advance")),
+        "{found:?}"
+    );
+    // Bytes that follow from program order are not those of the file.
+    let fill = Call::FillFile { buffer: "pinned".to_owned(), file: "other.bin".to_owned() };
+    assert_eq!(digest_of(&with("right.bin", &[fill])), digest(&other));
 }
 
 #[test]

@@ -64,7 +64,7 @@ pub(crate) fn fill(buffer: &str) -> Call {
 }
 
 pub(crate) fn check(buffer: &str) -> Call {
-    Call::Check { buffer: buffer.to_owned() }
+    Call::Check { buffer: buffer.to_owned(), file: None }
 }
 
 pub(crate) fn set(buffer: &str, bytes: u64, stream: &str, asynchronous: bool) -> Call {

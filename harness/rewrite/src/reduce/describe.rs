@@ -93,7 +93,7 @@ fn memory(memory: Memory) -> &'static str {
 
 /// Describes a call like [`Call::words`], but names the buffer of a check as the case does.
 fn describe_call(call: &Call) -> String {
-    if let Call::Check { buffer } = call {
+    if let Call::Check { buffer, .. } = call {
         format!("check of {}", buffer.strip_suffix(case::BACK).unwrap_or(buffer))
     } else {
         call.words()

@@ -168,7 +168,10 @@ fn singles(all: &[&Step]) -> Vec<Tree<Edit>> {
         let mut steps = std::mem::take(&mut pending);
         steps.push(step.id);
         let mut levels = vec![Edit::Drop { steps: steps.clone(), preset: false }];
-        let host = matches!(step.call, Call::Fill { .. } | Call::FillNumbers { .. });
+        let host = matches!(
+            step.call,
+            Call::Fill { .. } | Call::FillNumbers { .. } | Call::FillFile { .. }
+        );
         if !writes(&step.call).is_empty() && !host {
             levels.push(Edit::Drop { steps, preset: true });
         }

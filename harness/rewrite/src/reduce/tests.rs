@@ -24,7 +24,8 @@ fn library() -> (Vec<Case>, Kernels) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let cases = texts(&root.join("cases"), "yaml", "");
     let cases = cases.iter().map(|(id, text)| Case::parse(id, text).expect("a good case"));
-    (cases.filter(|case| !case.is_program()).collect(), texts(&root.join("kernels"), "hip", ""))
+    let kernels = texts(&root.join("kernels"), "hip", "");
+    (cases.filter(|case| !case.is_program()).collect(), kernels.into_iter().collect())
 }
 
 fn leaves(tree: &Tree<Edit>) -> Vec<Edit> {
@@ -175,7 +176,7 @@ fn drops_calls_that_a_check_does_not_depend_on() {
             let all = calls(&plan.body);
             let left = all
                 .iter()
-                .find(|s| matches!(&s.call, Call::Check { buffer } if buffer == "left.back"));
+                .find(|s| matches!(&s.call, Call::Check { buffer, .. } if buffer == "left.back"));
             let failing = left.expect("a check").id;
             vec![leaves(&reductions(plan, Some(failing)))[0].clone(), Edit::Scale(64)]
         },

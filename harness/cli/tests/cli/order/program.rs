@@ -442,7 +442,7 @@ fn host_access(numbers: &mut Numbers) -> Call {
     let buffer = numbers.name(&HOST);
     match numbers.below(2) {
         0 => Call::Fill { buffer, stamp: 0 },
-        _ => Call::Check { buffer },
+        _ => Call::Check { buffer, file: None },
     }
 }
 

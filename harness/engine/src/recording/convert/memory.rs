@@ -1,11 +1,16 @@
 //! Converts allocations, copies and memsets.
 
 use plan::{
-    Buffer, Call, CopyApi, DEFAULT_STREAM, GUARD_BYTE, GUARD_BYTES, Memory, POISON_BYTE, Place,
-    Step,
+    Buffer, Call, CopyApi, DEFAULT_STREAM, FileContent, GUARD_BYTE, GUARD_BYTES, Memory,
+    POISON_BYTE, Place, Step,
 };
 
+use recorder::trace::CONTENTS;
+
 use super::{super::arguments::RecordedCall, Allocation, Converter};
+
+/// Largest total size of the files of a case, in bytes.
+const MOST_BYTES: usize = 64 << 20;
 
 impl<'t> Converter<'t> {
     /// Converts allocations and the ends of memory.
@@ -110,7 +115,7 @@ impl<'t> Converter<'t> {
             "hipMemset" if next.number("value") == Ok(0) => {
                 Call::Set { to, value: 0, words: false, bytes, asynchronous: false, stream }
             }
-            "hipMemcpy" if next.content().is_some() => {
+            "hipMemcpy" if next.content().is_some() && !self.uses_code => {
                 let from = Place { buffer: format!("{buffer}.initial"), offset: 0 };
                 Call::Copy { to, from, bytes, api: CopyApi::Memcpy, stream }
             }
@@ -187,7 +192,7 @@ impl<'t> Converter<'t> {
             }
         }
         if self.is_on_host(&from_place.buffer) && call.content().is_some() {
-            self.fill(&from_place, call);
+            self.fill(&from_place, call)?;
         }
         if call.succeeded() && self.is_on_host(&to_place.buffer) {
             let is_captured = self.captured.contains(&stream);
@@ -195,31 +200,92 @@ impl<'t> Converter<'t> {
             if is_captured {
                 self.by_graphs.insert(buffer);
             } else {
-                self.unchecked.insert(buffer);
+                self.unchecked.insert(buffer, stream.clone());
             }
             let written = call.end.wrote.as_ref().map(|content| content.xxh3.clone());
-            self.know(&to_place, written);
+            self.know(&to_place, bytes, written);
         }
         Ok(Call::Copy { to: to_place, from: from_place, bytes, api, stream })
     }
 
     /// Fills a host buffer before a copy from it, if its content is not the one that the last step left there.
-    pub(super) fn fill(&mut self, from: &Place, call: RecordedCall<'t>) {
-        let now = call.content().map(|content| content.xxh3.clone());
-        let known = self.host.values().find(|(name, _)| *name == from.buffer);
-        if known.is_some_and(|(_, content)| *content == now) {
-            return;
+    pub(super) fn fill(&mut self, from: &Place, call: RecordedCall<'t>) -> Result<(), String> {
+        let Some(content) = call.content() else { return Ok(()) };
+        if self.contents.get(&from.buffer) == Some(&content.xxh3) {
+            return Ok(());
         }
-        self.notes.insert(
-            "the bytes that the program copies from the host are replaced by patterns".to_owned(),
-        );
-        self.step(None, Call::Fill { buffer: from.buffer.clone(), stamp: 0 });
-        self.know(from, now);
+        let buffer = from.buffer.clone();
+        let step = match self.uses_code {
+            true if !self.is_whole(from, content.bytes) => {
+                return Err(
+                    "it copies from a part of a buffer, whose other bytes are unknown".to_owned()
+                );
+            }
+            true => {
+                let file = self.bytes_of(&content.xxh3)?;
+                let bytes = self.plan.files.get(&file).map_or(&[][..], FileContent::bytes);
+                if let Some((offset, at)) = self.address_in(bytes) {
+                    let buffer = &at.buffer;
+                    return Err(format!(
+                        "byte {offset} of its content is an address in buffer `{buffer}`, which is another in each run"
+                    ));
+                }
+                Call::FillFile { buffer, file }
+            }
+            false => {
+                let note =
+                    "the bytes that the program copies from the host are replaced by patterns";
+                self.notes.insert(note.to_owned());
+                Call::Fill { buffer, stamp: 0 }
+            }
+        };
+        self.step(None, step);
+        self.know(from, content.bytes, Some(content.xxh3.clone()));
+        Ok(())
     }
 
-    pub(super) fn know(&mut self, place: &Place, content: Option<String>) {
-        if let Some(known) = self.host.values_mut().find(|(name, _)| *name == place.buffer) {
-            known.1 = content;
+    /// Remembers the content of a host buffer.
+    pub(super) fn know(&mut self, place: &Place, bytes: u64, content: Option<String>) {
+        match content.filter(|_| self.is_whole(place, bytes)) {
+            Some(content) => drop(self.contents.insert(place.buffer.clone(), content)),
+            None => drop(self.contents.remove(&place.buffer)),
+        }
+    }
+
+    fn is_whole(&self, place: &Place, bytes: u64) -> bool {
+        place.offset == 0
+            && self.plan.buffers.get(&place.buffer).is_some_and(|of| of.bytes == bytes)
+    }
+
+    /// Returns the offset of the first address of a buffer among bytes, and its place.
+    pub(super) fn address_in(&self, bytes: &[u8]) -> Option<(usize, Place)> {
+        let (words, _) = bytes.as_chunks::<8>();
+        let place = |word: &[u8; 8]| self.place(u64::from_le_bytes(*word), 1);
+        words.iter().enumerate().find_map(|(index, word)| Some((8 * index, place(word)?)))
+    }
+
+    /// Adds a file with recorded bytes to the case, and returns its name.
+    pub(super) fn bytes_of(&mut self, xxh3: &str) -> Result<String, String> {
+        let name = format!("{xxh3}.bin");
+        if !self.plan.files.contains_key(&name) {
+            self.plan.files.insert(name.clone(), self.recorded(xxh3)?.into());
+        }
+        Ok(name)
+    }
+
+    /// Returns recorded bytes.
+    pub(super) fn recorded(&self, xxh3: &str) -> Result<Vec<u8>, String> {
+        let read = std::fs::read(self.trace.folder.join(CONTENTS).join(xxh3));
+        read.map_err(|error| format!("its bytes were not recorded: {error}"))
+    }
+
+    /// Reports a case whose files are too large.
+    pub(super) fn check_size(&mut self) {
+        let bytes: usize = self.plan.files.values().map(|file| file.bytes().len()).sum();
+        if bytes > MOST_BYTES {
+            let [has, most] = [bytes, MOST_BYTES].map(|bytes| bytes >> 20);
+            self.problems
+                .push(format!("its files would have {has} MiB; at most {most} are allowed"));
         }
     }
 

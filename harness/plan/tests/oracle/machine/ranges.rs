@@ -65,7 +65,7 @@ pub(super) fn declared(call: &Call) -> Vec<(String, u64, u64, bool)> {
         | Call::Poison { buffer }
         | Call::Alloc { buffer, .. }
         | Call::Free { buffer, .. } => vec![whole(buffer, true)],
-        Call::Check { buffer } | Call::AtLeast { buffer, .. } => vec![whole(buffer, false)],
+        Call::Check { buffer, .. } | Call::AtLeast { buffer, .. } => vec![whole(buffer, false)],
         Call::Equal { a, b } | Call::Differ { a, b } => vec![whole(a, false), whole(b, false)],
         _ => Vec::new(),
     }
