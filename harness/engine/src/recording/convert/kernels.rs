@@ -263,7 +263,7 @@ mod tests {
         };
         check("_Z3addPKiS0_Pii", &[0, 1]);
         check("_Z5scaleIfEvPT_PKS0_S0_", &[1]);
-        check("_Z1kPKPKfPS1_", &[0]);
+        check("_Z1kPKPKfPS0_", &[0]);
         check("plain", &[]);
         check("_Z4nonev", &[]);
     }
