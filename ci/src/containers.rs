@@ -47,7 +47,9 @@ const PLACES: &[Place] = &[
 pub(crate) fn containers(sh: &Shell) -> Done {
     let program = built(sh)?;
     sh.write_file("/tmp/rocrepro-seccomp.json", WITHOUT_NAMESPACES)?;
-    let result = frameworks::names().try_for_each(|name| everywhere(sh, &program, name));
+    let has_page = |name: &&str| sh.path_exists(format!("docs/programs/with_{name}.py"));
+    let mut names = frameworks::names().filter(has_page);
+    let result = names.try_for_each(|name| everywhere(sh, &program, name));
     sh.remove_path("/tmp/rocrepro-seccomp.json")?;
     result
 }

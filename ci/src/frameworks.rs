@@ -1,17 +1,25 @@
 //! Frameworks from PyPI that run on the emulated device: their packages and their cases.
 
+mod table;
+
 use std::path::Path;
 
 use xshell::{Shell, cmd};
 
 use crate::{Done, STACK, built};
 
-/// A framework from PyPI. Its name is also the name of its libraries in `--with`, the name of its Python environment,
-/// and the prefix of its cases in `cases/programs`.
+pub(crate) use self::table::table;
+
+/// A framework from PyPI. Its name is also the name of its Python environment, and the prefix of its cases in
+/// `cases/programs`.
 pub(crate) struct Framework {
     pub name: &'static str,
     /// Python packages that the cases need. Packages that only the framework's own tests need are not included.
     pub packages: &'static [&'static str],
+    /// The libraries that it needs, as in `--with`.
+    with: Option<&'static str>,
+    /// A line of Python that fails with the cause if the framework cannot use the release.
+    probe: &'static str,
     /// Architectures on which the cases run.
     gfx: &'static [&'static str],
     /// An older release on which the cases also run, with the architectures to use on it.
@@ -25,6 +33,8 @@ pub(crate) const FRAMEWORKS: &[Framework] = &[
     Framework {
         name: "triton",
         packages: &["triton==3.9.0", "numpy"],
+        with: Some("triton"),
+        probe: "from triton.backends.amd.driver import HIPUtils; HIPUtils()",
         // On GFX11 and GFX12, Triton's own compiler uses the upper halves of registers. The compilers of ROCm 7.2.4 and
         // 6.4.3 do not.
         gfx: &["gfx1151", "gfx90a", "gfx1201", "gfx1200"],
@@ -34,7 +44,9 @@ pub(crate) const FRAMEWORKS: &[Framework] = &[
     Framework {
         name: "cupy",
         packages: &["cupy-rocm-7-0==14.2.0"],
-        gfx: &["gfx90a"],
+        with: Some("cupy"),
+        probe: "from cupy_backends.cuda.api import runtime",
+        gfx: &["gfx90a", "gfx1151"],
         older: None,
         sample: &[],
     },
@@ -46,6 +58,8 @@ pub(crate) const FRAMEWORKS: &[Framework] = &[
             "jax-rocm7-plugin==0.10.2",
             "jax-rocm7-pjrt==0.10.2",
         ],
+        with: Some("jax"),
+        probe: "import ctypes, jax_plugins.xla_rocm7 as p; ctypes.CDLL(p.__path__[0] + '/xla_rocm_plugin.so')",
         gfx: &["gfx90a", "gfx1151"],
         older: None,
         sample: &[],
@@ -53,7 +67,51 @@ pub(crate) const FRAMEWORKS: &[Framework] = &[
     Framework {
         name: "onnxruntime",
         packages: &["onnxruntime-rocm==1.22.2.post3", "onnx"],
-        gfx: &["gfx90a"],
+        with: Some("onnxruntime"),
+        probe: "import ctypes, onnxruntime as o; ctypes.CDLL(o.__path__[0] + '/capi/libonnxruntime_providers_rocm.so')",
+        gfx: &["gfx90a", "gfx1100"],
+        older: None,
+        sample: &[],
+    },
+    Framework {
+        name: "openmm",
+        packages: &["openmm-hip-7==8.6.1", "numpy"],
+        with: None,
+        probe: "import openmm
+for text in openmm.Platform.getPluginLoadFailures():
+    if 'HIP.so' in text: raise OSError(text.split(': ', 1)[1])",
+        gfx: &["gfx1151", "gfx90a"],
+        older: None,
+        sample: &[],
+    },
+    Framework {
+        name: "iree",
+        packages: &["iree-base-runtime==3.13.0", "iree-base-compiler==3.13.0", "numpy"],
+        with: None,
+        probe: "import iree.runtime; iree.runtime.get_device('hip')",
+        gfx: &["gfx1151", "gfx90a"],
+        older: None,
+        sample: &[],
+    },
+    Framework {
+        name: "hip-python",
+        packages: &["rocm-bindings-hip==10.0.0.0.1.2", "numpy"],
+        with: None,
+        probe: "from rocm.bindings import hip; hip.hipGetDeviceProperties(0)",
+        gfx: &["gfx1151", "gfx90a"],
+        older: None,
+        sample: &[],
+    },
+    Framework {
+        name: "numba-hip",
+        packages: &["numba-hip==0.2.1"],
+        with: Some("dev"),
+        probe: "import glob, os
+os.environ['NUMBA_HIP_LIBCLANG_FILE'] = sorted(glob.glob('/usr/lib/x86_64-linux-gnu/libclang-[0-9]*.so.1'))[-1]
+from numba import hip
+def one(x): x[hip.grid(1)] = 1
+hip.jit(one)[1, 1](hip.device_array(1))",
+        gfx: &["gfx1151", "gfx90a"],
         older: None,
         sample: &[],
     },
@@ -98,12 +156,18 @@ pub(crate) fn prepare(sh: &Shell, name: &str) -> Done {
     prepared(sh, &built(sh)?, it)
 }
 
+/// Fetches a release with the libraries that a framework needs, for some architectures.
+fn fetched(sh: &Shell, program: &Path, it: &Framework, stack: &str, gfx: &str) -> Done {
+    let with = it.with.map(|with| ["--with", with]).into_iter().flatten();
+    cmd!(sh, "{program} rocm fetch {stack} {with...} --gfx {gfx}").run()?;
+    Ok(())
+}
+
 /// Fetches the libraries that a framework needs, and creates its Python environment.
 fn prepared(sh: &Shell, program: &Path, it: &Framework) -> Done {
     let Framework { name, packages, gfx, older, .. } = *it;
     for (stack, gfx) in [(STACK, gfx)].into_iter().chain(older) {
-        let gfx = gfx.join(",");
-        cmd!(sh, "{program} rocm fetch {stack} --with {name} --gfx {gfx}").run()?;
+        fetched(sh, program, it, stack, &gfx.join(","))?;
     }
     if cmd!(sh, "{program} env path {name}").quiet().ignore_stdout().ignore_stderr().run().is_err()
     {

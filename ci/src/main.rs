@@ -143,8 +143,9 @@ usage: cargo run -p ci -- TASK
   recipes  compares the output of the commands of docs/recipes with the pages; `recipes --write` updates the pages
   amd      a sample of AMD's own test programs on the emulated device, on two architectures; with a seed, random tests
            of every library: `amd seed=7 gfx=gfx90a,gfx1201 tests=24 limit=60 rocprim hipcub/test_hipcub_grid` (all: 7 GB)
-  frameworks  every case about Triton, CuPy, JAX and onnxruntime fails with each fault that it declares; downloads 10 GB
-           from PyPI
+  frameworks  runs the cases about frameworks of PyPI on three releases and two architectures, and writes
+           reports/frameworks.md; uses the records in target/frameworks of an earlier run; downloads 10 GB. `frameworks
+           prove`: every case about them fails with each fault that it declares. `frameworks PATH` uses this rocrepro
   containers  the programs of docs/programs in podman: plain, as an ordinary user, and without namespaces; needs root
   foreign  random tests of CuPy and JAX, drawn by a seed, on the emulated device: `foreign cupy at=FOLDER seed=7
            gfx=gfx90a files=20 tests=15 limit=120 cupy_tests/core_tests`; FOLDER is `tests` in the source of that release
@@ -231,7 +232,11 @@ fn main() -> ExitCode {
             shell().and_then(|sh| amd_tests::amd_tests(&sh, &words))
         }
         "containers" => shell().and_then(|sh| containers::containers(&sh)),
-        "frameworks" => shell().and_then(|sh| frameworks::all(&sh)),
+        "frameworks" => shell().and_then(|sh| match std::env::args().nth(2).as_deref() {
+            None => built(&sh).and_then(|program| frameworks::table(&sh, &program)),
+            Some("prove") => frameworks::all(&sh),
+            Some(program) => frameworks::table(&sh, Path::new(program)),
+        }),
         "foreign" => {
             let words: Vec<String> = std::env::args().skip(2).collect();
             shell().and_then(|sh| foreign::foreign(&sh, &words))
