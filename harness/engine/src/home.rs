@@ -348,6 +348,39 @@ mod tests {
     }
 
     #[test]
+    fn system_libraries_have_the_names_of_newer_packages() {
+        let [root, cache] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let folder = root.path().join("usr/lib/x86_64-linux-gnu");
+        fs::create_dir_all(&folder).unwrap();
+        symlink("usr/lib", root.path().join("lib")).unwrap();
+        let library = |version| stub_library::StubLibrary {
+            soname: "libx.so.1",
+            version,
+            needs: None,
+            functions: &["start"],
+            texts: &[],
+        };
+        let [versions, plain] =
+            [Some("V_1"), None].map(|version| library(version).library().unwrap());
+        for name in ["libamdhip64.so.7.2.53211", "libc.so.6", "ld-linux-x86-64.so.2"] {
+            fs::write(folder.join(name), "").unwrap();
+        }
+        symlink("libamdhip64.so.7.2.53211", folder.join("libamdhip64.so.7")).unwrap();
+        fs::write(folder.join("libz.so.1"), &versions).unwrap();
+        fs::write(folder.join("libzstd.so.1"), &plain).unwrap();
+        let spec = stacks::Spec::Directory(root.path().into());
+        let stack = stacks::locate(&spec, &stacks::StackCache::at(cache.path().into())).unwrap();
+        let home = Home { stack: &stack, device: None, config: None, cache: cache.path() };
+        let names = home.other_names().unwrap();
+        let file = |name| names.iter().find(|(it, _)| *it == name).map(|(_, file)| file.clone());
+        let copy = symbol_versions::without_symbol_versions(&versions).unwrap();
+        assert_eq!(file("librocm_sysdeps_z.so.1").map(|file| fs::read(file).unwrap()), copy);
+        let zstd = file("librocm_sysdeps_zstd.so.1").unwrap();
+        assert_eq!(zstd, fs::canonicalize(&folder).unwrap().join("libzstd.so.1"));
+        assert_eq!(file("librocm_sysdeps_numa.so.1"), None);
+    }
+
+    #[test]
     fn other_installed_releases_lead_to_the_stack() {
         let opt = tempfile::tempdir().unwrap();
         let opt = fs::canonicalize(opt.path()).unwrap();
