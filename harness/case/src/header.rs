@@ -5,6 +5,7 @@ use plan::VersionRange;
 
 use crate::{
     At, CallPattern, Diagnostic, Selector, Trial,
+    case_keys::KEYS,
     diagnostic::{finish, suggest},
     expectation::{Expectation, ExpectationKind, is_document, read_expectations},
     expression::evaluate,
@@ -88,27 +89,6 @@ pub struct Known {
     /// Calls by which the failure is recognised in the log of any program; empty if it cannot be.
     pub calls: Vec<CallPattern>,
 }
-
-pub(crate) const KEYS: &[&str] = &[
-    "title",
-    "about",
-    "upstream",
-    "related",
-    "source",
-    "expectation",
-    "matrix",
-    "exclude",
-    "needs",
-    "environment",
-    "streams",
-    "kernels",
-    "buffers",
-    "steps",
-    "program",
-    "expect",
-    "faults",
-    "known",
-];
 
 impl Case {
     /// Returns how the case reproduces an upstream issue: the names of the faults that imitate it, and the ROCm

@@ -14,7 +14,7 @@ use crate::{
     yaml::{Key, Node, Value},
 };
 
-/// Files besides the case file: kernel sources by the name of the kernel, and other files by their names.
+/// Files other than the case file: kernel sources by the name of the kernel, and other files by their names.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Kernels {
     sources: BTreeMap<String, String>,

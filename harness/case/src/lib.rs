@@ -13,6 +13,7 @@ mod added_buffers;
 mod buffers;
 mod call_pattern;
 mod calls;
+mod case_keys;
 mod diagnostic;
 mod draft;
 mod expectation;

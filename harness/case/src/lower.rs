@@ -197,7 +197,7 @@ fn assemble(
     root: &Node,
 ) -> Option<Plan> {
     // Unknown keys have been reported when the file was parsed.
-    let fields = reader.fields(root, "a case", crate::header::KEYS)?;
+    let fields = reader.fields(root, "a case", crate::case_keys::KEYS)?;
     let mut scope = Scope::new(&case.matrix, trial, kernels);
     if let Some(node) = fields.get("streams") {
         for (key, value) in reader.entries(node, "`streams`").unwrap_or_default() {

@@ -2,7 +2,7 @@
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 
-use crate::{At, Diagnostic, header::KEYS};
+use crate::{At, Diagnostic, case_keys::KEYS};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Node {

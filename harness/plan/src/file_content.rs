@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 #[derive(Clone, PartialEq, Eq)]
 pub struct FileContent(Arc<[u8]>);
 
-/// Files that a plan needs besides its text, by name: code objects, and bytes of buffers.
+/// Files that a plan needs in addition to its text, by name: code objects, and bytes of buffers.
 pub type Files = BTreeMap<String, FileContent>;
 
 impl FileContent {

@@ -8,8 +8,8 @@ use plan::{
 use super::read_environment;
 use crate::{
     At, Case, Diagnostic, Trial,
+    case_keys::KEYS,
     diagnostic::finish,
-    header::KEYS,
     matrix::substitute,
     needs::read_gfx,
     program::{file_named, not_a_program},
