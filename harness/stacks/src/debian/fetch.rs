@@ -218,7 +218,7 @@ fn no_extra(release: &Release, extra: Extra) -> FetchError {
     FetchError::NoExtra {
         spec: release.to_string(),
         extra: extra.to_string(),
-        have: format!("use one of {}", have.join(", ")),
+        have: have.join(", "),
     }
 }
 
