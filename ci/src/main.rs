@@ -69,6 +69,14 @@ const PACKAGED: &[&str] = &[
     "programs/jax-*",
     "--exclude",
     "programs/onnxruntime-*",
+    "--exclude",
+    "programs/openmm-*",
+    "--exclude",
+    "programs/iree-*",
+    "--exclude",
+    "programs/hip-python-*",
+    "--exclude",
+    "programs/numba-hip-*",
 ];
 
 /// Options that limit the time without output to 20 seconds. With the default, each fault that makes a program hang
