@@ -67,6 +67,7 @@ fn not_the_trials(seen: &Observation) -> Option<Outcome> {
         End::Signalled { signal } if !phrases::FAULTS.contains(signal) => {
             Some(Outcome::no_verdict("killed", phrases::ended_from_outside("the worker", *signal)))
         }
+        End::TimedOut { .. } | End::CouldNotBeKilled => waits_for_disk(seen),
         // The harness keeps the worker's pipes open while it waits for the worker, so a launcher must have closed them.
         End::Exited(WORKER_ORPHANED) => Some(Outcome::no_verdict(
             "left-alone",
@@ -75,6 +76,20 @@ fn not_the_trials(seen: &Observation) -> Option<Outcome> {
         )),
         _ => None,
     }
+}
+
+/// Functions of the Linux kernel in which a process waits for a page of a file, or for one that was swapped out.
+const DISK_WAITS: [&str; 3] = ["folio_wait_bit", "folio_lock", "io_schedule"];
+
+/// Returns a `no-verdict` outcome if a process that was given up waited for a disk of the machine.
+pub(crate) fn waits_for_disk(seen: &Observation) -> Option<Outcome> {
+    let waits = |line: &String| {
+        DISK_WAITS.iter().any(|function| line.contains(&format!("the kernel's {function}")))
+            && line.contains("ignores signals")
+    };
+    let thread = seen.stacks.iter().find(|line| waits(line))?.trim().to_owned();
+    let summary = "the process was given up while it waited for a disk of this machine".to_owned();
+    Some(Outcome::no_verdict("machine", summary).with([thread]))
 }
 
 fn teardown(seen: &Observation, trail: &Trail, site: Site) -> Option<Outcome> {

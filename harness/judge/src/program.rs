@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::identity::function as function_name;
 use crate::proof::other_device;
 use crate::{
-    End, FailureIdentity, Kind, Limit, Location, Observation, Outcome, SourcePlace, left, log,
-    phrases,
+    End, FailureIdentity, Kind, Limit, Location, Observation, Outcome, SourcePlace, ending, left,
+    log, phrases,
 };
 
 pub use self::crash::{Crash, CrashedCall, CrashedThread};
@@ -225,6 +225,9 @@ fn nothing_to_judge(seen: &ProgramSeen<'_>) -> Option<Outcome> {
     }
     if found_wrong(seen) {
         return None;
+    }
+    if let Some(outcome) = ending::waits_for_disk(seen.observation) {
+        return Some(outcome);
     }
     seen.said.iter().find_map(|said| match said {
         Said::Skip { why } => {

@@ -367,6 +367,19 @@ fn end_of_a_process_is_named_after_its_call() {
     check(&stuck, Kind::Hang, "hang:hipMemcpy", "could not be killed");
     let host = healthy().cut(inside(1, 0), QUIET);
     check(&host, Kind::Hang, "hang:host-fill", "in host fill");
+    let sleeps = |place: &str| {
+        let mut run = healthy().cut(inside(3, 0), QUIET);
+        let thread = "process 7, thread 7 `worker` sleeps in the kernel's";
+        run.seen.stacks = vec![format!("{thread} {place} and ignores signals")];
+        run
+    };
+    check(&sleeps("amdgpu_fence_wait"), Kind::Hang, "hang:hipMemcpy", "hung in hipMemcpy");
+    check(
+        &sleeps("folio_wait_bit"),
+        Kind::NoVerdict,
+        "no-verdict:machine",
+        "a disk of this machine",
+    );
 }
 
 #[test]
