@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Words that users write in place of a verb, each with the verb.
-const VERBS: [(&str, &str); 35] = [
+const VERBS: [(&str, &str); 37] = [
     ("add_host_node", "host_func"),
     ("add_kernel_node", "launch"),
     ("add_memcpy_node", "copy"),
@@ -26,7 +26,8 @@ const VERBS: [(&str, &str); 35] = [
     ("device_synchronize", "sync"),
     ("event_record", "record"),
     ("expect", "returns"),
-    ("for", "for_each"),
+    ("for", "repeat"),
+    ("foreach", "for_each"),
     ("graph_launch", "launch_graph"),
     ("if", "when"),
     ("init", "fill"),
@@ -45,6 +46,7 @@ const VERBS: [(&str, &str); 35] = [
     ("upload", "fill"),
     ("verify", "check"),
     ("wait_event", "wait"),
+    ("while", "repeat"),
     ("write", "fill"),
 ];
 

@@ -204,12 +204,12 @@ fn read_axes(reader: &mut Reader, node: &Node, matrix: &mut Matrix) {
                 reader.mistake(value.at, what);
             }
             if v.contains([',', '[', ']', '=']) {
-                reader.mistake(
-                    value.at,
-                    format!(
-                        "value `{v}` must not have any of `, [ ] =`, which separate the parts of trial ids"
-                    ),
+                let help = (!v.contains(['[', ']', '=']))
+                    .then(|| format!("several values are a list: `{}: [{v}]`", key.text));
+                let message = format!(
+                    "value `{v}` must not have any of `, [ ] =`, which separate the parts of trial ids"
                 );
+                reader.mistake_with_help(value.at, message, help);
             }
         }
         axes.push(Axis { name: key.text.clone(), values, default, at: key.at });

@@ -47,8 +47,9 @@ pub(crate) fn functions(case: &Case, text: &str, called: &[Called]) -> Vec<Diagn
     let mut found = Vec::new();
     for (entry, node) in case.faults.iter().zip(entries(&root, "faults")) {
         let function = entry.planted.which("call");
-        let at = value_of(node, "with").and_then(|with| value_of(with, "call")).unwrap_or(node).at;
-        if !function.is_empty() {
+        // Without a name, the function is the default of the fault; `prove` reports if no step calls it.
+        let named = value_of(node, "with").and_then(|with| value_of(with, "call"));
+        if let Some(at) = named.map(|named| named.at).filter(|_| !function.is_empty()) {
             let message = format!("no step calls `{function}`, so this fault changes nothing");
             let is_called = |of: &Called| of.before_teardown.contains(function);
             found.extend(missing(called, &entry.on, at, message, is_called));

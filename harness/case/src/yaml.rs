@@ -67,6 +67,15 @@ fn indented_by_other_spaces(text: &str) -> Option<Diagnostic> {
     })
 }
 
+/// Returns a hint for a message of the parser.
+fn of_parser(message: &str) -> Option<&'static str> {
+    if message.contains("tabs") {
+        return Some("indent with spaces, not with tabs");
+    }
+    let comment = "a `#` begins a comment; an issue is written `ROCm/hip#13`, and other text with `#` in quotes";
+    message.contains("comments must be separated").then_some(comment)
+}
+
 /// Returns a hint for an axis with braces, a key of the case that is not in the first column, and a program that is not
 /// indented.
 fn misplaced_text(text: &str, line: &str, at: At) -> Option<String> {
@@ -76,6 +85,8 @@ fn misplaced_text(text: &str, line: &str, at: At) -> Option<String> {
         if let Some((_, axis)) = line.split_once(": ${")
             && let Some((axis, _)) = axis.split_once('}')
         {
+            let axis = axis.trim_start_matches('{').trim();
+            let axis = axis.rsplit('.').next().unwrap_or(axis);
             return Some(format!("the value of an axis is written without braces: `${axis}`"));
         }
     }
@@ -166,10 +177,7 @@ impl<'a> Events<'a, '_> {
                         length: 1,
                     },
                     message: format!("not YAML: {}", error.info()),
-                    help: error
-                        .info()
-                        .contains("tabs")
-                        .then(|| "indent with spaces, not with tabs".to_owned()),
+                    help: of_parser(error.info()).map(str::to_owned),
                 })
             }
             None => Err(Diagnostic {

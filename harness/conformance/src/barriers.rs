@@ -6,9 +6,13 @@
 //! Model" in LLVM's [AMDGPU usage guide](https://llvm.org/docs/AMDGPUUsage.html). A barrier without fences, for example
 //! `__builtin_amdgcn_s_barrier()` or one of a kernel in assembly, need not wait for anything.
 //!
-//! LLVM deletes waits that it considers unnecessary, but never the invalidation. Therefore an invalidation directly
-//! after a barrier proves that the source has a fence there, and that an operation which is outstanding at the
-//! invalidation was not waited for. In other modes and on GFX9 nothing proves this.
+//! LLVM deletes waits that it considers unnecessary, but not the invalidation. Therefore an invalidation directly after a
+//! barrier shows that the source has an acquire fence there, in practice that of `__syncthreads()`, and that an operation
+//! which is outstanding at the invalidation was not waited for. A fence that is limited to global memory leaves the same
+//! mark and need not wait for the LDS. In other modes and on GFX9 there is no mark.
+//!
+//! All paths of the control-flow graph are followed, also those on which conditions contradict each other. A kernel can
+//! therefore be listed although its path is never taken.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -6,6 +6,7 @@
 //! | work in the null stream while a blocking stream is captured | hip_runtime_api.h of 7.2.4, hipErrorStreamCaptureImplicit |
 //! | a call that may wait for the device while a stream is captured | hipStreamCaptureMode in the same header; the case capture/forbidden-calls has the calls |
 //! | a call that uses an event before it is recorded | hipStreamWaitEvent and hipEventSynchronize succeed at once, hipEventElapsedTime returns hipErrorInvalidHandle |
+//! | a memset of pageable host memory | hipMemsetAsync of 7.2.4 returns hipErrorInvalidValue on the emulated device |
 //! | work in another stream while the captured one gets none | the graph is empty, and the work is done at once |
 //! | the time until an event for which the host has not waited | hipEventElapsedTime: hipErrorNotReady |
 //!
@@ -14,8 +15,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    Asynchronous, Call, CaptureMode, CaptureRole, Captures, DEFAULT_STREAM, OnOrder, Plan, Step,
-    StreamKind, api, may_succeed,
+    Asynchronous, Call, CaptureMode, CaptureRole, Captures, DEFAULT_STREAM, Memory, OnOrder, Plan,
+    Step, StreamKind, api, may_succeed,
 };
 
 /// A step that HIP refuses, or that has no effect, at its place.
@@ -133,7 +134,7 @@ impl<'a> Places<'a> {
                 Ok(CaptureRole::Now) if is_open => self.during_capture(step),
                 _ => None,
             };
-            let wrong = wrong.or_else(|| self.of_events(step));
+            let wrong = wrong.or_else(|| self.of_events(step)).or_else(|| self.of_memory(step));
             self.found.extend(wrong.map(|(message, hint)| MisplacedStep { step, message, hint }));
         }
         match role {
@@ -215,6 +216,20 @@ impl<'a> Places<'a> {
         let message = format!("{name} is refused while stream `{stream}` is being captured");
         let hint = format!("move it before `begin_capture` or behind `end_capture`; {ON_PURPOSE}");
         Some((message, hint))
+    }
+
+    /// Returns the message and the hint for a memset of memory that HIP does not know.
+    fn of_memory(&self, step: &'a Step) -> Option<(String, String)> {
+        let (Call::Set { to, .. } | Call::SetHalves { to, .. }) = &step.call else { return None };
+        let memory = self.plan.buffers.get(&to.buffer)?.memory;
+        let name = api(&step.call, self.plan);
+        (memory == Memory::HostPageable).then(|| {
+            let message = format!(
+                "{name} does not accept pageable host memory, such as buffer `{}`",
+                to.buffer
+            );
+            (message, format!("use `on: host.pinned`, or `fill`; {ON_PURPOSE}"))
+        })
     }
 
     /// Returns the message and the hint for a call that uses an event too early.

@@ -90,7 +90,8 @@ pub fn barriers(findings: &[BarrierFinding]) -> String {
         ));
     }
     text.push_str(
-        "All numbers are kernels; `fenced` ones have a barrier whose fences are visible.\n",
+        "All numbers are kernels; `fenced` ones have a barrier whose fences are visible. A wait is\n\
+         lost on some path of the code; whether the program can take that path is not decided.\n",
     );
     for finding in findings.iter().filter(|finding| !finding.lost.is_empty()) {
         text.push_str(&format!("\n{} {}, lost waits:\n", finding.library, finding.gfx));

@@ -6,7 +6,8 @@ use super::{Language, can_report_a_failure};
 /// do.
 pub fn doubts(text: &str, language: Language) -> Vec<&'static str> {
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
-    let uses_hip = has(&["hipMalloc", "<<<", "hipError_t"]) && language == Language::Cpp;
+    let uses_hip = has(&["hipMalloc", "hipError_t", "hipGetLastError", "hipMemcpy"])
+        && language == Language::Cpp;
     let doubts = [
         (
             has(&["cuda_runtime", "cudaMalloc", "cudaMemcpy"]),

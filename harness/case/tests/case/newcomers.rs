@@ -329,8 +329,17 @@ fn words_of_other_tools_have_hints() {
         "not YAML",
         "below `cpp: |`",
     );
+    only_head(
+        "matrix: {n: '1, 2'}\nsteps: [{sync: device}]\n",
+        (1, 13),
+        "must not have any of",
+        "`n: [1, 2]`",
+    );
+    only_head("related: [#18]\nsteps: [{sync: device}]\n", (1, 11), "not YAML", "`ROCm/hip#13`");
     let head = format!("{HEAD}matrix: {{n: [0, 4]}}\n{BUFFERS}");
     let step = |lines, at, message, help| check(&head, &Mistake { lines, at, message, help });
+    step("  - set: {to: a, value: 1, bytes: ${{ matrix.n }}}\n", (1, 36), "not YAML", "`$n`");
+    step("  - for: {i: [0, 1]}\n", (1, 5), "unknown step `for`", "`repeat`");
     step("  - set: {to: a, value: 1, bytes: ${n}}\n", (1, 36), "not YAML", "`$n`");
     step("  - set: {to: a, value: -1, bytes: $n}\n", (1, 25), "negative", "");
     step(
@@ -511,7 +520,6 @@ fn functions_that_no_step_calls_are_reported() {
         "no step calls `hipMemcpyAsync`, so this fault changes nothing",
         "the steps call `hipMemcpy`",
     );
-    line("faults: call.hang\n", 9, "no step calls `hip", "the steps call `hipMemcpy`");
     line(
         "faults: {fault: call.refused, with: {call: copy}}\n",
         38,

@@ -2,9 +2,16 @@
 //! (`-h`) shows three examples, and only the essential options of commands with many options. `--help` shows
 //! everything.
 
-use clap::{Arg, ArgAction, Command, CommandFactory, FromArgMatches, builder::StyledStr};
+use std::ffi::OsString;
+
+use clap::{
+    Arg, ArgAction, Command, CommandFactory, FromArgMatches,
+    builder::StyledStr,
+    error::{ContextKind, ContextValue},
+};
 
 use super::{Cli, complete::completed, old_names::renamed};
+use crate::outputs;
 
 /// Groups of `rocrepro --help`. Every visible command is in exactly one group.
 const GROUPS: [(&str, &[&str]); 4] = [
@@ -183,8 +190,30 @@ pub(crate) fn command() -> Command {
 
 /// Parses the arguments of this process. If they request help or are invalid, prints the help or the error and exits.
 pub(crate) fn parse() -> Cli {
-    let matches = command().get_matches_from(renamed(std::env::args_os()));
+    let words = renamed(std::env::args_os());
+    let matches = command().try_get_matches_from(&words).unwrap_or_else(|error| {
+        let Some(hint) = hint(&error, &words) else { error.exit() };
+        // The error ends with two lines about `--help`, and nothing more can be done if it cannot be printed.
+        let _ = error.print();
+        outputs::note(format!("hint: {hint}"));
+        std::process::exit(error.exit_code())
+    });
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
+/// Returns a hint for an argument that the command does not have.
+fn hint(error: &clap::Error, words: &[OsString]) -> Option<&'static str> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
+    let is_of_prove = words.get(1).is_some_and(|command| command == "prove");
+    if is_of_prove && word.starts_with("--fault") {
+        return Some(
+            "`prove` injects every fault that a case declares; `rocrepro run CASE --fault NAME` injects another one",
+        );
+    }
+    let at = words.iter().position(|other| other == word.as_str())?;
+    let list = words.get(at.checked_sub(2)?)?.to_str()?;
+    let is_list = ["--with", "--gfx", "--also"].contains(&list) && !word.starts_with('-');
+    is_list.then_some("several values of an option are written with commas and without spaces")
 }
 
 /// Lists the subcommands with their descriptions, under the headings of [`GROUPS`].

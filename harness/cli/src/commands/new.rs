@@ -84,8 +84,12 @@ fn from_recording(args: &New) -> Result<PathBuf, Stop> {
     Ok(path)
 }
 
-/// Writes a file. An existing file is not replaced.
+/// Writes a file. An existing file is not replaced; one with these bytes, for example of an earlier try, is used.
 fn write_new(path: &Path, bytes: &[u8]) -> Result<(), Stop> {
+    if fs::read(path).is_ok_and(|there| there == bytes) {
+        outputs::note(format!("using {}, which has this text already", path.display()));
+        return Ok(());
+    }
     let file = OpenOptions::new().write(true).create_new(true).open(path);
     let mut file = file.map_err(|error| {
         let hint = match error.kind() {

@@ -60,7 +60,8 @@ fn one(at: &Path, text: &str) {
 fn checks_input_in_time_proportional_to_its_size() {
     let list = |n: u32| (0..n).map(|i| i.to_string()).collect::<Vec<_>>().join(", ");
     check("values of an axis", 0, 1200, |at, n| {
-        one(at, &case(&format!("matrix: {{a: [{}]}}", list(n))))
+        let used = "environment: {HIP_LAUNCH_BLOCKING: $a}";
+        one(at, &case(&format!("matrix: {{a: [{}]}}\n{used}", list(n))))
     });
     let keys = |n: u32| (0..n).map(|i| format!("key{i}: 1\n")).collect::<String>();
     check("unknown keys", 2, 2500, |at, n| one(at, &case(&keys(n))));

@@ -168,6 +168,8 @@ fn rejects_invalid_arguments_with_suggestions() {
             &["did you mean `copy.zero`?", "no parameter `prob`; write probability=0.2"],
         ),
         (&["run", "--fault", "launch-lost"], &["did you mean `graph.launch-lost`?"]),
+        (&["prove", "copies", "--fault", "copy.zero"], &["`rocrepro run CASE --fault NAME`"]),
+        (&["stack", "fetch", "debian:7.2.4", "--with", "dev", "rccl"], &["written with commas"]),
         (
             &[
                 "run",

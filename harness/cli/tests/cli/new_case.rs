@@ -111,11 +111,16 @@ fn reproducer_that_fails_is_reported_with_the_next_command() {
     assert_eq!(made.status.code(), Some(1), "{said}");
     assert!(said.contains("AssertionError: 1"), "{said}");
     assert!(said.contains("if it fails      rocrepro report count.yaml --trust"), "{said}");
-    let before = fs::read(folder.path().join("count.yaml")).expect("the case");
+    let again = here(folder.path(), &["case", "new", "count.py"]);
+    assert!(output_text(&again).contains("has this text already"), "{}", output_text(&again));
+    assert_eq!(again.status.code(), Some(1));
+    let edited =
+        fs::read_to_string(folder.path().join("count.yaml")).expect("the case") + "# mine\n";
+    fs::write(folder.path().join("count.yaml"), &edited).expect("a file");
     let again = here(folder.path(), &["case", "new", "count.py"]);
     assert_eq!(again.status.code(), Some(2), "{}", output_text(&again));
     assert!(output_text(&again).contains("name another file with --out"));
-    assert_eq!(fs::read(folder.path().join("count.yaml")).expect("the case"), before);
+    assert_eq!(fs::read_to_string(folder.path().join("count.yaml")).expect("the case"), edited);
     let other = here(folder.path(), &["case", "new", "count.rb"]);
     assert_eq!(other.status.code(), Some(2));
     assert!(output_text(&other).contains("neither C++"), "{}", output_text(&other));

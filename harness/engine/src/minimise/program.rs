@@ -329,6 +329,10 @@ impl Search<'_> {
 
     /// Refuses programs that use a variable before it has a value, unless the original program is one.
     fn refuse_uninitialised(&mut self, text: &str) {
+        let Body::Program(program) = &self.job.lowered.body else { return };
+        if !matches!(program.what, ProgramBody::Cpp { .. }) {
+            return;
+        }
         self.refuses_uninitialised = true;
         let records = self.run(None, &[text.to_owned()]).unwrap_or_default();
         self.refuses_uninitialised =
