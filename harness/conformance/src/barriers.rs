@@ -8,8 +8,8 @@
 //!
 //! LLVM deletes waits that it considers unnecessary, but not the invalidation. Therefore an invalidation directly after a
 //! barrier shows that the source has an acquire fence there, in practice that of `__syncthreads()`, and that an operation
-//! which is outstanding at the invalidation was not waited for. A fence that is limited to global memory leaves the same
-//! mark and need not wait for the LDS. In other modes and on GFX9 there is no mark.
+//! which is outstanding at the invalidation was not waited for. A fence that is limited to global memory has the same
+//! invalidation and need not wait for the LDS. Other modes and GFX9 have no such invalidation.
 //!
 //! All paths of the control-flow graph are followed, also those on which conditions contradict each other. A kernel can
 //! therefore be listed although its path is never taken.
