@@ -1,4 +1,3 @@
-// Build: g++ -std=c++17 -D__HIP_PLATFORM_AMD__ -I/opt/rocm/include program.cpp -o program -L/opt/rocm/lib -lamdhip64
 #include <cstdio>
 #include <hip/hip_runtime.h>
 
