@@ -91,8 +91,8 @@ impl From<AuditError> for Stop {
     }
 }
 
-/// The libraries that contain GPU kernels. Each has its name, the prefixes of its file names, and the name of its
-/// folder of kernel files.
+/// Libraries that contain GPU kernels: the name, the prefixes of the file names, and the name of the folder with the
+/// library's kernel files (empty if it has none).
 const LIBRARIES: [(&str, &[&str], &str); 3] = [
     ("hiprand", &["librocrand.so", "libhiprand.so"], ""),
     ("rocblas", &["librocblas.so"], "rocblas"),
@@ -119,9 +119,9 @@ struct Request {
 /// Subject of an audit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AuditSubject {
-    /// Which opcodes the interpreter does not support.
+    /// The opcodes that the interpreter does not support.
     Opcodes,
-    /// At which barriers memory operations are outstanding that were not waited for.
+    /// The barriers at which memory operations are still outstanding although the barrier must wait for them.
     Barriers,
 }
 
@@ -136,7 +136,7 @@ pub struct AuditAnswer {
     pub unreadable: Vec<String>,
 }
 
-/// Checks the names of libraries, files and folders.
+/// Checks that each name is a known library or the path of an existing file or folder.
 ///
 /// # Errors
 /// Returns one error for each name that is neither a known library nor a path.
@@ -153,7 +153,7 @@ pub fn check_names(names: &[String]) -> Vec<AuditError> {
 /// files to read for each library and architecture.
 ///
 /// # Errors
-/// No code to read, or trouble of this machine.
+/// Returns an error if the libraries contain no code, or if a problem of this machine prevents the audit.
 pub fn audit(
     stack: &Stack,
     arches: Vec<Arch>,
@@ -173,7 +173,7 @@ impl AuditAnswer {
     /// Checks that the audit read code for at least one architecture.
     ///
     /// # Errors
-    /// No code for the architectures.
+    /// Returns [`AuditError::NoCode`] if the audit found no code for the requested architectures.
     pub fn require_code(&self) -> Result<(), AuditError> {
         let empty = self.findings.iter().all(|finding| finding.instructions == 0)
             && self.barriers.iter().all(|finding| finding.kernels == 0);
@@ -354,8 +354,8 @@ fn read(
     Ok(())
 }
 
-/// Returns one flag per file, true if the file is read: all of them, or for each architecture as many as the sample
-/// allows, evenly spread.
+/// Returns one flag per file, true if the file is to be read. Without a limit for the sample, all files are read,
+/// otherwise at most that many per architecture, evenly spread.
 fn sample(files: &[PathBuf], request: &Request) -> Vec<bool> {
     let Some(limit) = request.sample else { return vec![true; files.len()] };
     let mut chosen: Vec<bool> = files.iter().map(|path| named_arch(path).is_none()).collect();

@@ -106,7 +106,8 @@ impl std::fmt::Display for Place {
 #[derive(Debug)]
 struct Names {
     regex: Regex,
-    /// Id of the trial, if the line is one. In an id `[` is not a special character.
+    /// Id of the trial, if the line is the id of an existing trial. Ids are compared as text, because `[` is a special
+    /// character in a regular expression.
     trial: Option<String>,
     place: Place,
 }
@@ -134,7 +135,7 @@ pub struct Baseline {
     fails: BTreeMap<String, (Status, Place)>,
     flakes: Vec<Names>,
     skips: Vec<Names>,
-    /// Content of all files, from which a run can be compared with a later one.
+    /// Content of all files. A run can be resumed only if the files have the same content.
     pub text: String,
     /// Warnings about lines that match no trial. In a skip file such a line is an error.
     pub idle: Vec<String>,

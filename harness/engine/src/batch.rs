@@ -22,9 +22,9 @@ use crate::{
 
 /// Runs the jobs and returns their records in the order of the jobs.
 ///
-/// The journal gets a line before each trial, so that a trial that crashes the machine is known, and the record after
-/// it, so that a killed run loses no finished trial. Records of finished trials are returned even if the batch ends
-/// with an error.
+/// The journal gets a line before each trial, so that it names a trial that crashes the machine, and the record after
+/// the trial, so that a killed run loses no finished trial. Records of finished trials are returned even if the batch
+/// ends with an error.
 pub fn run_jobs(
     session: &Session,
     jobs: Vec<Job<'_>>,
@@ -245,7 +245,7 @@ struct Lines {
 
 impl Lines {
     /// Appends a line, which serialises like [`Line`], to the journal. A failure cancels the batch, because later
-    /// records would be lost too.
+    /// records would be lost too. Returns false after such a failure.
     fn keep<T: Serialize>(&self, line: impl FnOnce() -> T, cancel: &Cancel) -> bool {
         let Some(journal) = &self.journal else { return true };
         let mut trouble = self.trouble.lock();

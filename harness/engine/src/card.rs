@@ -19,7 +19,8 @@ pub use kfd::{Card, cards, first, large_bar};
 /// PCI vendor id of AMD.
 const AMD: &str = "1002";
 
-/// Returns the GPUs that sysfs below the folder `root` describes, and their serial numbers.
+/// Returns the GPUs described in sysfs below the folder `root`, and their serial numbers. Adds what cannot be read to
+/// `not_read`, with the reason.
 ///
 /// Files of the Linux kernel that define the formats: Documentation/gpu/amdgpu/driver-misc.rst for `/sys/class/drm`,
 /// drivers/gpu/drm/amd/amdkfd/kfd_topology.c for `/sys/class/kfd`.

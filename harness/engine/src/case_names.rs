@@ -13,7 +13,7 @@ pub enum SelectionError {
     /// The selection has an opening bracket without a closing one.
     #[error("`{0}` has no closing `]`")]
     Unclosed(String),
-    /// In the second text, a selection, the first text has no equals sign. The brackets contain `AXIS=VALUE` pairs.
+    /// A pair in the brackets of a selection has no equals sign. The fields are the pair and the selection.
     #[error("`{0}` in `{1}` is not `axis=value`")]
     NoValue(String, String),
     /// No case matches the first text; the second text is a suggestion.
@@ -22,7 +22,7 @@ pub enum SelectionError {
     /// No trial of the case has the requested axis values; the second text explains why.
     #[error("no trial matches `{0}`; {1}")]
     NoTrial(String, String),
-    /// A command that needs steps was given a program case.
+    /// The command needs a case with steps, but the case is a program case. The fields are the case and the command.
     #[error("`{0}` is a program, and `{1}` needs a case with steps")]
     Program(String, String),
 }
@@ -73,7 +73,7 @@ impl<'t> Named<'t> {
     }
 }
 
-/// Returns the cases that selections name. The result is empty without a selection, or if a selection matches nothing.
+/// Returns the cases that selections name; `None` without a selection, or if a selection matches no case.
 pub(crate) fn named_by<'i>(
     wanted: &[&str],
     ids: impl Iterator<Item = &'i String> + Clone,
@@ -98,7 +98,7 @@ pub fn meant<'n>(word: &str, names: impl Iterator<Item = &'n str> + Clone) -> St
     }
 }
 
-/// Returns the name with the least edit distance to a word, if that is at most 1 plus a quarter of its length.
+/// Returns the nearest of the names whose edit distance to a word is at most 1 plus a quarter of the name's length.
 pub fn nearest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     names
         .map(|name| (strsim::damerau_levenshtein(word, name), name))

@@ -78,7 +78,7 @@ impl From<CommandLineError> for Stop {
     }
 }
 
-/// A command line as typed, and what its run must show to pass.
+/// A command line as typed, and the conditions under which its run passes.
 #[derive(Clone, Debug)]
 pub struct CommandOptions {
     /// Path of the program.
@@ -173,7 +173,8 @@ impl CommandLine {
         self.words.iter().position(|word| Path::new(word) == file)
     }
 
-    /// Returns the command line with another file in place of the program's source file.
+    /// Returns the command line with another file in place of the program's source file; `None` if no argument names
+    /// the source file.
     ///
     /// # Errors
     /// Those of [`CommandLine::read`].
@@ -239,7 +240,7 @@ impl CommandLine {
         Rerun { command, what, late: None, faults }.of(session)
     }
 
-    /// Returns the options that state what a run must show to pass.
+    /// Returns the options that state when a run passes, for example `--exit` and `--says`.
     pub(crate) fn requirements(&self) -> Vec<(&'static str, String)> {
         let CommandOptions { exit, says, never, title, .. } = &self.options;
         let mut options = Vec::new();
@@ -335,7 +336,7 @@ fn case(options: &CommandOptions, name: &str, words: &[String]) -> String {
     .to_string()
 }
 
-/// Returns the title of a case whose user gave none.
+/// Returns the default title of the case, for a user who gave none.
 fn expectation(options: &CommandOptions, name: &str) -> String {
     let mut text = format!("{name} ends with exit status {}", options.exit);
     if !options.says.is_empty() || !options.never.is_empty() {

@@ -83,7 +83,8 @@ impl Compiler {
         let done = self.toolchain.compile_program(&text, &built, arch, &words, cancel);
         match done.map_err(|error| Unready::Trouble(error.to_string()))? {
             Ok(()) => fs::rename(&built, &program).map_err(trouble)?,
-            // An old clang expects a folder layout that differs from Debian's, so this error is not one of the program.
+            // An old clang expects a folder layout that differs from Debian's, so the program is not the cause of this
+            // error.
             Err(log) if log.contains("cannot find HIP runtime") => {
                 return Err(Unready::Missing(format!(
                     "the compiler of `{}` does not find its HIP runtime, so it cannot compile C++ programs",

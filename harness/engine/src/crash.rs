@@ -1,5 +1,5 @@
-//! Reads the call stacks of a program that crashes on the emulated device. The device starts this program for that
-//! purpose while the thread that crashed waits, see `harness/emulator/src/crash.rs`.
+//! Reads the call stacks of a program that crashes on the emulated device. The device starts rocrepro for that purpose
+//! while the crashed thread waits, see `emulator/src/crash.rs`.
 
 use std::{
     ffi::OsString,
@@ -16,7 +16,7 @@ use supervise::Start;
 use crate::Session;
 
 /// Makes the device read the call stacks of the program if it crashes. They are appended to `file`, or printed on
-/// standard error without one.
+/// standard error if it is `None`.
 pub fn watch(start: &mut Start, session: &Session, file: Option<&Path>) {
     let program = session.own_program();
     start.environment.insert(CRASH_READER_VARIABLE.into(), program.path().into());
@@ -24,8 +24,8 @@ pub fn watch(start: &mut Start, session: &Session, file: Option<&Path>) {
     start.environment.insert(CRASH_FILE_VARIABLE.into(), file);
 }
 
-/// Runs as the process that reads the call stacks of a crash. The arguments are a file and the state of the thread that
-/// crashed. Without a file, `print` gets the result as text for people.
+/// Runs as the process that reads the call stacks of a crash. The arguments are a file and the state of the crashed
+/// thread. If the file name is empty, `print` receives the result as text for people.
 pub fn read(mut arguments: impl Iterator<Item = OsString>, print: &dyn Fn(&str)) -> ExitCode {
     let (file, numbers) = (arguments.next(), arguments.next());
     let numbers = numbers.unwrap_or_default();

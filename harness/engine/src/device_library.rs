@@ -1,5 +1,5 @@
-//! Unpacks the emulated device's library, which is embedded in the program, under the file name that HIP or, below it,
-//! the HSA runtime loads.
+//! Unpacks the emulated device's library, which is embedded in the program. Its file name is the one that the HIP
+//! runtime loads, or, for a device below the HSA runtime, the one that the HSA runtime loads.
 
 use std::{
     fs,
@@ -20,10 +20,10 @@ type Embedded = (&'static str, usize, &'static [u8]);
 
 const BUILT: Embedded = embed::file!("ROCREPRO_BUILT_DEVICE");
 
-/// The library of the device below a released HSA runtime.
+/// The emulated device's library for the level `thunk`: it replaces the library below a released HSA runtime.
 const BUILT_THUNK: Embedded = embed::file!("ROCREPRO_BUILT_THUNK");
 
-/// File name under which the HSA runtime loads the library of the thunk.
+/// File name under which the HSA runtime loads that library.
 const THUNK_NAME: &str = "libdtif.so";
 
 fn built(level: Level) -> Embedded {
@@ -106,7 +106,8 @@ impl FailedOperation for DeviceLibraryError {
 /// Unpacks the library into the cache folder unless an undamaged copy is already there, and returns the folder of the
 /// library. Each build of rocrepro uses a folder of its own, so that running programs are not disturbed.
 pub(crate) fn install(cache: &Path, level: Level) -> Result<PathBuf, DeviceLibraryError> {
-    // The variable names a library that replaces the HSA runtime.
+    // The environment variable names a library that replaces the HSA runtime, so it does not apply to the level
+    // `thunk`.
     let given = if level == Level::Hsa { given()? } else { None };
     let build = given.as_deref().map_or_else(|| built(level).0.to_owned(), plan::digest);
     let folder = cache.join("device").join(build);

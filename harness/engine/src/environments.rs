@@ -119,7 +119,7 @@ fn listed(names: &[String]) -> String {
     if names.is_empty() { "; none exists".to_owned() } else { format!(": {}", names.join(", ")) }
 }
 
-/// Where pip takes packages from. By default, from PyPI.
+/// The sources from which pip takes packages, by default PyPI.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PackageSources {
     /// Address of an index that replaces PyPI.
@@ -135,7 +135,8 @@ pub struct PackageSources {
 }
 
 impl PackageSources {
-    /// Returns the options of pip. Each value is one word with its option, so that a value cannot be an option.
+    /// Returns the options for pip. Each value is in one word with its option, so that pip cannot take a value for
+    /// another option.
     fn options(&self) -> Vec<String> {
         let option = |name: &str, values: &[String]| -> Vec<String> {
             values.iter().map(|value| format!("--{name}={value}")).collect()

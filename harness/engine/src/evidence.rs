@@ -88,8 +88,8 @@ report.md and the program beside it are for others to read. Everything else in t
 and paths. `rocrepro records redact FOLDER --out NEW` makes a copy that can be published.
 ";
 
-/// Names of files that exist only in evidence folders, and also in a published copy from which the marker file was
-/// removed.
+/// Names of files that exist only in evidence folders. They identify a published copy of such a folder, which has no
+/// marker file.
 const FOUND: [&str; 7] = [
     Minimised::FILE,
     MinimisedProgram::FILE,
@@ -133,8 +133,8 @@ pub fn folder(out: Option<&Path>, case: &str) -> Result<PathBuf, EvidenceError> 
     Ok(folder)
 }
 
-/// Creates the folder and its marker file. A complete marker file is not written again, because a process that is
-/// killed meanwhile would damage it.
+/// Creates the folder and its marker file. A complete marker file is kept as it is, because a process that is killed
+/// while it writes the file again would damage it.
 pub fn make(folder: &Path) -> Result<(), EvidenceError> {
     let mark = folder.join(PRIVATE_FILE);
     if std::fs::read_to_string(&mark).is_ok_and(|text| text == PRIVATE) {

@@ -132,7 +132,7 @@ pub(crate) fn unless_troubled(
     }
 }
 
-/// Returns the size of the plan's largest buffer, or of its guard if that is larger, in bytes.
+/// Returns the size of the plan's largest buffer in bytes, or the size of two guards if that is larger.
 fn largest(plan: &Plan) -> u64 {
     let buffers = plan.buffers.values().map(|buffer| buffer.bytes);
     buffers.max().unwrap_or_default().max(2 * plan::GUARD_BYTES)

@@ -37,7 +37,7 @@ use crate::{
     toolchain::Toolchain,
 };
 
-/// Largest number of runs of a trial that are made to see it fail as before.
+/// Maximum number of times that a trial is run until it fails as before.
 const TRIES: u32 = 20;
 
 /// A trial printed as a program, and how the runs of the program compare with the trial.
@@ -65,7 +65,7 @@ impl VerifiedProgram {
 /// Prints a trial as a program, without running anything.
 ///
 /// # Errors
-/// A plan that cannot be written as a program (usage).
+/// Returns a usage error if the plan cannot be written as a program.
 pub fn printed(
     session: &Session,
     job: &Job<'_>,
@@ -321,7 +321,7 @@ fn calls_differ(trial: &Trace, program: &Trace) -> Option<String> {
     ))
 }
 
-/// Returns the time limits of a program whose trial took the time `wall`.
+/// Returns the time limits for a run of the program, given the run time `wall` of its trial.
 fn limits(session: &Session, outcome: &Outcome, wall: Duration) -> Limits {
     // A program prints nothing between its calls, so it may print nothing for as long as its whole trial ran. The
     // factor allows for a varying load of the machine.

@@ -153,8 +153,8 @@ impl<'a> FailingTrial<'a> {
         Ok(job.ok_or(FailingTrialError::NoTrial)?)
     }
 
-    /// Runs the trial, each time in a fresh process. `from` is the number of earlier runs: a fault with a probability
-    /// below 1 gets another seed in each run, because with the same seed it would act at the same calls in each run.
+    /// Runs the trial, each time in a fresh process. `from` is the number of earlier runs. A fault with a probability
+    /// below 1 gets another seed in each run, because with the same seed it would take effect at the same calls.
     ///
     /// # Errors
     /// Those of [`FailingTrial::job`] and [`run_all`].
@@ -241,15 +241,15 @@ impl TrialRuns {
     }
 }
 
-/// Returns true if the case states the result of the call at which a plan failed. After calls were changed or left out,
-/// the right result of the remaining calls can differ from the stated one.
+/// Returns true if the case states the expected result of the call at which a plan failed. After calls were changed or
+/// left out, the right result of the remaining calls can differ from the stated one.
 pub fn states_an_answer(plan: &Plan, outcome: &Outcome) -> bool {
     let step = outcome.at.step.and_then(|id| plan.step(id));
     step.is_some_and(|step| step.returns.is_some() || step.gives.is_some())
 }
 
-/// Returns true if two outcomes are the same failure, where the second may come from the program with some lines left
-/// out. The first errors of a compiler must be equal too, so that a text that does not parse does not count as a
+/// Returns true if two outcomes are the same failure. The second may come from the program with some lines left out. If
+/// the compiler rejected both, its first error must be the same, so that a text that does not parse does not count as a
 /// shorter program.
 pub(crate) fn is_same_after_edit(one: &Outcome, other: &Outcome) -> bool {
     let identity = |outcome: &Outcome| FailureIdentity::parse(&outcome.signature);
@@ -319,7 +319,7 @@ pub fn first_failing<'a>(
     Ok((trial, runs))
 }
 
-/// Makes the runs that are left of `repeat`.
+/// Makes the remaining runs of a trial, so that it has run `repeat` times in all.
 ///
 /// # Errors
 /// Those of [`FailingTrial::run`].
@@ -337,8 +337,8 @@ pub(crate) fn all_runs(
     Ok(TrialRuns::of(records))
 }
 
-/// Returns the first of several trials that fails, with its runs so far. A single trial runs up to `repeat` times, the
-/// first `at_first` of them before it is looked whether one failed.
+/// Returns the first of several trials that fails, with its runs so far. If there is only one trial, it runs `at_first`
+/// times and then, if no run failed, up to `repeat` times in all.
 ///
 /// # Errors
 /// Those of [`first_failing`].

@@ -264,8 +264,8 @@ impl Health {
         }
     }
 
-    /// Stores a suspect and its processes that could not be killed. Returns true if a health check should follow. None
-    /// follows on a stack on which the health check always fails.
+    /// Stores a suspect and its processes that could not be killed. Returns true if a health check should follow.
+    /// Returns false on a stack on which the health check always fails, unless a process could not be killed.
     pub(crate) fn suspect(&self, suspect: &Suspect, stuck: Vec<Stuck>) -> io::Result<bool> {
         let mut known = self.known();
         let unwatched = known.stacks.get(&self.stack) != Some(&None);

@@ -78,7 +78,8 @@ impl Home<'_> {
                 link("rocm/amdgcn", as_seen(folder, root));
             }
             if let Some(folder) = llvm(&usr) {
-                // AMD's packages have this folder below `lib`, and Debian's hipcc looks there under Debian's name.
+                // AMD's packages have this folder below `lib`. Debian's hipcc looks for it there too, but under
+                // Debian's name.
                 let own = folder.file_name().unwrap_or_default().display().to_string();
                 for name in ["rocm/llvm", "libraries/llvm", &format!("libraries/{own}")] {
                     link(name, as_seen(folder.clone(), root));
@@ -258,7 +259,8 @@ fn installed(opt: &Path, root: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Checks that the machine's programs can run on the stack's C library, and that both have the same library folders.
+/// Checks that programs of this machine can run with the stack's C library, and that machine and stack have the same
+/// library folders.
 fn same_layout(root: &Path) -> Result<(), String> {
     let loader = fs::canonicalize(LOADER).map_err(|error| format!("no `{LOADER}`: {error}"))?;
     if loader.parent() != Some(Path::new(LIBRARIES)) {
@@ -297,8 +299,8 @@ fn c_library(folder: &Path) -> Result<(u32, u32), String> {
     version.ok_or_else(|| format!("no version found in `{}`", file.display()))
 }
 
-/// Returns the path under which the view shows a folder of the stack, unless the machine has a folder with that path. A
-/// compiler treats two paths as two folders.
+/// Returns the path under which the view shows a folder of the stack, or `folder` itself if the machine has a folder
+/// with that path. A compiler treats two paths as two folders.
 fn as_seen(folder: PathBuf, root: &Path) -> PathBuf {
     let seen = folder.strip_prefix(root).map(|within| Path::new("/").join(within));
     seen.ok().filter(|seen| !seen.exists()).unwrap_or(folder)

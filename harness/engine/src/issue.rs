@@ -65,7 +65,7 @@ pub const PROGRAM_REPEAT: u32 = 3;
 /// Minimum number of runs of a minimised case whose trial fails only in some of its runs.
 const LOOKS: u32 = 20;
 
-/// Least time for finding definitions that the printed program does not use, which needs no runs.
+/// Minimum time for finding definitions that the printed program does not use. This search only compiles the program.
 const UNUSED_LEAST: Duration = Duration::from_secs(30);
 
 /// Default time limit of all searches: for a shorter program, and for settings that help.
@@ -93,7 +93,7 @@ pub struct IssueOptions {
     pub open: bool,
 }
 
-/// An event that the report of an issue reports while it runs.
+/// An event during the writing of an issue.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum IssueEvent<'a> {
@@ -142,10 +142,10 @@ pub enum IssueEvent<'a> {
 /// A receiver of the events of a report.
 pub type IssueReporter<'a> = &'a dyn Fn(IssueEvent<'_>);
 
-/// Returns the mistakes in the options that can be detected before any trial runs, because the runs may take hours.
+/// Checks the options for mistakes that can be detected before any trial runs, because the runs may take hours.
 ///
 /// # Errors
-/// All releases that are not valid, or an evidence folder with files that rocrepro did not write.
+/// Returns an error for releases that are not valid, or for an evidence folder with files that rocrepro did not write.
 pub fn check(options: &IssueOptions, command: Option<&CommandLine>) -> Result<(), Stop> {
     let releases = controls::on_releases(&options.session, &options.also);
     let folder = command.map(|line| evidence::folder(options.out.as_deref(), line.name()));
@@ -155,7 +155,8 @@ pub fn check(options: &IssueOptions, command: Option<&CommandLine>) -> Result<()
 /// Writes the issue for the first of several trials that fails, and returns a summary for people.
 ///
 /// # Errors
-/// No trial that fails, a failure that must not be reported (usage), trouble of this machine, or a request to stop.
+/// Returns a usage error for a failure that must not be reported. Other errors: no trial fails, trouble of this
+/// machine, or a request to stop.
 pub fn report(
     session: &Session,
     options: &IssueOptions,
@@ -204,16 +205,17 @@ pub fn report(
         Some(_) => String::new(),
         None => subject.library.text(&subject.selected.case.id).to_owned(),
     };
-    // Signatures of programs name their own checks and phases, so equal ones of two programs say nothing.
+    // The signature of a program names the program's own checks and phases, so equal signatures of two programs do not
+    // mean the same failure.
     let duplicates_of = |failed: &Record, plan: &plan::Plan| match is_program {
         true => Vec::new(),
         false => duplicates(library, &found, failed, &plan.libraries),
     };
-    // A shorter program still has the failure that is known, although its trial is not the one of the case.
+    // The original trial decides: a shorter program still has the trial's known failure, although it is another case.
     let own_known_bug: Vec<_> = own_known_bug(&found, &failed).into_iter().collect();
     let is_of_the_user = found.command.is_some() || options.session.cases_from.is_some();
     {
-        // A complete report is there from the first failing run on, and further steps improve it.
+        // A complete report exists from the first failing run on, and further steps improve it.
         let draft = Draft {
             subject: &found,
             session,
@@ -445,8 +447,8 @@ pub fn report(
     draft.write(with_mitigations(findings)?, &who)
 }
 
-/// Returns the error that the sanitizer finds in the program, or in kernels that belong to the case, on the emulated
-/// device of the failing release and without faults. An error in a kernel of a library is not one of the program.
+/// Returns the error that the sanitizer finds in the program, or in a kernel defined in the case. The run uses the
+/// emulated device and the failing release, without injected faults. Errors in a library's kernels do not count.
 fn mistake(
     subject: &FailingTrial<'_>,
     session: &Session,

@@ -17,7 +17,7 @@ pub struct Job<'a> {
     pub lowered: Lowered,
     /// Number of this run among repetitions, from 0. Each run draws its own delays.
     pub run: u32,
-    /// Injected faults. The plan contains the calls at which they act, but not their probabilities.
+    /// Injected faults. The plan contains the calls at which they take effect, but not their probabilities.
     pub faults: Vec<Planted>,
 }
 
@@ -32,8 +32,8 @@ impl Job<'_> {
         plan::digest(self.serialized().as_bytes())
     }
 
-    /// Returns the SHA-256 digest of what [`text`](Self::text) covers. Another case cannot be made to have
-    /// the same digest.
+    /// Returns the SHA-256 digest of what [`text`](Self::text) covers. A different case with the same digest cannot be
+    /// made.
     pub(crate) fn sha256(&self) -> String {
         let digest = Sha256::digest(self.serialized());
         digest.iter().map(|byte| format!("{byte:02x}")).collect()

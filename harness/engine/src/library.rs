@@ -49,7 +49,7 @@ pub struct Faulty {
     pub text: String,
 }
 
-/// Cases, and the GPU kernels that they use. The project's own are embedded in the program.
+/// Cases, and the GPU kernels that they use. The built-in cases and kernels are embedded in the program.
 pub struct CaseLibrary {
     cases: BTreeMap<String, Case>,
     sources: BTreeMap<String, Source>,
@@ -83,8 +83,8 @@ impl CaseLibrary {
         Err(Stop::usage(mistakes.join("\n\n")))
     }
 
-    /// Loads those cases of the user that have no mistakes. Also returns the mistakes of the other cases, and how many
-    /// these are; `None` if no case has mistakes.
+    /// Loads those cases of the user that have no mistakes. Also returns the number of the other cases, with their
+    /// mistakes; `None` if no case has mistakes.
     ///
     /// # Errors
     /// Returns all mistakes if they are not about single cases, or if no case is left.
@@ -150,7 +150,7 @@ impl CaseLibrary {
         Ok((CaseLibrary { cases, sources, kernels }, mistakes))
     }
 
-    /// Returns a library with one case, whose YAML is `text` and not a file.
+    /// Returns a library with one case, whose YAML is `text` instead of the content of a file.
     ///
     /// # Errors
     /// Returns the mistakes in the case.
@@ -213,7 +213,7 @@ impl CaseLibrary {
     /// Parses the Python programs of these cases.
     ///
     /// # Errors
-    /// Returns the first syntax error of each program. A machine without python3 finds none.
+    /// Returns the first syntax error of each program. On a machine without python3, no error is found.
     pub fn parse_python<'c>(&self, cases: impl IntoIterator<Item = &'c Case>) -> Result<(), Stop> {
         let programs = cases.into_iter().filter(|case| case.program_kind() == Some("python"));
         let shown = programs.filter_map(|case| {

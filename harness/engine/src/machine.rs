@@ -102,8 +102,8 @@ pub(crate) struct Locks(
     #[allow(dead_code, reason = "that they are open is what counts")] Vec<File>,
 );
 
-/// Locks files in the given order, also against other processes. Returns `None` if another process has a lock and
-/// `wait` is `None`, or if the run was cancelled.
+/// Locks files in the given order, also against other processes; exclusively if `alone` is true. Returns `None` if
+/// another process has a lock and `wait` is `None`, or if the run was cancelled.
 pub(crate) fn lock(
     files: &[PathBuf],
     alone: bool,

@@ -124,7 +124,7 @@ impl<'a> Minimiser<'a> {
     /// Prepares the minimisation of the first failing trial among several.
     ///
     /// # Errors
-    /// Options or cases that are not valid (usage), or a session that cannot be opened.
+    /// Returns a usage error for options or cases that are not valid, or an error if the session cannot be opened.
     pub fn prepare(
         options: &'a MinimiseOptions,
         subjects: &'a Subjects<'a>,

@@ -69,7 +69,7 @@ pub enum MitigateEvent<'a> {
         /// Number of changes to try.
         changes: usize,
     },
-    /// A change was tried. The file of the evidence folder has its effect.
+    /// A change was tried. Its effect is already in the file of the evidence folder.
     ChangeTried {
         /// The change with its effect.
         factor: &'a Factor,
@@ -120,7 +120,8 @@ pub fn mitigate(
         not_tried: not_tried.clone(),
         signature: signature.clone(),
     };
-    // An earlier search that has ended found more than the beginning of this one.
+    // The result of an earlier search that has ended contains more than the beginning of this search, so it is kept at
+    // first.
     let earlier = evidence::read::<Mitigations>(&folder).ok().flatten();
     let keeps = earlier.is_none_or(|earlier| {
         earlier.not_tried.iter().any(|other| other.why == NotTried::SEARCH_ENDED)
@@ -182,7 +183,7 @@ pub fn mitigate(
 
 /// The progress of a search.
 struct Progress {
-    /// True if the file of the folder may be replaced by that of an unfinished search.
+    /// True if the file in the evidence folder may be replaced by the result of an unfinished search.
     keeps: bool,
     /// Time at which the first change was tried.
     begun: Option<Instant>,
@@ -192,7 +193,7 @@ struct Progress {
 }
 
 impl Progress {
-    /// Writes what is known so far, and then reports it.
+    /// Writes the results so far to the evidence folder, and then reports the progress.
     fn tell(
         &mut self,
         so_far: Mitigations,
@@ -247,7 +248,8 @@ fn changed<'j>(job: &Job<'j>, tried: &'j [TriedChange], set: &[usize]) -> Job<'j
 }
 
 /// Returns the value of an environment variable for a change that sets it to `value`, where the trial already sets it
-/// to `has`. To a list of flags, the new ones are appended, because the last of two contradictory flags takes effect.
+/// to `has`. If the variable is a list of flags, the new flags are appended, because the last of two contradictory
+/// flags takes effect.
 fn with(name: &str, has: &str, value: &str) -> String {
     match name.ends_with("_FLAGS") && !has.is_empty() {
         true => format!("{has} {value}"),

@@ -93,8 +93,9 @@ pub fn compiles(packages: &Packages, text: &str) -> bool {
     listed || text.lines().any(|line| imports(line) || line.contains("torch.compile("))
 }
 
-/// Returns a description of what a program that compiles C code needs and this machine does not have: a compiler on
-/// `path` (the one called `compiler`, if given) or Python's headers. Compiles a test in `folder`.
+/// Returns a description of the missing prerequisite of a program that compiles C code; `None` if nothing is missing.
+/// The prerequisites are a compiler on `path` (the one called `compiler`, if given) and Python's headers. Compiles a
+/// test in `folder`.
 pub fn compiler_for(
     python: &Path,
     compiler: Option<&str>,

@@ -13,8 +13,8 @@ use crate::{
     worker_process::{WorkerOrder, observe},
 };
 
-/// Longest time of the probes of all other stacks after a trial that did not start. What keeps the trial from starting,
-/// such as a preloaded library, may keep the probes from it too, and each would last as long as the trial.
+/// Maximum time for probing all other stacks after a trial did not start. The cause, such as a preloaded library, may
+/// also keep the probes from starting, and each of them would then last as long as the trial.
 const OTHERS: Duration = Duration::from_secs(10);
 
 struct Probe {

@@ -34,7 +34,8 @@ impl Stuck {
 }
 
 impl Processes {
-    /// Adds the process that was observed. `lock` is the lock of its GPU.
+    /// Adds an observed process to the list. Processes that it left behind and that outlived SIGKILL are kept with
+    /// `lock`, the first lock of its GPU.
     pub fn note(&self, seen: &Observed, lock: Option<&str>) {
         self.all.lock().extend(seen.pid);
         let survived = seen.left_behind.iter().filter(|process| process.survived);
@@ -48,7 +49,7 @@ impl Processes {
         self.all.lock().clone()
     }
 
-    /// Removes and returns the processes on a GPU that outlived SIGKILL. `lock` is the GPU's lock.
+    /// Removes and returns the processes on a GPU that outlived SIGKILL. `lock` is the GPU's first lock.
     pub(crate) fn take_stuck(&self, lock: &str) -> Vec<Stuck> {
         let mut stuck = self.stuck.lock();
         let taken = stuck.extract_if(.., |(on, _)| on == lock);

@@ -195,7 +195,8 @@ fn skip_reason(session: &Session, job: &Job<'_>, program: &Program) -> Option<St
     packages::groups_missing(session, &program.groups)
 }
 
-/// Returns what a program lacks on this machine or in the stack, without preparing it.
+/// Returns the reason why a program cannot run on this machine or in the stack; `None` if nothing is missing. Does not
+/// prepare the program.
 pub(crate) fn missing(session: &Session, job: &Job<'_>, program: &Program) -> Option<String> {
     let find = || {
         let named = session.given.packages_in.as_deref();

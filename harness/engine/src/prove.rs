@@ -83,7 +83,7 @@ impl<'a> Prover<'a> {
     /// Prepares the proof for the selected trials.
     ///
     /// # Errors
-    /// Options or cases that are not valid (usage), or a session that cannot be opened.
+    /// Returns a usage error for options or cases that are not valid, or an error if the session cannot be opened.
     pub fn prepare(
         wanted: &'a ProveOptions,
         library: &'a CaseLibrary,
@@ -162,8 +162,8 @@ impl<'a> Prover<'a> {
 /// A trial with its injected fault.
 type Planned<'s, 'a> = (&'s Selected<'a>, Vec<Planted>);
 
-/// Returns the trials whose faults the device can inject, and the declared faults that it cannot. Below the HIP
-/// runtime, only the emulated device can inject faults.
+/// Returns the trials with those faults that can be injected on the device, and the declared faults that cannot. Faults
+/// below the HIP runtime can be injected only into the emulated device.
 fn injectable<'s, 'a>(
     planned: Vec<(&'s Selected<'a>, Option<Planted>)>,
     device: &DeviceChoice,

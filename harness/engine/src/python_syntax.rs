@@ -1,4 +1,4 @@
-//! Finds syntax errors in the Python programs of cases, by the parser of python3. Nothing of the program is executed.
+//! Finds syntax errors in the Python programs of cases with python3's parser. The programs are not executed.
 
 use std::{
     io::Write,

@@ -194,7 +194,8 @@ impl RecordFile {
         run.records(&self.file)
     }
 
-    /// Reads all records of a run into memory.
+    /// Reads all records of a run into memory. If `trim` is true, records of passed and skipped trials keep only the
+    /// fields that views show.
     pub fn held(&self, run: &RunIndex, trim: bool) -> Result<Held, RecordFileError> {
         run.held(&self.file, trim).map_err(|e| self.unread(e))
     }

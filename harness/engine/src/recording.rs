@@ -28,7 +28,7 @@ const BUILT: (&str, usize, &[u8]) = embed::file!("ROCREPRO_BUILT_RECORDER");
 /// Variable that names the libraries that the dynamic loader asks about bindings, see rtld-audit(7).
 const AUDIT: &str = "LD_AUDIT";
 
-/// Functions that prepare the launches of a compiled program. They have no effect on the device.
+/// Prefix of the functions that a compiler inserts to prepare launches. They have no effect on the device.
 const OF_COMPILER: &str = "__hip";
 
 /// Makes a program and its children write their HIP calls into a folder, which must exist.
@@ -119,7 +119,7 @@ pub fn summary(folder: &Path) -> Result<RecordingSummary, Stop> {
 /// Converts the recording in a folder, or that of one process, to a case, and checks the case.
 ///
 /// # Errors
-/// Returns an error if the recording cannot be read, has several processes, or has calls that a case cannot say.
+/// Returns an error if the recording cannot be read, has several processes, or has calls that a case cannot express.
 pub fn case_of(folder: &Path) -> Result<ConvertedCase, Stop> {
     let shown = folder.display();
     let traces = match folder.join(trace::CALLS).is_file() {
@@ -194,7 +194,8 @@ impl RecordingSummary {
 /// `hipErrorNotReady`, which a query returns while work is running.
 const NOT_READY: i32 = 600;
 
-/// Returns true if the function fails if it returns the status. Some functions return the status of an earlier call.
+/// Returns true if the status means that this call of the function failed. Some functions return the status of an
+/// earlier call.
 fn can_fail_with(function: &str, status: i32) -> bool {
     let known = device::library_function(function);
     let of_earlier_call = ["hipExtGetLastError", "hipGetLastError", "hipPeekAtLastError"];
@@ -220,7 +221,7 @@ pub fn status_name(function: &str, status: i32) -> String {
     }
 }
 
-/// Returns what the recorder did not decode of a call.
+/// Returns descriptions of the parts of a call that the recorder did not decode.
 fn undecoded(call: &TraceCall) -> Vec<String> {
     let function = &call.function;
     let Some(arguments) = &call.arguments else {

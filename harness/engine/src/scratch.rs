@@ -167,7 +167,8 @@ fn home_name() -> String {
     format!("rocrepro-scratch-{}", rustix::process::getuid().as_raw())
 }
 
-/// Creates a folder to which only this user can write. If the folder exists, checks that this is so.
+/// Creates a folder to which only this user can write. If the folder already exists, checks that only this user can
+/// write to it.
 fn own_folder(at: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(at) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}

@@ -99,7 +99,7 @@ pub struct Session {
     pub limits: Limits,
     /// Injected delays, if any.
     pub late: Option<Late>,
-    /// Options of the command line that a command to repeat a trial must contain.
+    /// Options of the command line that a command line for repeating a trial must contain too.
     pub given: GivenOptions,
     pub(crate) emulated: Emulated,
     pub(crate) gpus: Gpus,
@@ -159,8 +159,8 @@ impl Session {
         let scratch = scratch::create(&options.stop)?;
         let rocm = stack.rocm.clone();
         let foreign = options.cases_from.as_ref().is_some_and(|from| !from.trusted);
-        // Untrusted cases can write to the cache of compiled kernels. Theirs is removed after this run, so that no
-        // other run reads it.
+        // Untrusted cases can write to the cache of compiled kernels. The cache that they use is removed after this
+        // run, so that no other run reads it.
         let code_cache = if foreign { scratch.path().join("code") } else { cache.join("code") };
         let temporary =
             Temporary::open(&code_cache, TEMPORARY, &options.stop).map_err(|error| {
@@ -231,8 +231,8 @@ impl Session {
         self.given.environment.iter()
     }
 
-    /// Returns values that are private to this machine: those of environment variables that must not be published, also
-    /// of those that the case sets, and the arguments of the launcher.
+    /// Returns values that must not be published: those of private environment variables from the command line or the
+    /// case, and the arguments of the launcher.
     pub fn private_values(&self, of_case: &BTreeMap<String, String>) -> Vec<String> {
         let is_private =
             |(name, value): &(&String, &String)| !report::issue::is_public(name, value);
@@ -255,13 +255,14 @@ impl Session {
         std::iter::once(path).chain(trust).collect()
     }
 
-    /// Returns the `--cards` option. It is not part of a trial's identity: on another GPU the trial is the same.
+    /// Returns the `--cards` option, if the user gave it. It is not part of a trial's identity: on another GPU the
+    /// trial is the same.
     pub(crate) fn cards(&self) -> Option<(&'static str, String)> {
         let cards = slots::names(&self.gpus.slots);
         (!cards.is_empty()).then(|| ("--cards", cards.join(",")))
     }
 
-    /// Returns all other options of the command line that affect the result of a trial.
+    /// Returns the options of the command line, other than `--cards`, that affect the result of a trial.
     pub fn given(&self) -> Vec<(&'static str, String)> {
         let environment = self.given.environment.iter().map(|(k, v)| ("--env", format!("{k}={v}")));
         let launcher = (!self.given.launcher.is_empty())
@@ -534,7 +535,7 @@ impl Session {
     }
 }
 
-/// Returns true if a path has only plain characters. A program that splits a text into words then keeps it together.
+/// Returns true if a path has only plain characters, so that a program that splits a text into words does not split it.
 fn is_plain(path: &Path) -> bool {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+@%,:=~".contains(byte);
     path.as_os_str().as_encoded_bytes().iter().all(plain)
@@ -545,8 +546,8 @@ fn run_id() -> String {
     format!("{when}-{}", &nonce()[..8])
 }
 
-/// Returns 128 random bits. A worker that repeats them proves that it belongs to this run. The standard library seeds
-/// its hasher randomly.
+/// Returns 128 random bits. A worker that repeats them proves that it belongs to this run. The source is the standard
+/// library's hasher, which is seeded randomly.
 pub(crate) fn nonce() -> String {
     let word = || RandomState::new().build_hasher().finish();
     format!("{:016x}{:016x}", word(), word())

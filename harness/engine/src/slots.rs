@@ -131,7 +131,8 @@ pub(crate) fn chosen<'a>(
     Stop::unless_empty(problems).map(|()| slots)
 }
 
-/// Returns the slot of the GPU with the PCI address `bdf`, which a trial used. It need not be the first visible GPU.
+/// Returns the slot of the GPU with the PCI address `bdf`, which a trial used. That GPU need not be the first one of
+/// `slot`. Returns `slot` if it has only one GPU, or if the address is unknown.
 pub(crate) fn of_card(slot: &Slot, cards: &[Card], bdf: &str) -> Slot {
     let named = named(cards);
     let card = named.into_iter().find(|card| card.bdf.eq_ignore_ascii_case(bdf));

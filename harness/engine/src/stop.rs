@@ -64,7 +64,8 @@ impl Stop {
         self.code == 2
     }
 
-    /// Replaces exit code 3 by 5, for commands in which exit code 3 has another meaning.
+    /// Returns this stop with exit code 5 in place of 3 (no verdict), for commands in which exit code 3 has another
+    /// meaning.
     pub fn trouble(self) -> Stop {
         Stop { code: if self.code == 3 { 5 } else { self.code }, ..self }
     }

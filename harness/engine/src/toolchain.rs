@@ -244,7 +244,7 @@ impl Toolchain {
     }
 }
 
-/// Runs a compiler. The inner error is the first error in its text.
+/// Runs a compiler. The inner error is the first error in the compiler's output.
 fn compiled(command: Command, cancel: &Cancel) -> Result<Result<(), String>, ToolchainError> {
     let limits = Limits { total: Duration::MAX, quiet: Duration::MAX, ..Limits::default() };
     let seen = supervise::run(command, b"", &limits, cancel, &mut |_| {});
@@ -300,8 +300,8 @@ fn device_libraries(root: &Path, llvm: &Path) -> Option<PathBuf> {
         .find(|place| place.join("ocml.bc").is_file())
 }
 
-/// Writes scripts that start clang's tools through the stack's loader. They are next to links to the files that clang
-/// looks for.
+/// Writes scripts that start clang's tools through the stack's loader. The scripts are next to links to the files that
+/// clang looks for.
 fn wrappers(stack: &Stack, llvm: &Path, folder: &Path) -> std::io::Result<()> {
     let bin = folder.join("llvm/bin");
     fs::create_dir_all(&bin)?;

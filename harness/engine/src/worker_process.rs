@@ -1,4 +1,4 @@
-//! Starts a worker process, sends it its order, and turns what is observed into events for the judge.
+//! Starts a worker process, sends the order to it, and converts its output to events for the judge.
 
 mod kept_events;
 

@@ -257,7 +257,7 @@ pub(crate) const ROWS: &[Row] = &[
     row("case/file-name-with-a-newline", |s| named(s, "a\nb.yaml"), REFUSED),
     row("case/file-name-with-bidi", |s| named(s, "a\u{202e}b.yaml"), REFUSED),
     row("case/file-name-like-an-option", |s| named(s, "--help.yaml"), REFUSED)
-        .says(&["begins like an option of a command"]),
+        .says(&["begins with `-`, like a command-line option"]),
     row("case/file-name-with-bytes", bytes, WORKS),
     row(
         "case/sets-the-preload",

@@ -128,7 +128,7 @@ fn rejects_special_files_without_blocking() {
         "out.yaml` is a link to a place outside of",
         "zero.yaml` is a link to a place outside of",
         "large.yaml`: it is larger than 4 MiB",
-        "the file name `--trust` begins like an option of a command",
+        "the file name `--trust` begins with `-`, like a command-line option",
         "define the same case `one/twin`",
     ];
     check(&["check", "--cases-from", text(path)], 2, &wanted);

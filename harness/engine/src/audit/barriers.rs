@@ -1,5 +1,5 @@
-//! The audit of barriers: finds memory operations in the kernels of libraries that are outstanding at a barrier which
-//! must wait for them.
+//! The audit of barriers: finds kernels in libraries in which a memory operation is still outstanding at a barrier that
+//! must wait for it.
 
 use std::{
     collections::{BTreeMap, HashMap},

@@ -22,7 +22,7 @@ const MAX_BUNDLE: u64 = 8 << 30;
 /// The sections of one code object that contain instructions.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Code {
-    /// The architecture that the code object's machine number means; `None` if the emulated device does not support it.
+    /// The architecture of the machine number; `None` if the emulated device does not support it.
     pub(super) arch: Option<Arch>,
     /// The machine number in `e_flags`.
     pub(super) machine: u32,
@@ -233,7 +233,7 @@ fn unpack_elf(bytes: &[u8], found: &mut Vec<Code>) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the architecture that a machine number in `e_flags` means.
+/// Returns the architecture with this machine number in `e_flags`; `None` if the emulated device does not support it.
 fn arch(machine: u32) -> Option<Arch> {
     Arch::ALL.iter().copied().find(|arch| arch.machines().first() == Some(&machine))
 }

@@ -36,7 +36,7 @@ pub fn cards(root: &Path) -> Vec<Card> {
         // stepping in hexadecimal.
         let target = value("gfx_target_version").filter(|v| *v > 0)?;
         let gfx = format!("gfx{}{}{:x}", target / 10_000, target / 100 % 100, target % 100);
-        // The number has the form of Linux's `pci_dev_id`, with the number of the partition in its upper bits.
+        // The value has the form of Linux's `pci_dev_id`, with the number of the partition in its upper bits.
         let place = value("location_id").filter(|place| *place > 0);
         let bdf = place.map(|place| {
             let domain = value("domain").unwrap_or(0);
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(large_bar(root.path()), Some(false));
     }
 
-    /// The numbers are encoded as Linux's `pci_dev_id` does.
+    /// `location_id` is encoded like Linux's `pci_dev_id`.
     #[test]
     fn decodes_pci_address_and_serial_number() {
         let root = tempfile::tempdir().unwrap();

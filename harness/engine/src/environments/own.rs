@@ -13,7 +13,7 @@ use supervise::{Cancel, Ended, Limits};
 use super::EnvironmentError;
 use crate::which;
 
-/// Time in which the Python of an environment must list its packages.
+/// Time limit for the Python of an environment to list its packages.
 const LISTING: Duration = Duration::from_secs(60);
 
 /// Python program that prints each installed package in pip's requirements format. The supervisor reads events from
@@ -22,7 +22,7 @@ const LIST: &str = "import sys, importlib.metadata as m; \
     sys.stderr.write(''.join(sorted({'%s==%s\\n' % (d.metadata['Name'], d.version) for d in m.distributions() \
     if d.metadata and d.metadata['Name']})))";
 
-/// Packages of the folders that this process has listed. Each trial needs them, and a listing takes 0.1 s.
+/// Cached package lists of folders. Each trial needs the list of its environment, and making one takes 0.1 s.
 static LISTED: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
 
 /// A virtual environment of the user.

@@ -9,7 +9,7 @@ use search::reduce::{Made, ReduceSettings, Reduced, Seen, Space, Tree, reduce};
 use super::shortest::{MOST_RUNS, Runs};
 use crate::Stop;
 
-/// A program with some lines left out. Each line has its number in the full program.
+/// A program with some lines left out. Each line is stored with its number in the full program.
 #[derive(Clone)]
 pub(super) struct Lines(Vec<(usize, String)>);
 
@@ -76,8 +76,8 @@ impl Space for Texts {
     }
 }
 
-/// Leaves out lines as long as the program shows the failure as often as before, and passes on the oracle. Lines that
-/// call one of the functions `calls` are kept.
+/// Leaves out lines as long as the program still fails at the same rate, and passes on the oracle, the configuration on
+/// which it must pass. Lines that call one of the functions `calls` are kept.
 pub(super) fn fewer_lines(
     runs: &mut Runs<'_>,
     text: &str,
@@ -94,8 +94,9 @@ pub(super) fn fewer_lines(
     }
 }
 
-/// Replaces the program's model, which computes the expected bytes, by those bytes as literals. Runs on the oracle show
-/// their values. Returns `None` if the program has no such model, or does not show the failure after the replacement.
+/// Replaces the code that computes the program's expected bytes with those bytes as literals. Their values come from
+/// runs on the oracle. Returns `None` if the program has no such code, or does not show the failure after the
+/// replacement.
 pub(super) fn with_bytes(runs: &mut Runs<'_>, text: &str) -> Result<Option<String>, Stop> {
     let text = line_removal::strip_main(text);
     let Some(found) = line_removal::find_comparison(&text) else { return Ok(None) };

@@ -1,5 +1,5 @@
-//! A trial of the same case that passes, as the control of a program that fails on every release: each shorter program
-//! is accepted only if the neighbour's program with the same parts left out still passes.
+//! The neighbour: a trial of the same case that passes. It is the control for a program that fails on every release: a
+//! shorter program is accepted only if the neighbour's program with the same parts left out still passes.
 
 use std::{cell::RefCell, collections::BTreeSet};
 
@@ -33,20 +33,20 @@ pub struct Neighbour<'a> {
     /// Id of the step that fails in the failing trial.
     failing: Option<u32>,
     pub(super) runner: ProgramRunner<'a>,
-    /// Lines of the neighbour's program from which lines are left out. Empty if its lines do not correspond to those of
-    /// the failing program.
+    /// All lines of the neighbour's program, of which a candidate keeps some. Empty if the lines do not correspond to
+    /// those of the failing program.
     lines: RefCell<Vec<String>>,
 }
 
-/// A candidate to which a program of the neighbour corresponds.
+/// A candidate for which the corresponding program of the neighbour can be made.
 pub(super) trait WithNeighbour {
     /// Returns the neighbour's program with the same parts left out; `None` if it has no such program.
     fn neighbours_program(&self, neighbour: &Neighbour<'_>) -> Option<String>;
 }
 
 impl<'a> Neighbour<'a> {
-    /// Searches for a neighbour of a trial without faults: the most similar trials of its case, of which one must pass
-    /// in each run. `failing` is the id of the step that fails.
+    /// Searches for a neighbour of a trial that has no injected faults. The neighbour is one of the most similar trials
+    /// of the case, and must pass in each of several runs. `failing` is the id of the step that fails.
     ///
     /// # Errors
     /// Mistakes in the case, a machine without a compiler, or a request to stop.
@@ -90,7 +90,8 @@ impl<'a> Neighbour<'a> {
         self.trial.job()
     }
 
-    /// Returns the neighbour's program with the steps of the plan `like` alone.
+    /// Returns the neighbour's program with only those steps that the plan `like` still has; `None` if it cannot be
+    /// printed.
     fn program(&self, like: &Plan) -> Option<String> {
         let kept: BTreeSet<u32> = like.steps().into_iter().map(|step| step.id).collect();
         let gone = self.plan.steps().into_iter().map(|step| step.id);
@@ -104,7 +105,7 @@ impl<'a> Neighbour<'a> {
     }
 
     /// Prepares for leaving out lines of `text`, the program of the plan `like`. Returns false if the neighbour's
-    /// program has other lines, apart from numbers.
+    /// program differs from it in more than numbers.
     pub(super) fn has_lines_of(&self, text: &str, like: &Plan) -> bool {
         let Some(program) = self.program(like) else { return false };
         let [own, other] = [program.as_str(), text].map(line_removal::strip_main);
@@ -134,8 +135,8 @@ impl WithNeighbour for Lines {
     }
 }
 
-/// Prints a shortened plan of a trial. The header has as many lines as that of the failing program, in which the
-/// results of runs take two.
+/// Prints a shortened plan of a trial. Two placeholder lines in the header keep the line numbers equal to those of the
+/// failing program.
 fn print(
     runner: &ProgramRunner<'_>,
     job: &Job<'_>,
@@ -147,7 +148,7 @@ fn print(
     ::export::print_short(plan, &runner.version, &header, failing).ok()
 }
 
-/// Returns true if two plans have the same steps, which call the same functions with any values.
+/// Returns true if two plans have the same steps and call the same functions, with any arguments.
 fn makes_the_same_calls(one: &Plan, other: &Plan) -> bool {
     let calls = |plan: &Plan| {
         let steps = plan.steps().into_iter();

@@ -1,4 +1,4 @@
-//! Compiles and runs printed programs on a release.
+//! Compiles exported programs and runs them on one ROCm release.
 
 use std::{
     cell::{Cell, OnceCell},
@@ -25,7 +25,7 @@ use crate::{Job, Session, Stop, TrialFolder, toolchain::Toolchain};
 /// Minimum time for which a program may print nothing, because a busy machine may delay it.
 const LEAST_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Compiles and runs programs on a release.
+/// Compiles programs and runs them on one ROCm release.
 pub struct ProgramRunner<'s> {
     pub(super) session: &'s Session,
     toolchain: Toolchain,
@@ -59,7 +59,7 @@ impl RunMode {
         match self {
             RunMode::Plain | RunMode::Calls | RunMode::All => |config| config,
             RunMode::Late => |config| Config { schedule: Schedule::Lazy, ..config },
-            // This is the sanitizer's default: it cannot check what the host writes through a large BAR.
+            // The sanitizer's default setting, because it cannot check what the host writes through a large BAR.
             RunMode::Watched => |config| Config {
                 sanitize: Sanitize::Stop,
                 large_bar: config.large_bar && !config.arch.has_large_bar(),
@@ -135,7 +135,8 @@ impl<'s> ProgramRunner<'s> {
         read_log(&self.at().join("program.log"))
     }
 
-    /// Returns the call stacks in a failing run of the program with the signal handler; empty if no run shows any.
+    /// Runs the program with the signal handler of `thread_stacks` linked in, and returns the call stacks of a failing
+    /// run; empty if no run shows any.
     pub(super) fn stacks(&self, runs: &Runs<'_>, text: &str) -> Result<String, Stop> {
         if !thread_stacks::are_useful(runs.goal.kind) {
             return Ok(String::new());
@@ -189,8 +190,8 @@ impl<'s> ProgramRunner<'s> {
         }
         let mut limits = limits(self.session, goal, Duration::ZERO);
         if let (true, Some(took)) = (goal.kind != Kind::Hang, self.took.get()) {
-            // If the candidate does not contain the end of a loop, it never ends. The search waits for it for a shorter
-            // time than for a trial.
+            // A candidate without the end of a loop never terminates, so its time limit is shorter than that of a
+            // trial.
             limits.quiet = limits.quiet.min((*took * 20).max(LEAST_PATIENCE));
         }
         let job = &job.of_run(self.runs.replace(self.runs.get() + 1));

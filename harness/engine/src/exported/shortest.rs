@@ -50,7 +50,7 @@ pub struct ShortestProgram {
     pub failed: Rate,
     /// The way in which a failing run ended, for example `died of SIGSEGV`.
     pub ended: String,
-    /// Rate of failures on the oracle; `None` without an oracle.
+    /// Failure rate on the oracle, the configuration on which the program must pass; `None` without an oracle.
     pub elsewhere: Option<Rate>,
     /// Log of the HIP runtime during one failing run, with AMD_LOG_LEVEL=4.
     pub log: String,
@@ -62,7 +62,7 @@ pub struct ShortestProgram {
     pub complete: bool,
 }
 
-/// Programs that must pass so that a candidate is accepted, if no fault is injected.
+/// The program that must pass for a candidate to be accepted, if no fault is injected.
 #[derive(Clone, Copy)]
 pub enum PassingPrograms<'p> {
     /// No passing program is known.
@@ -270,8 +270,9 @@ impl<C: WithNeighbour> Runner<C> for Runs<'_> {
     }
 }
 
-/// Returns the shortest program that shows the failure `goal`; `None` if no short program does. `job`, the trial that
-/// is printed as a program, failed at the rate `rate`, and the trial that the user reports at the rate `reported`.
+/// Returns the shortest program that shows the failure `goal`; `None` if no short program does. `job` is the trial that
+/// is printed as a program, and `rate` its failure rate. `reported` is the failure rate of the trial that the user
+/// reports.
 ///
 /// # Errors
 /// An interruption by the user, or a compiler that cannot be started.
@@ -401,8 +402,8 @@ fn states_a_result(plan: &Plan, goal: &Outcome) -> bool {
 /// Placeholder for a rate in the header of a program that has not run yet.
 const UNKNOWN: Rate = Rate { failed: 0, runs: 0 };
 
-/// Runs the finished program, with its header comment, again and again until its failure rate agrees with that of the
-/// reported trial, at most `MOST_RUNS` times. Returns what the runs showed.
+/// Runs the finished program, with its header comment, until its failure rate agrees with that of the reported trial,
+/// at most `MOST_RUNS` times. Returns `None` if the program does not pass on the oracle, or does not show the failure.
 fn finished(runs: &Runs<'_>, text: &str, reported: Rate) -> Result<Option<ShortestProgram>, Stop> {
     let plan = &runs.job.lowered.plan;
     let passes = match runs.healthy() {

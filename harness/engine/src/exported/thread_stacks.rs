@@ -59,12 +59,12 @@ pub(super) fn readable(raw: &str, emulated: Option<&Path>) -> String {
     out
 }
 
-/// Frames behind the last one that was printed.
+/// Repetitions of the frame that was printed last, which are not printed yet.
 #[derive(Default)]
 struct Again {
-    /// Number of equal frames, and the number of frames behind them that the signal handler left out.
+    /// Number of repetitions before a gap, and number of frames in the gap, which the signal handler left out.
     gap: Option<(u32, u32)>,
-    /// Number of equal frames, behind the gap if there is one.
+    /// Number of repetitions, after the gap if there is one.
     times: u32,
 }
 
@@ -78,23 +78,23 @@ impl Again {
     }
 }
 
-/// Describes the frames behind the last one that was printed, in one statement if those on both sides of a gap are
+/// Describes the repetitions of the frame that was printed last, in one sentence if those on both sides of a gap are
 /// equal.
 fn repeated(out: &mut String, again: &mut Again) {
     let Again { gap, times } = std::mem::take(again);
     let mut tell = |text: String| out.push_str(&format!("    [{text}]\n"));
     match gap {
         Some((before, count)) if times > 0 => tell(format!(
-            "{} frames more; the first {before} and the last {times} of them are the same",
+            "{} more frames; the first {before} and the last {times} of them equal the frame above",
             before + count + times
         )),
         Some((before, count)) => {
             if before > 0 {
-                tell(format!("the same {before} times more"));
+                tell(format!("the same frame {before} more times"));
             }
-            tell(format!("{count} frames more"));
+            tell(format!("{count} more frames"));
         }
-        None if times > 0 => tell(format!("the same {times} times more")),
+        None if times > 0 => tell(format!("the same frame {times} more times")),
         None => {}
     }
 }
@@ -122,7 +122,8 @@ mod tests {
                    thread 8 waits 0\na(b+0x1) [0x1]\na(c+0x1) [0x1]\nd(+0x1) [0x1]\nlibc.so.6(poll+0x4f) [0x1]\n";
         assert_eq!(
             readable(raw, None),
-            "thread 7 gets SIGSEGV\n#0  libamdhip64.so.7 +0x2a4\n    [the same 1 times more]\n    [900 frames more]\n\
+            "thread 7 gets SIGSEGV\n\
+             #0  libamdhip64.so.7 +0x2a4\n    [the same frame 1 more times]\n    [900 more frames]\n\
              #1  libamdhip64.so.7 hipGraphInstantiate+0x41\nthread 8 waits\n#0  libc.so.6 poll+0x4f\n"
         );
     }
@@ -138,8 +139,8 @@ mod tests {
         );
         assert_eq!(
             readable(&raw, None),
-            "thread 7 gets SIGSEGV\n#0  libamdhip64.so.7 +0xe6\n    [24930 frames more; the first 19 and the last 3 of \
-             them are the same]\n#1  libamdhip64.so.7 +0xe7\n"
+            "thread 7 gets SIGSEGV\n#0  libamdhip64.so.7 +0xe6\n    [24930 more frames; the first 19 and the last 3 of \
+             them equal the frame above]\n#1  libamdhip64.so.7 +0xe7\n"
         );
     }
 

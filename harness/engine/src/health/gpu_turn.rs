@@ -162,8 +162,9 @@ impl Session {
         Ok(if again || others.iter().any(open) { Blame::NotYet } else { Blame::Nobody })
     }
 
-    /// Runs the health check after a failed trial and returns its result. `tell` is called after the suspect is stored:
-    /// from then on, if this program is killed, the next run makes the check.
+    /// Runs the health check after a failed trial and describes its result; empty if no check was made or its result is
+    /// unknown. `tell` is called after the suspect is stored: from then on, if this program is killed, the next run
+    /// makes the check.
     pub(crate) fn check_gpu_after_failure(
         &self,
         record: &Record,

@@ -19,13 +19,13 @@ const REMOVED: [u64; 6] = [
     elf::DT_VERNEEDNUM.0 as u64,
 ];
 
-/// Returns a copy of a library in which the dynamic loader finds each symbol under every version. `None` if the library
-/// defines no versions, so that this is true of the library itself.
+/// Returns a copy of a library in which the dynamic loader finds each symbol under every version. Returns `None` if the
+/// library defines no versions, because then the loader does so in the library itself.
 ///
 /// See check_match and match_symbol in elf/dl-lookup.c and elf/dl-version.c of the GNU C library.
 ///
 /// # Errors
-/// The bytes are not a 64-bit library for little-endian processors.
+/// Returns an error if the bytes are not a 64-bit library for little-endian processors.
 pub(super) fn without_symbol_versions(library: &[u8]) -> Result<Option<Vec<u8>>, String> {
     let bad = |error| format!("not a 64-bit ELF file: {error}");
     let header = elf::FileHeader64::<LittleEndian>::parse(library).map_err(bad)?;

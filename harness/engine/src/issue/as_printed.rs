@@ -23,14 +23,14 @@ const LONGEST: usize = 200;
 /// Last output line of a program without rocrepro's helper, if all checks pass.
 const FINISHED: &str = "all checks ok";
 
-/// Shorter texts of a printed program, and the function that makes a printed program of one.
+/// Shorter versions of a printed program's text, and the function that makes a printed program from such a text.
 pub(super) struct SimplerTexts<'m> {
     pub(super) texts: Vec<String>,
     pub(super) make: &'m dyn Fn(String) -> Program,
 }
 
-/// Returns one of the shorter texts of a printed program if it fails as the program does, and prints the same about
-/// each check. Otherwise returns the program.
+/// Runs the printed program and its shorter versions. Returns the first version that fails in the same way and prints
+/// the same lines about its checks, or the printed program if no version does.
 ///
 /// # Errors
 /// Mistakes in the case, or a request to stop.

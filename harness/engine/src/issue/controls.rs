@@ -87,7 +87,7 @@ fn control(what: String, release: Option<String>, runs: TrialRuns) -> Control {
     }
 }
 
-/// Returns those trials of the same case that pass, the most similar first.
+/// Returns as controls those trials of the same case that pass, the most similar first.
 fn neighbours(
     subject: &FailingTrial<'_>,
     session: &Session,

@@ -1,4 +1,4 @@
-//! The issue as far as it is known: the parts that issues for trials and issues for programs share, and its files.
+//! A draft of an issue: the parts that issues for trials and issues for programs share, and the files of the issue.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -33,8 +33,8 @@ pub(super) struct Draft<'a> {
 }
 
 impl Draft<'_> {
-    /// Describes this machine without irrelevant facts, and returns the names of people and machines, and the values of
-    /// variables, to redact.
+    /// Describes this machine without irrelevant facts. Also returns what must be redacted: the names of people and
+    /// machines, and the values of variables.
     pub(super) fn machine(
         &self,
         of_case: &BTreeMap<String, String>,
@@ -110,7 +110,7 @@ impl Draft<'_> {
     }
 }
 
-/// Describes what says that the trial should behave as its case expects: one sentence for each source.
+/// Returns the reasons why the trial should behave as its case expects, one sentence for each source.
 fn sources(subject: &FailingTrial<'_>, failed: &Record) -> Vec<String> {
     let (case, trial) = (&subject.selected.case, &subject.selected.trial);
     let is_about = |entry: &Expectation| {
@@ -127,7 +127,7 @@ fn sources(subject: &FailingTrial<'_>, failed: &Record) -> Vec<String> {
         (ExpectationKind::ReleasesDiffer, _) => {
             format!("Releases of ROCm differ: {}", entry.source)
         }
-        (ExpectationKind::Difference, _) => format!("No document says so: {}", entry.source),
+        (ExpectationKind::Difference, _) => format!("Undocumented expectation: {}", entry.source),
     };
     case.expectations().into_iter().filter(is_about).map(sentence).collect()
 }

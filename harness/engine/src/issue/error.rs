@@ -40,7 +40,7 @@ pub enum IssueError {
     /// The sanitizer finds an error in the program itself.
     #[error("no issue was written, because the sanitizer found an error in {what} itself: {found}")]
     OwnMistake {
-        /// Where the error is: in the program, or in the GPU kernel of a case.
+        /// The faulty code: the program, or a kernel of the case.
         what: &'static str,
         /// The message of the sanitizer.
         found: String,

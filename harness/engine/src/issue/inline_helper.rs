@@ -1,5 +1,5 @@
-//! Rewrites programs for issues so that they do not need rocrepro's helper, its Python module or C++ header. The
-//! program gets those functions of the helper that it uses, in a plain version that prints each check.
+//! Rewrites programs for issues so that they do not need rocrepro's helper (a Python module or C++ header). A program
+//! gets a copy of those helper functions that it uses, in a plain version that prints each check.
 
 mod cpp;
 mod python;
@@ -16,14 +16,14 @@ const HELPER: &str = "rocrepro";
 /// Values of the trial, by the name of the axis.
 pub(super) type Parameters = BTreeMap<String, String>;
 
-/// Returns the source of a program that needs no file of rocrepro. `language` is its language as Markdown names it.
-/// `None` if the program uses the helper in a way that cannot be rewritten.
+/// Rewrites the source of a program so that it needs no file of rocrepro. `language` is the name of its language in
+/// Markdown. Returns `None` if the program uses the helper in a way that cannot be rewritten.
 pub(super) fn inline(text: &str, language: &str, parameters: &Parameters) -> Option<String> {
     inline_for(text, language, parameters, Values::Any)
 }
 
-/// Returns shorter versions of a program, the shortest first. Their checks compare only values of a certain kind, or the
-/// program loses its output if it crashes. Therefore each must be run before it is printed.
+/// Returns shorter versions of a program, the shortest first. Each has a limitation: its checks compare only values of
+/// a certain kind, or its output is lost if it crashes. Therefore it must be run before an issue prints it.
 pub(super) fn simpler(text: &str, language: &str, parameters: &Parameters) -> Vec<String> {
     let Some(whole) = inline(text, language, parameters) else { return Vec::new() };
     let sources = match language {
@@ -70,7 +70,7 @@ fn inline_for(
     }
 }
 
-/// Returns the lines of a C++ program that include a header of the helper which the program does not need.
+/// Returns the `#include` lines of a C++ program for those of the helper's headers that the program does not need.
 pub(super) fn unused_headers(text: &str) -> Vec<String> {
     cpp::unused_headers(text)
 }

@@ -31,7 +31,7 @@ pub(super) fn own_known_bug(subject: &FailingTrial<'_>, failed: &Record) -> Opti
 }
 
 /// Returns the known failures whose calls occur in a log of HIP calls, in their order and on the same objects. Only
-/// failures that are expected where the logged program ran count.
+/// failures that are expected on the stack and device of the logged program count.
 pub(super) fn known_bugs(library: &CaseLibrary, log: &str, on: &Ground<'_>) -> Vec<KnownBug> {
     let calls = logged_calls(log);
     let mut found: Vec<KnownBug> = Vec::new();
@@ -83,7 +83,8 @@ fn occurrence(patterns: &[CallPattern], calls: &[LoggedCall]) -> Option<Vec<usiz
     search(patterns, calls, 0, &HashMap::new(), &mut 0)
 }
 
-/// Returns the names with their values if a call matches a pattern.
+/// Compares a call with a pattern. Returns the names in the patterns with their values so far; `None` if the call does
+/// not match.
 fn matched<'c>(
     pattern: &CallPattern,
     call: &'c LoggedCall,

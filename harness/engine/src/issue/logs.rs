@@ -136,7 +136,8 @@ pub(super) fn of_program(
     Ok(ProgramLog { logs: vec![log], open_call, refused_call, text })
 }
 
-/// Formats a call that returned an error. A query whose work is not done yet returned none.
+/// Formats a call that returned an error; `None` for other calls. The status of a query whose work is not done yet is
+/// not an error.
 fn refused(call: &LoggedCall) -> Option<String> {
     const NO_ERRORS: [&str; 2] = ["hipSuccess", "hipErrorNotReady"];
     let status = call.status.as_deref().filter(|status| !NO_ERRORS.contains(status))?;

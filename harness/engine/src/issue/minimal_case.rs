@@ -41,10 +41,11 @@ impl MinimalCase {
         Some(FailingTrial { library: &self.library, selected, ..found.clone() })
     }
 
-    /// Returns true if all kernels and settings of the minimal case are those of the trial that it was reduced from, or
-    /// kernels of rocrepro.
+    /// Returns true if the kernels and settings of the minimal case are those of the trial that it was reduced from.
+    /// Kernels of rocrepro are also allowed.
     ///
-    /// The user may have received the folder, and the exported program of this case will be compiled and run unconfined.
+    /// This matters because the user may have received the folder from another person, and the exported program of this
+    /// case will be compiled and run unconfined.
     pub(super) fn has_only_code_of(&self, found: &FailingTrial<'_>) -> Result<bool, Stop> {
         let Some(subject) = self.subject(found) else { return Ok(false) };
         let (own, minimal) = (found.job()?.lowered.plan, subject.job()?.lowered.plan);

@@ -1,4 +1,5 @@
-//! Runs a PyTorch program once with the device `cpu` in place of the GPU. ROCm does not cause what fails there too.
+//! Runs a PyTorch program once with the device `cpu` in place of the GPU. A failure that also occurs there is not
+//! caused by ROCm.
 
 use std::sync::LazyLock;
 
@@ -45,7 +46,8 @@ fn rewritten(text: &str) -> Option<String> {
     (changed != text && !is_of_gpu).then(|| changed.into_owned())
 }
 
-/// Runs the printed program once on the CPU. `None` if it cannot be rewritten for the CPU or could not be run.
+/// Runs the program of the issue once on the CPU. Returns `None` if it cannot be rewritten for the CPU, or could not be
+/// run.
 ///
 /// # Errors
 /// Mistakes in the case, or a request to stop.
@@ -66,9 +68,9 @@ pub(super) fn run(
     Ok(ran.ok().flatten().and_then(|ran| strict(failed, ran)))
 }
 
-/// Two exceptions of one type may have different causes, and so may two failures with one exit status. Here a failure is
-/// the same one only if the exception has the same message, or if the same check fails. `None` for a program that was not
-/// run.
+/// Compares a run on the CPU with the failure more strictly: it shows the same failure only if the exception has the
+/// same message, or if the same check fails. Two exceptions of one type may have different causes, and so may two
+/// failures with one exit status. Returns `None` for a program that was not run.
 fn strict(failed: &Record, ran: AsPrinted) -> Option<AsPrinted> {
     let AsPrinted::Ran { fails_alike, end, last } = ran else { return None };
     let message = judge::last_words(&failed.stderr_tail).unwrap_or_default();

@@ -23,8 +23,8 @@ use crate::{
 /// Prefix of the environment variables from which programs read their axis values.
 const PARAMETER: &str = "ROCREPRO_PARAMETER_";
 
-/// Returns the program as the report prints it, after a run, and what the report says about its shortening. If the
-/// program crashes, its checks are left out, unless it then no longer fails as described.
+/// Returns the program as the report prints it, after a run, and the result of its shortening. A version without checks
+/// is preferred if an earlier search found one and it still fails as described.
 ///
 /// # Errors
 /// Those of [`of_trial`].

@@ -19,10 +19,10 @@ use crate::{
 /// Number of failures without any change before settings are tried.
 const FAILURES: u32 = 5;
 
-/// Longest time for which settings are tried. A trial that takes a second needs about as long for all of them.
+/// Maximum time for which settings are tried. Trying all of them takes about as long if a trial takes a second.
 const SETTINGS_LIMIT: Duration = Duration::from_secs(60);
 
-/// Runs of a shorter program, one after another, before settings are tried.
+/// Number of consecutive runs of a shorter program before settings are tried.
 const RUNS_OF_SHORTER: u32 = 8;
 
 /// The searches of one report. They share the time limit of the report.
@@ -36,9 +36,9 @@ pub(super) struct Searches<'s> {
 }
 
 impl Searches<'_> {
-    /// Shortens the program of a trial. `run` is the time of one run. `None` if the program cannot be shortened, or if
-    /// no configuration is known on which it passes: a shorter program could then fail by a mistake that the search put
-    /// into it.
+    /// Shortens the program of a trial. `run` is the duration of one run. Returns `None` if the program cannot be
+    /// shortened, or if no configuration is known on which it passes: a shorter program could then fail because of a
+    /// mistake that the search introduced.
     ///
     /// # Errors
     /// A request to stop.
@@ -110,17 +110,17 @@ impl Searches<'_> {
         }
     }
 
-    /// Returns the time at which the `n`th part of the remaining time is over, but at least `least` from now.
+    /// Returns the time at which 1/`n` of the remaining time has passed, but at least `least` from now.
     pub(super) fn end_of_share(&self, n: u32, least: Duration) -> Instant {
         Instant::now() + self.share(n).max(least)
     }
 
-    /// Returns the `n`th part of the remaining time.
+    /// Returns 1/`n` of the remaining time.
     fn share(&self, n: u32) -> Duration {
         self.deadline.saturating_duration_since(Instant::now()) / n
     }
 
-    /// Returns true if the folder has such a result of any trial, which a search would replace.
+    /// Returns true if the folder has a result of this kind, for any trial, which a search would overwrite.
     fn has<E: Evidence>(&self) -> bool {
         !matches!(evidence::read::<E>(self.folder), Ok(None))
     }

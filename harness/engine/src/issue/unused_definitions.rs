@@ -29,11 +29,12 @@ pub(super) struct UnusedDefinitions<'s> {
 }
 
 impl UnusedDefinitions<'_> {
-    /// Returns the program without the helper's functions that it does not use, and without the headers of these. The
-    /// lines of the program's own source all stay. The functions that stay are whole, because a check without some of
-    /// its lines would mislead.
+    /// Returns the program without the helper's functions that it does not use, and without the headers that only those
+    /// need. All lines of the program's own source are kept. The functions that are kept are complete, because a check
+    /// without some of its lines would mislead.
     ///
-    /// The compiler finds the unused functions in a second or two each. Only the result is run.
+    /// The compiler decides for each function within a second or two whether it is unused. Only the final program is
+    /// run.
     ///
     /// # Errors
     /// Mistakes in the case, or a request to stop.

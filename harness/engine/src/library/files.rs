@@ -25,7 +25,7 @@ pub(super) enum CaseFileError {
     #[error("the file name `{0}` contains a control character")]
     ControlCharacter(String),
     /// A command that is printed for the user would contain the name as an option.
-    #[error("the file name `{0}` begins like an option of a command")]
+    #[error("the file name `{0}` begins with `-`, like a command-line option")]
     Option(String),
     #[error("no case (*.yaml) in `{}`", .0.display())]
     NoCase(PathBuf),
@@ -42,7 +42,7 @@ pub(super) enum CaseFileError {
     CaseTwice(PathBuf, PathBuf, String),
     #[error("`{}`: another kernel `{}` already exists", .0.display(), .1)]
     KernelTwice(PathBuf, String),
-    #[error("`{}`: another file of this name has other bytes", .0.display())]
+    #[error("`{}`: another file with this name has different content", .0.display())]
     ContentTwice(PathBuf),
     /// An untrusted GPU kernel uses a feature that only trusted kernels may use.
     #[error("`{}` {}", .0.display(), .1)]
@@ -90,7 +90,7 @@ const MOST_CONTENT: u64 = 64 << 20;
 /// Largest total size of all files that are read, in bytes.
 const MOST_TOTAL: u64 = 256 << 20;
 
-/// Largest number of folders within each other.
+/// Maximum nesting depth of folders.
 const MOST_NESTED: usize = 256;
 
 /// Largest number of files. If there are more, the user probably did not mean this folder.
@@ -172,7 +172,7 @@ struct Walk<'w> {
     cases: BTreeMap<String, PathBuf>,
     programs: &'w mut BTreeMap<String, String>,
     kernels: &'w mut Kernels,
-    /// Files that a case may name, which are read if one does.
+    /// Files to which a case may refer. Only those that a case names are read.
     contents: Vec<PathBuf>,
     own: HashSet<String>,
     mistakes: Vec<CaseFileError>,
@@ -247,7 +247,7 @@ impl Walk<'_> {
             if is_hip(path) {
                 let text = read_text(path, self.inside())
                     .map_err(|e| CaseFileError::unreadable(path, e))?;
-                // A whole program is not a kernel.
+                // A file with a `main` function is a program, not a kernel.
                 let is_program = text.contains("main(");
                 self.programs.insert(path.display().to_string(), text.clone());
                 return if is_program { Ok(()) } else { self.kernel(path, stem, text) };
@@ -276,7 +276,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Returns the folder that untrusted files must be in; `None` for trusted ones.
+    /// Returns the folder that contains all untrusted files; `None` for trusted files.
     fn inside(&self) -> Option<&Path> {
         (!self.from.trusted).then_some(self.root.as_path())
     }
@@ -292,8 +292,8 @@ impl Walk<'_> {
     }
 }
 
-/// Reads the code objects and bytes that the text of a case names, if the user trusts the cases: the rules for untrusted
-/// cases cannot look into them. Returns the mistakes.
+/// Reads the code objects and buffer contents that the text of a case names. They are not read for untrusted cases,
+/// because the rules for such cases cannot be checked inside these files. Returns the mistakes.
 fn read_contents(
     from: &CasesFrom,
     paths: Vec<PathBuf>,

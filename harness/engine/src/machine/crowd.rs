@@ -1,4 +1,5 @@
-//! Detects that few threads can still be started, because the HIP runtime crashes without them.
+//! Detects that the limits of this machine allow too few further threads for a worker. The HIP runtime crashes if it
+//! cannot start its threads.
 
 use std::{fs, path::Path};
 

@@ -1,5 +1,6 @@
 //! The search space of a minimisation: smaller plans of a failing trial. Every candidate is written as a case, which is
-//! then read and lowered. Therefore it has passed the static checks, and anybody who runs the case runs the same calls.
+//! then read and lowered. Therefore it has passed the static checks, and its case file makes the same calls when it is
+//! run again.
 
 use std::{collections::BTreeSet, rc::Rc};
 
@@ -33,8 +34,8 @@ pub(super) struct Plans {
     pub(super) kept: BTreeSet<u32>,
     /// The calls on which the expected results of the trial depend. Every candidate must have them too.
     pub(super) premises: Premises,
-    /// True if the trial leaves a capture open. Otherwise no candidate may, because calls that destroy the objects of
-    /// the plan fail in a capture.
+    /// True if the trial leaves a capture open. If false, a candidate must not leave one open either, because calls
+    /// that destroy the objects of the plan fail in a capture.
     pub(super) leaves_capture_open: bool,
     /// Id of the failing step, if it fails although its call must succeed.
     pub(super) must_succeed: Option<u32>,
@@ -136,8 +137,8 @@ pub(super) fn is_block(call: &Call) -> bool {
 }
 
 impl Plans {
-    /// Makes a candidate of an edited plan: writes it as a case, reads the case and lowers it. The plan must be able to
-    /// fail as the trial does.
+    /// Makes a candidate of an edited plan: writes it as a case, reads the case and lowers it. Rejects plans that
+    /// cannot fail as the trial does.
     ///
     /// # Errors
     /// The first mistake in a plan that is not well-formed, or the reason why it cannot fail in the same way.

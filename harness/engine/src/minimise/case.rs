@@ -58,7 +58,7 @@ pub(super) fn minimise(
     let Minimiser { options, subjects, session, releases, .. } = minimiser;
     let library = subjects.library;
     let begun = Instant::now();
-    // Choosing the simplest failing trial reduces the matrix, and any trial that fails serves the purpose.
+    // Choosing the simplest failing trial already reduces the matrix. Any trial that fails is suitable.
     jobs.sort_by_key(|job| simplicity(&job.lowered));
     let name = &jobs.first().ok_or(MinimiseError::NoTrial)?.case.id;
     let folder = evidence::folder(options.out.as_deref(), name)?;
@@ -150,7 +150,8 @@ pub(super) struct Prepared<'s> {
 }
 
 impl<'s> Search<'s> {
-    /// Prepares the search: finds the failure of the trial in its first failing run, and the oracle.
+    /// Prepares the search: runs the trial until it fails, which defines the failure that every candidate must show,
+    /// and chooses the oracle, the configuration on which every candidate must pass.
     ///
     /// # Errors
     /// A trial that does not fail, or trouble of this machine.

@@ -47,9 +47,9 @@ pub struct SimulatedSearches {
     pub wrong: u32,
 }
 
-/// Reduces a job whose injected fault makes every run fail in three ways: with the search, with plain delta debugging,
-/// and with the search at lower failure rates. The lower rates are simulated: one real run decides whether a candidate
-/// can fail, and a random number decides whether it fails in a given run.
+/// Reduces a job whose injected fault makes every run fail. Compares three ways: the search, plain delta debugging, and
+/// the search at lower failure rates. The lower rates are simulated: one real run decides whether a candidate can fail,
+/// and a random number decides whether it fails in a given run.
 ///
 /// # Errors
 /// A job that does not fail, or trouble of this machine.
@@ -99,7 +99,7 @@ pub fn compare(
     Ok(comparison)
 }
 
-/// Returns true if a candidate fails, and no longer fails after any one of its strongest edits.
+/// Returns true if a candidate fails, and each of the strongest edits that remain makes it pass.
 fn minimal(space: &Plans, candidate: &Candidate, known: &mut Known<'_>) -> bool {
     known.fails(candidate, &space.key(candidate))
         && leaves(&space.edits(candidate)).into_iter().all(|edit| {

@@ -41,8 +41,9 @@ enum Wanted {
 }
 
 impl Control<'_> {
-    /// Returns true if a run is as it must be. If the program has no checks, a run that ends with exit status 0 is
-    /// enough, in the phase in which the program crashes or after the helper's last call.
+    /// Returns true if a run meets the requirement of this control. For a program without checks it suffices that the
+    /// run ends with exit status 0, either in the phase in which the failing program crashes or after the helper's last
+    /// call.
     pub(super) fn accepts(&self, run: &Record, crash: &Outcome, has_checks: bool) -> bool {
         let outcome = &run.outcome;
         match self.wanted {
@@ -53,7 +54,7 @@ impl Control<'_> {
     }
 }
 
-/// Returns true if a run without checks reached its end: it says so, or it ended in the phase of the crash.
+/// Returns true if a run without checks reached its end: its signature says so, or it ended in the phase of the crash.
 fn reached(outcome: &Outcome, crash: &Outcome) -> bool {
     fn phase(outcome: &Outcome) -> Option<&str> {
         outcome.signature.split(':').nth(1)
@@ -62,8 +63,9 @@ fn reached(outcome: &Outcome, crash: &Outcome) -> bool {
         || outcome.kind == Kind::LibraryExit && phase(outcome) == phase(crash)
 }
 
-/// Returns the controls on an oracle, the one that decides first. The others are the same with work of the device done
-/// as late as possible, which shows a missing wait, and with the sanitizer. Empty without an oracle.
+/// Returns the controls on an oracle; empty without one. The first control is a plain run, and decides whether the
+/// oracle can be used. The others repeat it with the work of the device done as late as possible, which shows a missing
+/// wait, and with the sanitizer.
 pub(super) fn on_oracle<'s>(
     oracle: Oracle,
     neighbour: Option<Job<'s>>,

@@ -41,8 +41,8 @@ const RUNS: u32 = 3;
 /// Duration of a run above which the waits of a program are shortened during the search.
 const LONG_RUN: Duration = Duration::from_secs(2);
 
-/// Least time limit of a shorter program. One without the end of a loop never ends, and the limit of a trial is
-/// minutes.
+/// Minimum time limit for a run of a shorter program. A program that lost the end of a loop never terminates, and the
+/// time limit of a trial, some minutes, would be too long for it.
 const LEAST_TOTAL: Duration = Duration::from_secs(20);
 
 /// The search for a shorter program, and the test that every candidate must pass.
@@ -53,13 +53,15 @@ struct Search<'s> {
     goal: Outcome,
     /// Call of the helper that ends the program, if the program has one.
     last_call: Option<&'static str>,
-    /// Brackets that the original program leaves open, of each kind; all are zero but for brackets in texts.
+    /// For each kind of bracket, how many more the original program opens than it closes. Only brackets in string
+    /// literals or comments make a number other than zero.
     open_brackets: [i64; 3],
     /// Runs in which every text must pass, the oracle first. Empty without an oracle.
     controls: Vec<Control<'s>>,
-    /// True while the waits in the texts are made shorter for each run.
+    /// True while the waits in a program are shortened for each run.
     shortens_waits: bool,
-    /// True while a text is enough that fails in the same way and ends elsewhere, without any check.
+    /// True while a program without any check is accepted if it fails in the same way, and runs to its end on the
+    /// oracle.
     without_checks: bool,
     /// True while a C++ program must not use a variable before it has a value. Such a program can die of its own
     /// mistake.
@@ -146,7 +148,7 @@ pub(super) fn minimise(
         (Oracle::None, neighbour) => neighbour.as_ref().map(|(what, _)| what.clone()),
     };
     let beside = neighbour.as_ref().map(|(_, trial)| trial.job()).transpose()?;
-    // A reducer soon produces a program that is itself wrong, which only a run of the whole program elsewhere detects.
+    // An external reducer soon produces a program with a mistake of its own, which only a run on the oracle detects.
     let has_oracle = !matches!(oracle, Oracle::None);
     let total = (Duration::from_nanos(failed.wall_ns) * 4).max(LEAST_TOTAL);
     let mut impatient = match (session.device.clone(), failed.outcome.kind) {
@@ -199,7 +201,7 @@ pub(super) fn minimise(
     let mut shorter =
         shorten_many(before, width, &groups(before), &mut |texts| search.still_each(texts));
     if std::mem::take(&mut search.shortens_waits) {
-        // The shorter program must fail with its own waits too. The end of the time must not prevent these runs.
+        // The shorter program must also fail with its original waits. These runs are made even after the time limit.
         search.deadline = search.deadline.max(Instant::now() + options.budget / 4);
         if search.is_confirmed(&shorter.apply_to(before), 0) != Some(true) {
             let lines = (0..before.split_inclusive('\n').count()).collect();
@@ -282,7 +284,7 @@ fn again(
     Ok(Rerun { command: "run", what, late: session.late, faults }.of(session))
 }
 
-/// Least time of the search for a program without checks.
+/// Minimum time of the search for a program without checks.
 const LEAST_WITHOUT_CHECKS: Duration = Duration::from_secs(30);
 
 /// Functions of the helper that make or end checks.
@@ -318,7 +320,8 @@ impl Search<'_> {
         }
     }
 
-    /// Returns true if the program has waits and also fails in the same way, and passes elsewhere, if they are shorter.
+    /// Returns true if the program has long waits, and with shorter waits still fails in the same way and passes on the
+    /// oracle.
     fn fails_with_shorter_waits(&mut self, text: &str) -> bool {
         if with_shorter_waits(text).is_none() {
             return false;
@@ -339,8 +342,9 @@ impl Search<'_> {
             records.iter().any(|it| is_same_after_edit(&it.outcome, &self.goal));
     }
 
-    /// Returns a shorter program without checks if the failure is a crash, which no check detects: it dies in the same
-    /// way, and reaches its end on the oracle. `None` if the checks are needed, or without an oracle.
+    /// Shortens a program further by removing its checks, if the failure is a crash, which no check detects. The result
+    /// crashes in the same way, and reaches its end on the oracle. Returns `None` if the checks are needed, or without
+    /// an oracle.
     fn without_checks_of(&mut self, text: &str) -> Option<String> {
         if self.goal.kind != Kind::Crash || self.controls.is_empty() {
             return None;
@@ -361,7 +365,7 @@ impl Search<'_> {
         self.still_each(&[text.to_owned()])?.pop()
     }
 
-    /// Does what [`Search::still`] does for several texts, whose first runs are made at once. One run is enough to
+    /// Like [`Search::still`], but for several texts, whose first runs are made at the same time. One run is enough to
     /// reject most texts.
     fn still_each(&mut self, texts: &[String]) -> Option<Vec<bool>> {
         let (last, open) = (self.last_call, self.open_brackets);
@@ -386,9 +390,10 @@ impl Search<'_> {
         Some(all)
     }
 
-    /// Makes the other runs of a text, of which `made` have failed in the same way, and runs it in all controls.
+    /// Makes the remaining runs of a text, of which `made` have already failed in the same way, and runs it in all
+    /// controls. Returns true if each run has the required result; `None` if the search must end.
     fn is_confirmed(&mut self, text: &str, made: u32) -> Option<bool> {
-        // Most texts that are wrong do not pass on the oracle, which takes less time than a failure that is a wait.
+        // Most texts that are wrong do not pass on the oracle. If the failure is a hang, a run there takes less time.
         if !self.passes_on_oracle(text)? {
             return Some(false);
         }

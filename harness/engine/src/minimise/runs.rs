@@ -85,8 +85,8 @@ pub(super) struct RunLimits {
     pub(super) resume: bool,
 }
 
-/// Makes runs, or takes their outcomes from the journal. A search that is resumed needs the same runs in the same
-/// order.
+/// Makes runs, or takes their outcomes from the journal. The journal can be reused because a resumed search makes the
+/// same runs in the same order.
 pub(super) struct Runs<'s> {
     session: &'s Session,
     faults: &'s [Planted],
@@ -102,8 +102,8 @@ pub(super) struct Runs<'s> {
     /// Another release on which the trial passes. If the oracle is older than the failing release, this one is newer,
     /// and vice versa.
     pub(super) beyond: Option<Session>,
-    /// A session in which the sanitizer finds nothing in the trial. In candidates that launch GPU kernels of the case
-    /// itself, it must not find anything either.
+    /// A session with the sanitizer, which finds nothing in the original trial there. A candidate that launches kernels
+    /// defined in the case is rejected if the sanitizer finds a memory fault.
     pub(super) watch: Option<Session>,
     /// Outcomes of candidates on the oracle and under the sanitizer, by candidate and configuration.
     verdicts: HashMap<String, Outcome>,
@@ -297,8 +297,8 @@ impl<'s> Runs<'s> {
         Some(())
     }
 
-    /// Returns false if the sanitizer finds a memory fault in a candidate in which it must not find any; `None` if
-    /// [`Runs::outcome`] would return `None`.
+    /// Returns false if the sanitizer finds a memory fault in a candidate that launches kernels defined in the case;
+    /// `None` if [`Runs::outcome`] would return `None`.
     pub(super) fn is_clean(&mut self, candidate: &Candidate, key: &str) -> Option<bool> {
         let launches_own = rewrite::launches_own(&candidate.lowered().plan);
         let Some(session) = self.watch.take_if(|_| launches_own) else { return Some(true) };

@@ -11,8 +11,8 @@ static WAIT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!("{cpp}|{python}")).expect("a valid pattern")
 });
 
-/// Returns the program with each wait a tenth as long; `None` if its text has no number that is a wait of two seconds or
-/// more. The lines are the same apart from the numbers.
+/// Returns the program with each wait of two seconds or more shortened to a tenth; `None` if it has no such wait. Apart
+/// from these numbers, the lines stay the same.
 pub(super) fn with_shorter_waits(text: &str) -> Option<String> {
     let shorter = WAIT.replace_all(text, |found: &Captures<'_>| {
         let part = |name: &str| found.name(name).map_or("", |part| part.as_str());

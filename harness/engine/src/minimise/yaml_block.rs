@@ -10,8 +10,8 @@ pub(super) struct Block<'t> {
 }
 
 impl Block<'_> {
-    /// Returns the YAML of the case without the lines that were removed from the program; `None` if the program is not
-    /// a block of lines in the YAML.
+    /// Returns the YAML of the case without the lines that were removed from the program; unchanged if the program is a
+    /// file of its own, and `None` if the program is not a block of lines in the YAML.
     pub(super) fn without(&self, case: &str, shorter: &ShortenedText) -> Option<String> {
         let Some(above) = self.above else { return Some(case.to_owned()) };
         let above = above as usize;
@@ -20,7 +20,8 @@ impl Block<'_> {
         Some((0..lines.len()).filter(left).map(|n| lines[n]).collect())
     }
 
-    /// Returns the YAML of the case with another text in place of the program's.
+    /// Returns the YAML of the case with the source of the program replaced by `text`; unchanged or `None` as for
+    /// [`Block::without`].
     pub(super) fn replaced(&self, case: &str, text: &str) -> Option<String> {
         let Some(above) = self.above else { return Some(case.to_owned()) };
         let above = above as usize;

@@ -27,7 +27,7 @@ const ASKED: Duration = Duration::from_secs(10);
 pub(super) struct Environment(Option<NamedEnvironment>);
 
 /// Finds a Python environment with these packages. If the user named an environment or its folder, returns that one,
-/// whatever versions of the packages it has.
+/// even if it has other versions of the packages.
 pub(super) fn find(packages: &Packages, named: Option<&str>) -> Result<Environment, Unready> {
     let missing = |error: Stop| Unready::Missing(error.reason());
     if let (Some(named), Packages::Environment(_) | Packages::These(_)) = (named, packages) {

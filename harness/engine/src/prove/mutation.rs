@@ -1,9 +1,9 @@
 //! Searches for statements of cases that are not needed to detect any declared fault.
 //!
-//! A statement is needed if only this statement fails under some declared fault, or when the fault acts only once.
-//! Without the statement, the trial then passes under the fault. The locations of earlier failures show which
-//! statements may be needed, and a run without the statement confirms it. A copy that misbehaves at the line of a check
-//! belongs to the check, so it proves nothing about the case.
+//! A statement is needed if it is the only one that fails under some declared fault, or when the fault takes effect
+//! only once: without the statement, the trial then passes under the fault. The locations of earlier failures show
+//! which statements may be needed, and a run without the statement confirms it. If the fault affects the copy that a
+//! check makes, only the check fails, which proves nothing about the case.
 
 use case::Body;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +28,7 @@ const TRIES: usize = 4;
 /// Identifies a statement across all trials of its case: id of the case, line, and kind of the statement.
 type Key = (String, u32, StatementKind);
 
-/// A fault that is injected into a trial, whose number is its index in the selection.
+/// Index of a trial in the selection, and the fault that is injected into it.
 type Injection = (usize, Planted);
 
 /// The results for one statement.
@@ -81,7 +81,7 @@ pub(super) fn mutate(
     Ok((search.result(), trouble))
 }
 
-/// Returns true if the fault acts on copies.
+/// Returns true if the fault affects copies.
 fn is_of_copies(fault: Fault) -> bool {
     fault.name().starts_with("copy.") || matches!(fault, Fault::SdmaZero | Fault::CacheStale)
 }
@@ -181,8 +181,8 @@ impl<'s, 'a> Search<'s, 'a> {
         }
     }
 
-    /// Returns single acts of declared faults to run next: those that were not run before and may show that a statement
-    /// is needed.
+    /// Returns the faults to run next. Each is a declared fault that takes effect only once, was not run before, and
+    /// may show that a statement is needed.
     fn next(&self, known: &BTreeMap<(usize, String), Record>) -> Vec<Injection> {
         let mut wanted = BTreeMap::new();
         let declared: Vec<(usize, Planted, Vec<Act>)> = known
@@ -210,7 +210,7 @@ impl<'s, 'a> Search<'s, 'a> {
                 };
                 for act in acts.iter().filter(|act| !of_a_check(act)) {
                     let alone = Planted { only: Some(act.opportunity), ..planted.clone() };
-                    // The effect of an act shortly before the statement is likely to be detected by the statement.
+                    // A fault that takes effect shortly before the statement is likely to be detected by the statement.
                     let far = line.checked_sub(act.line).unwrap_or(u32::MAX);
                     candidates.push((far, act.opportunity, *trial, alone));
                 }
@@ -228,7 +228,8 @@ impl<'s, 'a> Search<'s, 'a> {
         wanted.into_iter().map(|((trial, _), planted)| (trial, planted)).collect()
     }
 
-    /// Runs each trial with its fault. If `gone` is given, leaves out the statement with the same index in each.
+    /// Runs each trial with its fault. If `gone` is given, each trial runs without the statement at the same index in
+    /// `gone`.
     fn run(
         &self,
         injections: &[Injection],

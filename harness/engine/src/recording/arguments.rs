@@ -59,7 +59,7 @@ impl<'t> RecordedCall<'t> {
         })
     }
 
-    /// Returns the address or handle that the call wrote.
+    /// Returns the address or handle that the call wrote to the output parameter `name`.
     pub(super) fn made(&self, name: &str) -> Result<u64, String> {
         match self.end.out.get(name) {
             Some(ArgumentValue::Address(Address(at))) => Ok(*at),
@@ -67,7 +67,7 @@ impl<'t> RecordedCall<'t> {
         }
     }
 
-    /// Returns the number that the call wrote.
+    /// Returns the number that the call wrote to the output parameter `name`.
     pub(super) fn gave(&self, name: &str) -> Option<u64> {
         match self.end.out.get(name) {
             Some(ArgumentValue::Number(number)) => number.as_u64(),
@@ -76,7 +76,7 @@ impl<'t> RecordedCall<'t> {
     }
 }
 
-/// Returns the bytes of hexadecimal digits.
+/// Parses hexadecimal digits as bytes; `None` if they are not valid.
 pub(super) fn bytes(hex: &str) -> Option<Vec<u8>> {
     let digits = hex.as_bytes().chunks_exact(2);
     digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()

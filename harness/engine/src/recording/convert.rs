@@ -2,7 +2,7 @@
 //!
 //! The set-up of a case allocates its buffers, creates its streams and events, and compiles its kernels, so calls that
 //! do this before the first other call become declarations. The calls at the end that free everything are left out,
-//! because a case has them without a step.
+//! because a case frees everything without a step.
 //!
 //! If all kernels are those of the library, the reference model computes their results from any bytes. Then the step
 //! `fill` writes a pattern before a copy from the host. Otherwise the case has the code objects of the kernels, the bytes
@@ -51,7 +51,7 @@ const QUERIES: &[&str] = &[
     "hipRuntimeGetVersion",
 ];
 
-/// Functions that end objects. At the end of a program they are not steps.
+/// Functions that free or destroy objects. Their calls at the end of a program do not become steps.
 const ENDS: &[&str] = &[
     "hipEventDestroy",
     "hipFree",
@@ -68,7 +68,7 @@ const ENDS: &[&str] = &[
 #[derive(Clone)]
 struct Allocation {
     buffer: String,
-    /// First byte of the buffer, behind its guard.
+    /// Address of the buffer's first byte, after the guard.
     start: u64,
     bytes: u64,
 }
@@ -83,16 +83,17 @@ struct Converter<'t> {
     memory: BTreeMap<u64, Allocation>,
     /// Buffers in place of pageable memory of the program, by address and size.
     host: HashMap<(u64, u64), String>,
-    /// Contents of buffers in host memory by the XXH3, if it is known.
+    /// XXH3 of the content of buffers in host memory, by buffer, as far as it is known.
     contents: HashMap<String, String>,
     /// Names of other objects by their handles.
     names: HashMap<u64, String>,
-    /// Names of values that steps `hip` returned, by the handle or address that the value was.
+    /// Names of values that `hip` steps returned, by the recorded handle or address.
     values: HashMap<u64, String>,
-    /// Kernel sources by the handle of the hipRTC program, and by the XXH3 of the code.
+    /// Kernel sources by the handle of the hipRTC program.
     programs: HashMap<u64, String>,
+    /// Kernel sources by the XXH3 of the code.
     code: HashMap<String, String>,
-    /// XXH3 of the code of modules.
+    /// XXH3 of the code of modules, by handle.
     modules: HashMap<u64, String>,
     /// Kernels of code objects by their handles: the module, and the name in the code object.
     functions: HashMap<u64, (u64, String)>,
@@ -102,10 +103,11 @@ struct Converter<'t> {
     uses_code: bool,
     /// Streams that are captured.
     captured: BTreeSet<String>,
-    /// Host buffers that were written since they were last checked, each with the stream of the copy, those that graphs
-    /// write, and those of the streams at which events were recorded.
+    /// Host buffers that were written since they were last checked, each with the stream of the copy.
     unchecked: BTreeMap<String, String>,
+    /// Host buffers that graphs write.
     by_graphs: BTreeSet<String>,
+    /// The unchecked host buffers that were written on an event's stream before the event was recorded, by event.
     before_events: HashMap<String, BTreeSet<String>>,
     /// True until the first call that is not part of the set-up.
     in_setup: bool,
@@ -117,7 +119,7 @@ struct Converter<'t> {
 /// Converts the recording of one process.
 ///
 /// # Errors
-/// Returns everything that a case cannot say, each with the number of its call.
+/// Returns everything that a case cannot express, each with the number of its call.
 pub fn convert(
     trace: &ProcessTrace,
     library: &Kernels,
@@ -278,14 +280,15 @@ impl<'t> Converter<'t> {
         }
     }
 
-    /// Returns the place in memory that HIP allocated.
+    /// Returns the place of an address range in memory that HIP allocated; `None` if no allocation contains the range.
     fn place(&self, at: u64, bytes: u64) -> Option<Place> {
         let (_, found) = self.memory.range(..=at).next_back()?;
         let offset = at.checked_sub(found.start)?;
         (offset + bytes <= found.bytes).then(|| Place { buffer: found.buffer.clone(), offset })
     }
 
-    /// Returns a place in memory of HIP, or in a buffer in place of memory of the program.
+    /// Returns the place of an address range in memory that HIP allocated, or in the buffer that replaces pageable
+    /// memory of the program.
     fn place_or_host(&mut self, at: u64, bytes: u64) -> Result<Place, String> {
         if let Some(place) = self.place(at, bytes) {
             return Ok(place);
@@ -308,8 +311,8 @@ impl<'t> Converter<'t> {
         self.plan.buffers.get(buffer).is_some_and(|buffer| buffer.memory.on_host())
     }
 
-    /// Adds the checks of host memory that was written, for those copies that are over by their buffer and stream. The
-    /// program can look at it from now on.
+    /// Adds checks of the host buffers that finished copies wrote, because the program can read them from now on.
+    /// `is_over` returns true for the buffer and stream of a finished copy.
     fn check_written(&mut self, is_over: impl Fn(&str, &str) -> bool) {
         for (buffer, stream) in std::mem::take(&mut self.unchecked) {
             if !is_over(&buffer, &stream) {
@@ -351,7 +354,7 @@ impl<'t> Converter<'t> {
         Ok(())
     }
 
-    /// Checks what the copies of a stream wrote. The null stream waits for the blocking streams.
+    /// Adds checks of the host buffers that copies on a stream wrote. The null stream waits for the blocking streams.
     fn check_stream(&mut self, stream: &str) {
         let blocking: BTreeSet<String> = match stream {
             DEFAULT_STREAM => {
@@ -407,7 +410,7 @@ impl<'t> Converter<'t> {
         if call.succeeded() { self.check_after(call) } else { Ok(()) }
     }
 
-    /// Converts the creation of streams and events, and their ends.
+    /// Converts the creation and destruction of streams and events. Returns false for other calls.
     fn objects(&mut self, call: RecordedCall<'t>) -> Result<bool, String> {
         match call.name() {
             "hipStreamCreateWithFlags" | "hipStreamCreate" if call.succeeded() => {
@@ -565,11 +568,12 @@ impl<'t> Converter<'t> {
     }
 }
 
-/// Arguments that a step with a verb of its own never passes as a null pointer, because the worker wants the result.
+/// Output parameters that only a `hip` step passes as a null pointer. All other steps pass a pointer, because the
+/// worker needs the result.
 const RESULTS: &[&str] =
     &["flags", "numNodes", "pCaptureStatus", "pGraph", "pGraphExec", "priority"];
 
-/// Returns true if the step with a verb of its own would pass other arguments than the program.
+/// Returns true if the call must become a `hip` step, because the more specific step would pass other arguments.
 fn must_be_generic(call: RecordedCall<'_>) -> bool {
     let is_null = |name: &&&str| call.argument(name).is_some() && call.address(name) == Ok(0);
     let waits_with_flags = call.name() == "hipStreamWaitEvent" && call.number("flags") != Ok(0);

@@ -1,4 +1,4 @@
-//! Converts the arguments of calls that have no step of their own to those of the step `hip`.
+//! Converts the arguments of a call that has no step of its own to those of a `hip` step.
 
 use plan::{HipArg, HipParameter, HipRole, Place, Scalar, hip_function, is_handle, scalar};
 use recorder::trace::ArgumentValue;
@@ -10,20 +10,20 @@ pub(super) trait Objects {
     /// Returns the name of an object of the case, by its handle.
     fn name(&self, handle: u64) -> Option<String>;
 
-    /// Returns the name of a value that an earlier step `hip` returned.
+    /// Returns the name of a value that an earlier `hip` step returned, by its handle.
     fn value(&self, handle: u64) -> Option<String>;
 
-    /// Returns a place in memory.
+    /// Returns the place of an address in memory that is known to contain at least `bytes` bytes from there.
     fn memory(&mut self, at: u64, bytes: Option<u64>) -> Option<Place>;
 
     /// Returns a new name for a value that the call returns, and remembers its handle.
     fn new_value(&mut self, handle: Option<u64>) -> String;
 }
 
-/// Returns the arguments of the step `hip`.
+/// Returns the arguments of the `hip` step.
 ///
 /// # Errors
-/// Returns the first argument that the step cannot say.
+/// Returns the first argument that the step cannot express.
 pub(super) fn arguments(
     call: RecordedCall<'_>,
     objects: &mut dyn Objects,

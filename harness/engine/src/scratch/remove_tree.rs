@@ -49,7 +49,7 @@ pub(super) fn remove_tree<S: Deref<Target = AtomicBool>>(
     std::fs::remove_dir(folder)
 }
 
-/// Moves a folder to a free name in the top folder.
+/// Moves the folder `child` from the folder `below` to the folder `top`, under a name that is free there.
 fn move_up(below: &OwnedFd, child: &Name, top: &OwnedFd, moved: &mut u64) -> io::Result<()> {
     let mut is_locked = true;
     loop {
@@ -88,7 +88,7 @@ fn some_names(folder: &OwnedFd) -> io::Result<Option<Vec<Name>>> {
     Ok((!names.is_empty()).then_some(names))
 }
 
-/// Opens the entry if it is a folder, and otherwise removes it.
+/// Opens the entry if it is a folder with content, and otherwise removes it and returns `None`.
 fn opened(at: BorrowedFd<'_>, name: &Name) -> io::Result<Option<OwnedFd>> {
     if is_removed(at, name)? {
         return Ok(None);

@@ -9,11 +9,11 @@ use plan::Version;
 use super::{Session, SessionError};
 use crate::{DeviceChoice, card, slots::Slot};
 
-/// The only release whose HSA runtime was tried with the thunk of the emulated device.
+/// The only release whose HSA runtime was tested with the emulated device at the level `thunk`.
 const RELEASE_WITH_THUNK: Version = Version::new(7, 2, 4);
 
 impl Session {
-    /// Checks that the level of the emulated device supports the session's release.
+    /// Checks that the level at which the device is emulated (`hsa` or `thunk`) supports the session's release.
     pub(crate) fn check_level(&self) -> Result<(), SessionError> {
         let level = self.emulated.config.level;
         let needs_release = level == Level::Thunk && self.device != DeviceChoice::Gpu;
@@ -39,8 +39,8 @@ impl Session {
         }
     }
 
-    /// Returns the configuration of the emulated device for a trial, whose case may require certain properties. Options
-    /// of the command line take precedence over the case; `None` on a GPU.
+    /// Returns the configuration of the emulated device for a trial; `None` on a GPU. The case may require certain
+    /// properties, but options of the command line take precedence.
     pub fn device_for(&self, case: &Case, trial: &Trial, faults: Vec<Planted>) -> Option<Config> {
         let mut config = self.device_config(faults)?;
         config.devices = self.emulated_devices(case);
@@ -58,7 +58,7 @@ impl Session {
         options
     }
 
-    /// Returns the option on the command line that sets the same property.
+    /// Returns the option on the command line that sets the same property as `option`.
     fn said(&self, option: &str) -> Option<&String> {
         let name = option.split('=').next();
         self.emulated.options.iter().rev().find(|said| said.split('=').next() == name)

@@ -14,7 +14,7 @@ pub enum SessionError {
     /// The options for the emulated device contradict each other.
     #[error("{0}")]
     DeviceOptions(String),
-    /// The level of the emulated device does not support the release.
+    /// The level at which the device is emulated (`hsa` or `thunk`) does not support the ROCm release.
     #[error("`level={level}` of the emulated device works only with ROCm {supported}, but {found}")]
     LevelRelease {
         /// The level.

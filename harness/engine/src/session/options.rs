@@ -1,4 +1,4 @@
-//! Options of a session, from which it is opened.
+//! The options with which a session is opened.
 
 use std::{
     collections::BTreeMap,
@@ -22,7 +22,7 @@ use crate::{
     stack_source,
 };
 
-/// Options of a session, from which it is opened.
+/// The options with which a session is opened.
 #[derive(Clone, Debug)]
 pub struct SessionOptions {
     /// Name of the stack, as typed.
@@ -45,8 +45,8 @@ pub struct SessionOptions {
     pub recovery: Vec<String>,
     /// A file or folder of the user with cases; `None` for the built-in ones.
     pub cases_from: Option<CasesFrom>,
-    /// Name of the Python environment in which program cases run. If set, it is used whatever versions of packages the
-    /// cases name.
+    /// Name of the Python environment in which program cases run. If set, it is used even if the cases name other
+    /// versions of packages.
     pub packages_in: Option<String>,
     /// Working directory in which programs of cases start. If `None`, each gets a new folder.
     pub programs_in: Option<PathBuf>,

@@ -26,8 +26,8 @@ pub struct GivenOptions {
     pub(super) environment: BTreeMap<String, String>,
     pub(super) launcher: Vec<String>,
     pub(super) cases_from: Option<CasesFrom>,
-    /// Name of the Python environment in which program cases run. If set, it is used whatever versions of packages the
-    /// cases name.
+    /// Name of the Python environment in which program cases run. If set, it is used even if the cases name other
+    /// versions of packages.
     pub packages_in: Option<String>,
     pub(super) programs_in: Option<PathBuf>,
 }

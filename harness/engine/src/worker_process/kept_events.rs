@@ -87,7 +87,8 @@ impl KeptEvents {
     }
 }
 
-/// Returns true for an event that contains no lists and that every execution of a step sends.
+/// Returns true for an event that a worker sends each time it executes a step. Such an event contains no lists, and
+/// does not count against [`MOST_BYTES`].
 fn is_of_a_step(event: &Event) -> bool {
     match event {
         Event::Begin { .. } | Event::End { .. } | Event::Data { .. } => true,

@@ -13,8 +13,8 @@ pub(super) static PLAIN: LazyLock<Plain> =
 /// Header that every program gets.
 const RUNTIME: &str = "hip/hip_runtime.h";
 
-/// Further headers that the helper includes. Each is kept if the program or the plain version contains one of the words
-/// after it.
+/// Further headers that the helper includes, each with words from it. A header is kept if the program or the plain
+/// version contains one of its words.
 const FURTHER: [(&str, &[&str]); 15] = [
     ("cstdio", &["printf", "puts", "fflush", "setvbuf", "stdout", "stderr", "FILE", "fopen"]),
     ("string", &["std::string", "std::to_string", " string "]),
@@ -106,7 +106,7 @@ static USING: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?m)^[ \t]*using\s+namespace\s+rocrepro\s*;[ \t]*\n").expect("a valid pattern")
 });
 
-/// A statement that begins a phase, behind the end of another statement or the beginning of a block.
+/// Statements that begin a phase, after the end of another statement or the beginning of a block.
 static PHASE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"([;{}][ \t]*\n)(?:[ \t]*(?:rocrepro\s*::\s*)?phase\([^;{}()]*\);[ \t]*\n)+")
         .expect("a valid pattern")
@@ -117,7 +117,7 @@ pub(super) fn without_phases(text: &str) -> String {
     PHASE.replace_all(text, "$1").into_owned()
 }
 
-/// Statement of the plain version by which output is not lost in a crash.
+/// Beginning of the plain version's statement that makes the output unbuffered, so that a crash does not lose it.
 const UNBUFFERED: &str = "[[maybe_unused]] static const int unbuffered";
 
 /// Returns an inlined program without the statement that makes its output unbuffered.
@@ -126,7 +126,8 @@ pub(super) fn with_buffered_output(text: &str) -> String {
     kept.collect()
 }
 
-/// Returns the plain version in which the sections for one kind of values replace the general ones, or are left out.
+/// Returns the plain version for one kind of values. The sections for special kinds are left out for `Values::Any`, and
+/// otherwise replace the general ones.
 fn plain(values: Values) -> Plain {
     let kind = |name: &'static str| name.split_once(" of ").map_or(name, |(name, _)| name);
     let is_kind = |name: &str| name.contains(" of ");

@@ -12,7 +12,8 @@ pub(super) static PLAIN: LazyLock<Plain> =
 /// Line in the head of the plain version that begins the class with its functions.
 const CLASS: &str = "# The checks of this program";
 
-/// Sections that replace a section whose functions have the same names, and that no program names.
+/// Sections that can replace another section with functions of the same names. Programs do not use the names of these
+/// sections.
 const VARIANTS: [&str; 3] = ["close_by_ulp", "equal_flat", "equal_listed"];
 
 /// Statement of the plain version that returns the result of a check.

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-/// Returns the text without those definitions whose absence `compiles` accepts. If `compiles` returns `None`, the search
-/// ends, and the result is the text so far.
+/// Returns the text without those definitions that `may_go` allows to remove and without which the text still compiles.
+/// If `compiles` returns `None`, the search ends, and the result is the text so far.
 ///
 /// Later definitions use earlier ones, so they are tried from the last to the first.
 pub(super) fn without_unused(

@@ -18,7 +18,7 @@ pub(super) fn is_of_code(call: &TraceCall, library: &Kernels) -> bool {
 }
 
 impl<'t> Converter<'t> {
-    /// Remembers kernels and their code.
+    /// Remembers kernels and their code. Returns false for calls that are not about kernels.
     pub(super) fn kernels(&mut self, call: RecordedCall<'t>) -> Result<bool, String> {
         match call.name() {
             "hiprtcCreateProgram" => {
@@ -195,7 +195,7 @@ impl<'t> Converter<'t> {
         Ok(file)
     }
 
-    /// Returns a struct that is passed by value and contains addresses.
+    /// Converts a struct that is passed by value and contains addresses.
     fn with_addresses(&self, value: &[u8]) -> Arg {
         let (words, _) = value.as_chunks::<8>();
         let members = words.iter().map(|word| {
@@ -210,7 +210,7 @@ impl<'t> Converter<'t> {
     }
 }
 
-/// Returns the indices of the parameters that are pointers to `const` by the mangled name of a kernel.
+/// Returns the indices of the parameters that are pointers to `const`, according to the mangled name of a kernel.
 fn pointers_to_const(kernel: &str) -> Vec<usize> {
     let name = cpp_demangle::Symbol::new(kernel).ok().and_then(|symbol| symbol.demangle().ok());
     let name = name.unwrap_or_default();
@@ -238,7 +238,7 @@ fn pointers_to_const(kernel: &str) -> Vec<usize> {
     found.into_iter().enumerate().filter(is_const).map(|(index, _)| index).collect()
 }
 
-/// Returns an argument that is passed by value. The parameter is that of a kernel of the library.
+/// Converts an argument that is passed by value. `parameter` is its declaration, if the kernel belongs to the library.
 fn number(value: Vec<u8>, parameter: Option<&plan::Parameter>) -> Arg {
     let ty = match (value.len(), parameter) {
         (1, _) => ScalarType::U8,

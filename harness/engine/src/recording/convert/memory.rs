@@ -13,7 +13,7 @@ use super::{super::arguments::RecordedCall, Allocation, Converter};
 const MOST_BYTES: usize = 64 << 20;
 
 impl<'t> Converter<'t> {
-    /// Converts allocations and the ends of memory.
+    /// Converts allocations, and calls that free memory. Returns false for other calls.
     pub(super) fn allocation(
         &mut self,
         call: RecordedCall<'t>,
@@ -62,8 +62,8 @@ impl<'t> Converter<'t> {
         Ok(true)
     }
 
-    /// Removes the calls with which the set-up of a case writes poison to a buffer. Returns true if they write guards
-    /// too.
+    /// Removes from `rest` the calls with which the set-up of a case writes poison to a buffer. Returns true if they
+    /// write guards too, and `None` if no such calls follow.
     pub(super) fn take_poison(
         &self,
         at: u64,
@@ -94,7 +94,7 @@ impl<'t> Converter<'t> {
         None
     }
 
-    /// Removes the call with which the set-up of a case writes the initial content of a buffer.
+    /// Removes from `rest` the call with which the set-up of a case writes the initial content of a buffer.
     pub(super) fn take_initial(
         &mut self,
         buffer: &str,
@@ -208,7 +208,7 @@ impl<'t> Converter<'t> {
         Ok(Call::Copy { to: to_place, from: from_place, bytes, api, stream })
     }
 
-    /// Fills a host buffer before a copy from it, if its content is not the one that the last step left there.
+    /// Adds a step that fills a host buffer before a copy from it, unless the buffer already has the recorded content.
     pub(super) fn fill(&mut self, from: &Place, call: RecordedCall<'t>) -> Result<(), String> {
         let Some(content) = call.content() else { return Ok(()) };
         if self.contents.get(&from.buffer) == Some(&content.xxh3) {
@@ -244,7 +244,7 @@ impl<'t> Converter<'t> {
         Ok(())
     }
 
-    /// Remembers the content of a host buffer.
+    /// Remembers the content of a host buffer, as its XXH3; `None` if it is unknown.
     pub(super) fn know(&mut self, place: &Place, bytes: u64, content: Option<String>) {
         match content.filter(|_| self.is_whole(place, bytes)) {
             Some(content) => drop(self.contents.insert(place.buffer.clone(), content)),
@@ -257,7 +257,7 @@ impl<'t> Converter<'t> {
             && self.plan.buffers.get(&place.buffer).is_some_and(|of| of.bytes == bytes)
     }
 
-    /// Returns the offset of the first address of a buffer among bytes, and its place.
+    /// Searches bytes for the address of a buffer. Returns the offset of the first address found, and its place.
     pub(super) fn address_in(&self, bytes: &[u8]) -> Option<(usize, Place)> {
         let (words, _) = bytes.as_chunks::<8>();
         let place = |word: &[u8; 8]| self.place(u64::from_le_bytes(*word), 1);
@@ -273,7 +273,7 @@ impl<'t> Converter<'t> {
         Ok(name)
     }
 
-    /// Returns recorded bytes.
+    /// Reads the recorded bytes with this XXH3.
     pub(super) fn recorded(&self, xxh3: &str) -> Result<Vec<u8>, String> {
         let read = std::fs::read(self.trace.folder.join(CONTENTS).join(xxh3));
         read.map_err(|error| format!("its bytes were not recorded: {error}"))
