@@ -56,8 +56,8 @@ const GOOD_END_RUNS: u32 = 2;
 const BAD_END_FAILURES: [u32; 2] = [4, 5];
 
 /// Number of failures that the first bad build must show before the search ends. The second number applies if bad
-/// builds fail at a rate above [`OFTEN`]: two failures may then come from a build that is not one of them and fails
-/// rarely. A failure in the run after another failure does not count.
+/// builds fail at a rate above [`OFTEN`]: two failures may then come from a good build that rarely fails. A failure in
+/// the run after another failure does not count.
 const CLOSING_FAILURES: [u32; 2] = [2, 3];
 const OFTEN: f64 = 0.8;
 
@@ -183,7 +183,7 @@ fn is_other_line(state: &State, edge: &Edge) -> bool {
     good && edge.last_good == 0 || bad && edge.first_bad == state.setup().bad()
 }
 
-/// If the bad end has only passed so far, runs the good end, because the user may have exchanged the two.
+/// If the bad end has only passed so far, runs the good end, because the user may have exchanged the ends.
 fn check_exchanged(state: &State) -> Option<Action> {
     let (bad, good) = (state.tally(state.setup().bad()), state.tally(0));
     let passes_only = bad.bad == 0 && bad.good >= EXCHANGED_RUNS;

@@ -41,8 +41,8 @@ fn ln_choose(all: u32, n: u32) -> f64 {
 mod tests {
     use super::*;
 
-    /// The first is the tea experiment of Fisher, "The design of experiments" (1935): 1 of 70 ways of choosing 4 of 8
-    /// cups is right, and 1 is wrong in each cup.
+    /// The first check is the tea experiment of Fisher, "The design of experiments" (1935): 1 of 70 ways of choosing 4
+    /// of 8 cups is right, and 1 is wrong in each cup.
     #[test]
     fn p_value_is_the_share_of_equally_or_less_likely_results() {
         let check = |(a, b): (u32, u32), (c, d): (u32, u32), p: f64| {

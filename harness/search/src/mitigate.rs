@@ -7,9 +7,9 @@
 //! favour the base rate over a quarter of it, and may make the failure rarer once they favour the quarter. Otherwise
 //! the effect stays undecided.
 //!
-//! Of dozens of changes without any effect, some have few failures by chance, and so may the runs without any change
-//! have many. So a change helps, or makes the failure rarer, only if Fisher's exact test shows a difference from the
-//! runs without any change after Bonferroni's correction for the number of changes.
+//! Of dozens of changes without any effect, some show few failures by chance, and the runs without any change may show
+//! many by chance. Therefore a change counts as helping, or as making the failure rarer, only if Fisher's exact test
+//! shows a difference from the runs without any change, after Bonferroni's correction for the number of changes.
 
 use std::collections::BTreeMap;
 
@@ -105,7 +105,7 @@ pub enum ChangeEffect {
     Nothing,
     /// The failure occurs at a quarter of the base rate or less, and the trial fails less often in any way.
     Rarer,
-    /// The trial fails in another way, with this signature. With some changes it does so only in some runs.
+    /// The trial fails with this signature instead, possibly only in some runs.
     Changed(String),
     /// The change itself made the case invalid, so the failure with this signature proves nothing.
     Invalid(String),
@@ -129,7 +129,8 @@ pub struct Mitigation {
 /// Callback that runs the trial the given number of times with a set of changes, and returns the outcomes.
 pub type RunFactors<'r> = dyn FnMut(&[usize], u32) -> Option<Vec<Seen>> + 'r;
 
-/// Runs without any change, and the effects of the changes that were tried so far.
+/// Callback that receives the outcomes of the runs without any change, and the effects of the changes that were tried
+/// so far.
 pub type Tried<'r> = dyn FnMut(&FactorRuns, &[(ChangeEffect, FactorRuns)]) + 'r;
 
 /// Searches among `factors` changes for one, or for a smallest set, that makes the failure go away.
@@ -251,9 +252,9 @@ impl Limits {
         }
     }
 
-    /// Decides whether a change makes the failure rarer, for which its counts speak so far. The number of further runs
-    /// does not depend on their outcomes, because a search that ended at the first significant count would often find
-    /// one by chance.
+    /// Decides whether a change makes the failure rarer, as its counts so far suggest. The number of further runs does
+    /// not depend on their outcomes, because a search that ended at the first significant count would often find one by
+    /// chance.
     fn confirm(
         self,
         factor: usize,
@@ -270,7 +271,7 @@ impl Limits {
             run(&[factor], needed - tally.runs())?.into_iter().for_each(|seen| tally.add(seen));
         }
         let effect = if tally.same().is_rarer(self.same, self.level) {
-            // What fails in another way instead does not fail less often.
+            // If the trial fails in another way instead, it does not fail less often.
             match most_frequent(&tally.others).or_else(|| most_frequent(&tally.invalid)) {
                 Some(other) if !tally.any().is_rarer(self.any, self.level) => {
                     match tally.others.is_empty() {
@@ -319,8 +320,8 @@ impl Limits {
     }
 }
 
-/// Applies all changes that did not help alone at the same time. If the failure goes away, drops one change after the
-/// other as long as it stays away.
+/// Applies all changes that did not help alone at the same time. If the failure goes away, removes changes from the set
+/// as long as the failure does not come back.
 fn smallest_set(
     single: &[(ChangeEffect, FactorRuns)],
     together: &dyn Fn(usize, usize) -> bool,

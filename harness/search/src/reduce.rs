@@ -1,4 +1,4 @@
-//! Minimises something that fails, possibly only sometimes.
+//! Minimises a failing candidate of any type. The failure may occur only in some runs.
 //!
 //! [`reduce`] works on any type with edits that make it smaller ([`Space`]) and requests one run at a time, so the
 //! search does not depend on processes or clocks. Delta debugging (Zeller and Hildebrandt, IEEE TSE 28, 2002) tries
@@ -117,7 +117,7 @@ pub trait Space {
 pub trait Runner<C> {
     /// Runs a candidate once in a fresh process. `None` ends the search with the best result so far.
     fn run(&mut self, candidate: &C, key: &str) -> Option<Seen>;
-    /// Is called with each smaller candidate that the search accepts.
+    /// Receives each smaller candidate that the search accepts.
     fn accepted(&mut self, _candidate: &C) {}
 }
 
@@ -306,7 +306,7 @@ impl<S: Space> Search<'_, S> {
         Ok(())
     }
 
-    /// Tries each edit alone, again and again, until no edit is accepted.
+    /// Tries each edit alone, and repeats this until no edit is accepted.
     fn singles(&mut self) -> Result<(), Stopped> {
         loop {
             let before = self.key.clone();

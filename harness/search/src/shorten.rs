@@ -35,7 +35,8 @@ pub fn shorten(text: &str, still: &mut dyn FnMut(&str) -> Option<bool>) -> Short
 /// Shortens a text like [`shorten`], but asks for up to `width` texts at once, so that the caller can test them in
 /// parallel. `still` returns an answer for each text, in their order. The result does not depend on `width`.
 ///
-/// The lines of each of the `groups` are removed together first, because one try may then replace one for each line.
+/// First, all lines of each group in `groups` are removed together, because one try may then replace one try for each
+/// line.
 pub fn shorten_many(
     text: &str,
     width: usize,
@@ -94,8 +95,8 @@ impl Search<'_> {
         }
     }
 
-    /// Tries to remove the lines from every `step`th line up to each of the ends that `ends` returns for it. After a
-    /// removal, continues at the same place.
+    /// Starts at every `step`th line, and tries to remove the lines up to each of the ends that `ends` returns for the
+    /// line. After a removal, continues at the same place.
     fn remove_each(
         &mut self,
         step: usize,

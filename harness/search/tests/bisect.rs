@@ -153,7 +153,7 @@ fn flaky_changes_are_found() {
     }
 }
 
-/// When builds are broken, ten in a row are broken on average, and three tenths of the whole history.
+/// Builds are broken for ten builds in a row on average, and in three tenths of the whole history.
 #[test]
 fn few_builds_are_spent_on_long_breakage() {
     let mut installs = 0.0;

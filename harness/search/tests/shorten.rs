@@ -117,7 +117,7 @@ fn the_result_does_not_depend_on_the_number_of_texts_at_once() {
     }
 }
 
-/// A group is one try, whatever the number of its lines.
+/// A group takes one try, however many lines it has.
 #[test]
 fn tries_each_group_first() {
     let text: String = (0..8).map(|n| format!("{n}\n")).collect();

@@ -1,7 +1,7 @@
 //! Measures simulated bisects: mean number of runs, mean number of installed builds, and share of wrong answers.
 //!
 //! Two other strategies are measured for comparison: a fixed number of repetitions of each build, and Wald's sequential
-//! test. Both are given the true failure rates, which this crate's search has to estimate.
+//! test. These two know the true failure rates, which this crate's search has to estimate.
 //!
 //! `cargo run --release -p search --example anchors [-- BISECTS [BUILDS...] [p=RATE...]]`
 

@@ -82,7 +82,7 @@ fn halving(builds: usize, mut decide: impl FnMut(usize) -> bool) -> (usize, usiz
     (bad, asked)
 }
 
-/// Returns the error probability that each step of the halving may have, so that the whole bisect errs in 1 % of all
+/// Returns the error probability allowed for each step of the halving, so that the whole bisect errs in 1 % of all
 /// cases. The result is the sum of the probabilities of a false positive and a false negative.
 fn allowed(builds: usize) -> f64 {
     2.0 * (1.0 - 0.99_f64.powf(1.0 / (builds as f64).log2()))

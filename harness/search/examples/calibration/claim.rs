@@ -7,11 +7,11 @@ use super::worlds::{Lab, Model, Random, World};
 /// The claim that an answer makes, compared with the simulated history.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Claim {
-    /// The answer names one place: the stated probability, true if the place is one of the changes, and true if it is
-    /// the first change.
+    /// The answer names one place with the probability `stated`. `right` is true if the place is one of the changes,
+    /// and `first` if it is the first change.
     Place { stated: f64, right: bool, first: bool },
-    /// The answer names several places or a range: the stated probability, and true if each place or the range contains
-    /// a change.
+    /// The answer names several places or a range, with the probability `stated`. `right` is true if each place, or the
+    /// range, contains a change.
     Wider { stated: f64, right: bool },
     /// The answer names no place.
     Nothing,

@@ -145,9 +145,9 @@ fn main() {
         return;
     }
     println!(
-        "Simulated bisects of 256 builds. Range: the share that names more than one place. Wrong: what the answer names holds no \
-         change. Chance: of so many wrong answers or more, if they were as sure as they say.\nNot the first: one place that \
-         holds a change, but an earlier one is rarer or elsewhere.\n"
+        "Simulated bisects of 256 builds. Range: the share that names more than one place. Wrong: no named place \
+         contains a change. Chance: probability of at least as many wrong answers if the stated probabilities were \
+         right.\nNot the first: one place with a change, but an earlier change is rarer or elsewhere.\n"
     );
     head();
     models.for_each(|model| Row::run(model, 1..bisects + 1).print(model.name));

@@ -34,17 +34,17 @@ impl Random {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Machine {
     Steady,
-    /// The failure rates of bad builds fall, over this many runs, to `to` times their value.
+    /// The failure rates of bad builds fall, over `over` runs, to `to` times their value.
     Tires {
         to: f64,
         over: u32,
     },
-    /// Every build fails at an additional rate, which rises to `to` over this many runs.
+    /// Every build fails at an additional rate, which rises to `to` over `over` runs.
     WearsOut {
         to: f64,
         over: u32,
     },
-    /// From run `from` on, and before run `to`, every run fails if `fails` is set, or else passes.
+    /// From run `from` until before run `to`, every run fails if `fails` is true, and otherwise passes.
     OutOfOrder {
         from: u32,
         to: u32,

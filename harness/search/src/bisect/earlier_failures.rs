@@ -22,8 +22,8 @@ pub(super) fn rare_passes() -> u32 {
 /// probability `1 - MISSED`.
 const MISSED: f64 = 0.01;
 
-/// Minimum number of failures before the edge for the answer "the same failure at a lower rate". Fewer failures may be
-/// chance.
+/// Minimum number of failures in builds before the edge for the answer that the same failure occurs there at a lower
+/// rate. Fewer failures may be chance.
 const FAILURES: u32 = 3;
 
 /// Maximum number of runs of one build for the classification.

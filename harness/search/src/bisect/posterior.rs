@@ -20,7 +20,7 @@ const SEVERAL_SURE: f64 = 0.99;
 /// Probability that the reported range contains the change, if the budget is spent.
 const RANGE_MASS: f64 = 0.99;
 
-/// Places whose probability is lower are ignored when the next run is chosen.
+/// Probability below which a place is ignored when the next run is chosen.
 const NEGLIGIBLE: f64 = 1e-6;
 
 /// Interval between two tested builds, and the posterior under the hypothesis that the change lies in the interval.
@@ -310,8 +310,8 @@ impl Posterior {
     }
 }
 
-/// Log probabilities summed over all ways to place one, two and three changes at builds so far, and the likeliest of
-/// these ways.
+/// Log probabilities summed over all ways to place one, two and three changes at the builds added so far, and the
+/// likeliest of these ways.
 struct Paths {
     sums: [f64; 3],
     likeliest: [(f64, [usize; 3]); 3],

@@ -235,7 +235,7 @@ impl RateModel {
 }
 
 impl Joint {
-    /// Returns the probability that the next run of a build fails if the build is bad, or if it is good.
+    /// Returns the probability that the next run of a build fails, given that the build is bad (`is_bad`) or good.
     pub(super) fn next(&self, of: &Likelihood, is_bad: bool) -> f64 {
         let (weights, next) = match is_bad {
             true => (&self.bad, &of.next_bad),

@@ -327,8 +327,8 @@ impl State {
         count
     }
 
-    /// Counts the outcomes of those runs of a build before which the previous run, of any build, did not fail. A
-    /// failure may leave something behind that makes the next run fail too.
+    /// Counts the outcomes of a build's runs, without runs right after a failing run of any build. A failure may leave
+    /// something behind that makes the next run fail too.
     pub(super) fn tally_not_after_failure(&self, build: usize) -> Tally {
         let mut tally = Tally { broken: self.tally(build).broken, ..Tally::default() };
         let mut before = None;

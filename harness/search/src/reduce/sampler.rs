@@ -218,7 +218,7 @@ impl<C: Clone> Sampler<C> {
         evidence(counts.same, counts.not, self.rate, self.rate * SHARE)
     }
 
-    /// Accepts a candidate from which the search continues, and adds its failures to the row of failures.
+    /// Accepts a candidate from which the search continues, and adds its failures to the count of consecutive failures.
     pub(super) fn accept(&mut self, key: &str) {
         self.row += self.counts(key).same;
     }

@@ -13,7 +13,8 @@ use search::bisect::{Action, Answer, Event, Seen, Setup, State, next};
 
 const DEFAULT_HISTORIES: usize = 10;
 
-/// The test fails if the wrong answers for one kind of history have a lower probability than this.
+/// The test fails if, according to the stated probabilities, so many wrong answers for one kind of history are less
+/// likely than this.
 const LEAST_CHANCE: f64 = 0.01;
 
 fn search(world: &World, random: &mut Random) -> (Answer, State) {
