@@ -56,7 +56,7 @@ pub(crate) struct FinishedSearch<'a> {
     pub(crate) store: &'a stacks::BuildStore,
     pub(crate) stop: &'a AtomicBool,
     pub(crate) crossed: Vec<Crossed>,
-    /// Names of the two builds between which an earlier search ended, if this search continues it.
+    /// Names of the two builds that an earlier search found, if this search continues between them.
     pub(crate) within: Option<(String, String)>,
     /// True if another search will continue this one.
     pub(crate) goes_on: bool,
@@ -170,8 +170,8 @@ impl FinishedSearch<'_> {
         .html()
     }
 
-    /// Adds to the sentence that the change may be in a missing build, if the list of builds has a gap between the two
-    /// builds of the answer.
+    /// Adds to the sentence that the change may be in a missing build, if the list of builds has a gap between the last
+    /// good and the first bad build.
     fn with_holes(&self, sentence: String) -> String {
         let Some(Edge { last_good, first_bad, confidence, .. }) = self.answer.edge() else {
             return sentence;
@@ -183,7 +183,7 @@ impl FinishedSearch<'_> {
         let names: Vec<_> = holes.iter().map(|hole| hole.source.as_str()).collect();
         let place = match self.answer {
             Answer::Found(_) => format!(
-                "with {:.1} % the change is between {} and {}",
+                "with a confidence of {:.1} % the change is between {} and {}",
                 100.0 * confidence,
                 self.axis.label(*last_good),
                 self.axis.label(*first_bad)
@@ -321,14 +321,15 @@ impl FinishedSearch<'_> {
         self.state.tallies().any(failed)
     }
 
-    /// Returns the signature with which the bad build failed. If it is unknown, returns the one that was searched for.
+    /// Returns the signature with which the bad build failed. If it is unknown, returns the signature that was searched
+    /// for.
     fn signature(&self, sentences: &Sentences<'_>, edge: Option<(usize, usize)>) -> String {
         let shown = edge.and_then(|(_, bad)| sentences.counted(bad).first().copied());
         shown.unwrap_or(self.signature).to_owned()
     }
 
-    /// Returns the range of axis values of which some fail and some pass; `None` for builds, because a build that fails
-    /// only sometimes is flaky instead.
+    /// Returns the range of axis values in which some values fail and others pass. Returns `None` for builds, because a
+    /// build that fails only sometimes has a flaky failure, not an uncertain threshold.
     fn band(&self) -> Option<ThresholdBand> {
         if !matches!(self.axis.kind, AxisKind::Parameter(_) | AxisKind::Environment(_)) {
             return None;

@@ -34,7 +34,7 @@ pub struct Axis {
     /// Kind of the points, for example builds or values of a variable.
     pub kind: AxisKind,
     points: Points,
-    /// Index of the good end in `points`, whose order is that of the axis itself.
+    /// Index of the good end in `points`. The points are in the order of the axis, even if the bad end comes first.
     good: usize,
     bad: usize,
     /// Notes for the user about the history of builds.
@@ -73,7 +73,7 @@ impl Axis {
         Axis::of_history(&sources, history, ends, stop)
     }
 
-    /// Returns the builds that another download source has between the two given builds.
+    /// Returns an axis of the builds that another download source has between two nightly builds.
     pub(crate) fn finer(
         source: &str,
         file: Option<&Path>,

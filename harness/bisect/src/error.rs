@@ -17,7 +17,7 @@ pub(crate) enum AxisError {
     /// No push corresponds to the nightly build; the text explains why.
     #[error("{0}")]
     NoPush(String),
-    #[error("{0} and {1} contain the same last build of {3}: {2}")]
+    #[error("{0} and {1} correspond to the same build of {3}, so no search is possible: {2}")]
     SamePush(String, String, String, String),
     #[error("the good and the bad end are both {0}; a search needs two points")]
     OnePoint(String),
@@ -53,8 +53,8 @@ pub(crate) enum OptionError {
     NoEnds,
     #[error("`--packages` needs versions of a package (`pypi:NAME`)")]
     PackagesOfNothing,
-    /// `--fixed` requires a bad end that is older than the good end, but it is newer.
-    #[error("with --fixed the bad end comes first, but {0} is after {1}")]
+    /// `--fixed` requires a bad end that comes before the good end, but it comes after the good end.
+    #[error("with --fixed the bad end must come before the good end, but {0} comes after {1}")]
     NotFixed(String, String),
     #[error(
         "`{0}` has no program whose `packages` contain {1}, so the version of {1} has no effect"

@@ -45,7 +45,7 @@ pub enum BisectEvent<'a> {
         /// Function that returns the name of the point with a given index.
         name: &'a dyn Fn(usize) -> String,
     },
-    /// The run time at one end was measured. From the times at both ends follows which runs count as slow.
+    /// The run time at one end was measured. The times at both ends determine which runs count as slow.
     EndMeasured {
         /// Name of the end.
         label: &'a str,

@@ -1,4 +1,4 @@
-//! The identity of the program that a search runs, by which a search notices that the program has changed.
+//! The identity of the program that a search runs, by which a search detects that the program has changed.
 
 use std::{
     collections::BTreeMap,
@@ -15,9 +15,8 @@ use engine::Stop;
 /// Digests of the files that determine what a command does, by path.
 pub(crate) type Files = BTreeMap<String, String>;
 
-/// Returns the digest of the program. For a command line without `--program`, returns that of the command if it is a
-/// path, and otherwise that of the first argument that names a file. Further arguments may be data files that every run
-/// writes.
+/// Returns the digest of the program. Without `--program`, this is the command if it is a path, and otherwise the first
+/// argument that names a file. Further arguments are ignored, because they may be data files that every run writes.
 pub(crate) fn files(wanted: &CommandSpec) -> Result<Files, SearchError> {
     let first = wanted.words.first().map(PathBuf::from);
     let own = wanted.program.clone().or_else(|| first.filter(|word| word.components().count() > 1));

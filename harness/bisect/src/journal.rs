@@ -41,7 +41,7 @@ pub(crate) struct Placed {
     places: BTreeMap<String, usize>,
 }
 
-/// The task of a search, which begins its journal. A journal can only be continued with the same task.
+/// The task of a search, which is the first entry of its journal. A journal can only be continued with the same task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BisectHeader {
     pub(crate) format: u32,

@@ -7,7 +7,8 @@ use report::count;
 
 use crate::{axis::Axis, journal::BisectHeader};
 
-/// Failure rates of bad builds for which the estimate is made, in tenths, each with its description.
+/// Failure rates of bad builds, in tenths, for which the cost of the search is estimated, each with its description.
+/// The real rate is unknown.
 const RATES: [(u32, &str); 3] =
     [(10, "in every run"), (5, "in every second run"), (2, "in every fifth run")];
 
@@ -59,7 +60,7 @@ pub fn dry_run(
         line("kept", format!("{} already on this machine", count(there, "build")));
     }
     if let Some(to) = to {
-        line("then", format!("search the builds of {to} between the two builds of the answer"));
+        line("then", format!("search the builds of {to} between last good and first bad build"));
     }
     text
 }

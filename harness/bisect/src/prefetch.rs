@@ -5,7 +5,7 @@ use stacks::{BuildLocation, BuildStore, Prefetch};
 
 use crate::{axis::Axis, kind::AxisKind};
 
-/// Number of further runs, with the same result, on which a guess of the next build is based.
+/// Number of further runs with the same result that are simulated to guess the next build.
 const RUNS: u32 = 8;
 
 #[derive(Default)]

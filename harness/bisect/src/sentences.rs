@@ -91,14 +91,14 @@ impl Sentences<'_> {
                     .rev()
                     .map(|e| format!("between {} and {}", name(e.first_bad), name(e.last_good)))
                     .collect();
-                format!("several changes: fixed {}", places.join(", and again "))
+                format!("the failure was fixed several times: {}", places.join(", and again "))
             }
             Answer::Several { edges } => {
                 let places: Vec<_> = edges
                     .iter()
                     .map(|e| format!("between {} and {}", name(e.last_good), name(e.first_bad)))
                     .collect();
-                format!("several changes: broken {}", places.join(", and again "))
+                format!("the failure began several times: {}", places.join(", and again "))
             }
             Answer::Range { last_good, first_bad, mass, spent } if *mass > 0.0 => format!(
                 "the budget of {spent} is spent; with a confidence of {:.1} % the change is between {} and {}",
@@ -277,8 +277,8 @@ impl Sentences<'_> {
         notes
     }
 
-    /// Returns those signatures at a point that the search is for, the most frequent first. Slow runs have no
-    /// signature.
+    /// Returns the signatures of those failures at a point that count in the search, the most frequent first. Slow runs
+    /// have no signature.
     pub(crate) fn counted(&self, point: usize) -> Vec<&str> {
         let ways = ways(self.seen, point).into_iter();
         ways.filter(|way| way.counts && !way.signature.is_empty())
@@ -458,12 +458,12 @@ mod tests {
         check(
             false,
             &several,
-            "several changes: broken between b2 and b3, and again between b6 and b7",
+            "the failure began several times: between b2 and b3, and again between b6 and b7",
         );
         check(
             true,
             &several,
-            "several changes: fixed between b7 and b6, and again between b3 and b2",
+            "the failure was fixed several times: between b7 and b6, and again between b3 and b2",
         );
     }
 }

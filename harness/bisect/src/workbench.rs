@@ -1,4 +1,4 @@
-//! Carries out what the search decides: installs and runs builds, and writes each observation to the journal before it
+//! Executes the decisions of the search: installs and runs builds, and writes each observation to the journal before it
 //! counts.
 
 use std::{path::Path, time::Instant};
@@ -72,7 +72,7 @@ impl Workbench<'_> {
 
     fn prepare(&mut self, point: usize) -> Result<Result<(), String>, Stop> {
         self.ready = None;
-        // If the download is of another build, taking it cancels it.
+        // If another build is being downloaded, this cancels its download.
         let _ahead = self.ahead.take(self.axis, point);
         match self.subject.prepare(
             self.axis,

@@ -386,7 +386,7 @@ fn rejects_invalid_arguments() {
     let axis = ["graphs/long-chain[nodes=200]", "--axis", "node=1..9"];
     check(&axis, 2, &[], &["graphs/long-chain has no axis `node`; did you mean `nodes`?"]);
     let fixed = ["graphs/empty", "--good", "debian:5.2.3", "--bad", "debian:7.2.4", "--fixed"];
-    check(&fixed, 2, &[], &["with --fixed the bad end comes first"]);
+    check(&fixed, 2, &[], &["with --fixed the bad end must come before"]);
 }
 
 /// Kills a bisect up to six times, at moments that `seed` determines, and resumes it until it ends. Returns the line

@@ -254,7 +254,7 @@ fn parses_the_builds_of_an_answer() {
     );
     assert_eq!(claims(&text), [(7, 11)]);
     let text = format!(
-        "several changes: broken between {} and {}, and again between {} and {}",
+        "the failure began several times: between {} and {}, and again between {} and {}",
         v(1),
         v(2),
         v(30),

@@ -213,7 +213,7 @@ fn rejects_pushes_that_fail_with_another_signature() {
     machine.check(
         &look,
         0,
-        &["then        search the builds of commits between the two builds of the answer"],
+        &["then        search the builds of commits between last good and first bad build"],
     );
     let refused = "with a different signature: exit:1:no device";
     machine.check(&ENDS, 3, &["first bad 7.15.0a20260705", refused]);
@@ -253,7 +253,7 @@ fn keeps_the_answer_if_both_nightlies_hold_one_push() {
     let machine = July::new(&server);
     let ends = ["--good=first", "--bad=2026-07-06"];
     let why = format!(
-        "7.15.0a20260705 and 7.15.0a20260706 contain the same last build of commits: {}",
+        "7.15.0a20260705 and 7.15.0a20260706 correspond to the same build of commits, so no search is possible: {}",
         commit(last_push(5))
     );
     let parts = ["first bad 7.15.0a20260706", &why, "the answer above is still valid"];
