@@ -6,15 +6,15 @@ use plan::{Plan, Step};
 
 use crate::uses::{buffers, reads, writes};
 
-/// Number of writes behind each other that a claim is about: the copy to the host that a check makes, the write that
-/// the check is about, and the write of what that one reads.
+/// Number of consecutive writes that the claim of a check is about: the copy to the host that the check makes, the
+/// write of the checked buffer before that copy, and the write of the data that this one reads.
 const DEPTH: usize = 3;
 
 /// Returns the ids of the steps that the claim of a check is about: the last step before the check that writes the
-/// checked buffer, the last step before that one that writes what it reads, and so on, three times. "The copy
-/// arrives whole" is a claim about the copy and its source, and not about what another step wrote.
+/// checked buffer, the last earlier step that writes what that step reads, and so on, three steps in all. For example,
+/// "the copy arrives whole" is a claim about the copy and its source, and not about what another step wrote.
 ///
-/// Empty if no step has the id `check`, or if nothing writes its buffer.
+/// Empty if no step has the id `check`, or if no step writes the buffer of the check.
 pub fn last_writes(plan: &Plan, check: u32) -> BTreeSet<u32> {
     let steps: Vec<&Step> = plan.steps();
     let Some(at) = steps.iter().position(|step| step.id == check) else { return BTreeSet::new() };

@@ -62,7 +62,7 @@ impl Reader {
 }
 
 impl Variable {
-    /// Returns the releases in which the variable was found as text, for example `seen in 5.7.1, 6.4.3`; `None` if no
+    /// Returns the releases in which the variable was found as text, for example `found in 5.7.1, 6.4.3`; `None` if no
     /// releases are listed.
     pub fn since(&self) -> Option<String> {
         let first = self.releases.first()?;
@@ -80,7 +80,7 @@ impl Variable {
 /// Returns all environment variables to try, in order.
 ///
 /// # Errors
-/// Returns a message if `cases/mitigations.toml` is malformed, which a test of this crate excludes.
+/// Returns a message if `cases/mitigations.toml` is malformed. A test of this crate checks that it is not.
 pub fn variables() -> Result<Vec<Variable>, String> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]

@@ -6,7 +6,7 @@
 //! the edit.
 //!
 //! A step with `returns` or `gives`, or a comparison of two buffers, depends on everything in this table. A call that
-//! only has to succeed depends on the rows with a star alone, because success is right in every other state.
+//! only has to succeed depends only on the rows with a star, because success is right in every other state.
 //!
 //! | an expectation about | depends on |
 //! | --- | --- |
@@ -24,8 +24,8 @@
 //! | elapsed | earlier intervals |
 //! | hip | earlier `hip` calls that name no object, because such calls change the state of the process or the device |
 //!
-//! Sizes are part of a premise only for calls that must fail. The number of iterations is part of a premise if a step
-//! that it contains is in a loop, and the step with the expectation is outside of that loop.
+//! Sizes are part of a premise only for calls that must fail. The number of iterations of a loop is part of a premise
+//! if the loop contains one of the steps in the premise, but not the step with the expectation.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -62,7 +62,7 @@ enum Fact {
     Exists(String),
     /// An earlier step: its id, and a description of the call, in most cases without its sizes.
     Step(u32, String),
-    /// A loop around an earlier step: its id, and the number of iterations.
+    /// A loop around an earlier step: the loop's id, and its number of iterations.
     Iterations(u32, u32),
 }
 
@@ -83,9 +83,9 @@ impl fmt::Display for Fact {
 }
 
 impl Premises {
-    /// Returns the premises of the steps in a plan that state an expected result, and of the step `must_succeed`, whose
-    /// success is expected although it fails. Other steps have no premise, because nothing shows that the calls before
-    /// them were needed.
+    /// Returns the premises of the steps in a plan that state an expected result, and of the step `must_succeed`, which
+    /// failed although the case expects its success. Other steps have no premise, because nothing shows that the calls
+    /// before them were needed.
     pub fn of(plan: &Plan, must_succeed: Option<u32>) -> Premises {
         let entries = entries(plan);
         let premise = |(at, entry): (usize, &Entry<'_>)| {
@@ -239,9 +239,9 @@ impl<'p> Walk<'p> {
 /// Something that steps change, and on which the result of a later call may depend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Aspect<'p> {
-    /// The existence of an object, which the steps that create and destroy it change.
+    /// The existence of an object (its kind and name), which the steps that create and destroy the object change.
     Life(Thing, &'p str),
-    /// The state of an object, which every step that uses it may change.
+    /// The state of an object (its kind and name), which every step that uses the object may change.
     Use(Thing, &'p str),
     /// The nodes in the capture that began on this stream.
     Nodes(&'p str),
@@ -452,7 +452,7 @@ fn asks_last_error(call: &Call) -> bool {
 }
 
 /// Describes a call by its function, keywords and flags, and by its objects if its result is stated. Sizes are left out
-/// if the work must succeed.
+/// unless the call must fail.
 fn description(plan: &Plan, step: &Step, stated: bool) -> String {
     let work = step.call.work();
     // If a call must fail, its sizes may be the reason. Edits do not change the arguments of `hip` steps.

@@ -212,7 +212,7 @@ impl UsedObjects {
     }
 }
 
-/// Changes steps by `change`, and drops everything that the plan uses no longer.
+/// Calls `change`, and then drops everything that the plan no longer uses.
 fn change_and_tidy(plan: &mut Plan, change: impl FnOnce(&mut Plan)) {
     let before = UsedObjects::find(plan);
     change(plan);

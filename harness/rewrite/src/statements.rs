@@ -28,8 +28,8 @@ pub struct Statement {
     pub of: String,
 }
 
-/// Returns all statements of a plan that apply to a ROCm version. A list that contains `any`, or that has no entry for
-/// the version, is not a statement.
+/// Returns all statements of a plan that apply to a ROCm version. A list of accepted statuses or values is not a
+/// statement if it contains `any`, or if it has no entry for the version.
 pub fn statements(plan: &Plan, version: &Version) -> Vec<Statement> {
     let mut found = Vec::new();
     for step in plan.steps().into_iter().filter(|step| step.line > 0) {
@@ -59,9 +59,9 @@ pub fn statements(plan: &Plan, version: &Version) -> Vec<Statement> {
     found
 }
 
-/// Returns true if an injected fault can take effect in the plan on this ROCm version. Faults that change statuses or
-/// values take effect only at steps that state accepted ones for the version. For all other faults the result is true
-/// if the plan has steps, because a run reports whether the fault took effect.
+/// Returns true if an injected fault can take effect in the plan on this ROCm version. A fault that changes statuses or
+/// values can take effect only at a step that lists accepted statuses or values for the version. For all other faults
+/// only a run shows whether they take effect, so the result is true if the plan has any steps.
 #[expect(clippy::wildcard_enum_match_arm, reason = "most faults ask nothing of a statement")]
 pub fn can_act(plan: &Plan, fault: Fault, version: &Version) -> bool {
     let stated = |by: &Option<ByVersion<Vec<String>>>, such: fn(&[String]) -> bool| {

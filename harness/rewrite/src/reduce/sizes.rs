@@ -19,8 +19,8 @@ pub(super) fn largest(plan: &Plan) -> u64 {
     plan.buffers.values().map(|b| b.bytes).filter(usable).max().unwrap_or(0)
 }
 
-/// Returns true if an allocation of this size may succeed. Larger allocations must fail, and with a smaller size such a
-/// case would mean something else.
+/// Returns true if an allocation of this size may succeed. Larger allocations are expected to fail, and a case with one
+/// of them would lose its meaning with a smaller size.
 fn usable(bytes: &u64) -> bool {
     *bytes <= MAX_BUFFER_BYTES
 }
