@@ -38,12 +38,12 @@ const WRITER: i32 = 2400;
 const TABLES: &str = "
 -- JSON that records share.
 CREATE TABLE part (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
--- A run: what it was to do, and what it stood on.
+-- A run: its plan and its configuration.
 CREATE TABLE run (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, opened TEXT NOT NULL, trials INTEGER NOT NULL REFERENCES part,
     began TEXT NOT NULL, ground TEXT, words TEXT
 );
--- The runs that a run holds: itself, and its shards where it was merged.
+-- The runs that a run contains: itself, and its shards if it was merged.
 CREATE TABLE member (name TEXT PRIMARY KEY, run INTEGER NOT NULL REFERENCES run ON DELETE CASCADE) WITHOUT ROWID;
 CREATE TABLE trial (
     run INTEGER NOT NULL REFERENCES run ON DELETE CASCADE, number INTEGER NOT NULL, of_case TEXT NOT NULL, date TEXT NOT NULL,
@@ -214,7 +214,7 @@ fn make(path: &Path) -> Result<(), Trouble> {
 }
 
 /// Checks the header of a file before SQLite opens it. SQLite itself might write to the database of another program, if
-/// that left a journal.
+/// that program left a journal.
 fn look(path: &Path) -> Result<(), Trouble> {
     let failed = |source: std::io::Error| match source.kind() {
         // A symbolic link without a target counts as an existing file, so that no store replaces the link.
