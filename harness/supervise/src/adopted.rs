@@ -73,7 +73,7 @@ pub(crate) fn start(command: &mut Command) -> std::io::Result<(Child, Leader)> {
     Ok((child, Leader { pid, run }))
 }
 
-/// Number of checks in turn in which no orphan belongs to the leader, until the others are not waited for.
+/// Number of consecutive checks that find no orphan of the leader, after which other orphans are not waited for.
 const CHECKS_OF_STRANGERS: u32 = 10;
 
 /// Waits until all orphans that an ended leader left to this process have ended, at most for `limit`, or until a

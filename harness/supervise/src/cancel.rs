@@ -110,7 +110,7 @@ impl Cancel {
     }
 }
 
-/// Blocks the signals that ask this process to end in the calling thread, until this is dropped.
+/// Blocks the signals that ask this process to end in the calling thread, until this value is dropped.
 struct Blocked(libc::sigset_t);
 
 impl Blocked {

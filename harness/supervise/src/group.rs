@@ -35,8 +35,8 @@ pub struct Process {
     pub survived: bool,
 }
 
-/// Sends a signal to a process group. Tests pass a function that drops the signal, which simulates an uninterruptible
-/// child.
+/// Function that sends a signal to a process group. Tests pass a function that drops the signal, which simulates an
+/// uninterruptible child.
 pub(crate) type Send = fn(Pid, Signal);
 
 /// Sends a signal to a process group. The leader must not have been reaped, or a member must be alive. Otherwise Linux
@@ -47,7 +47,7 @@ pub(crate) fn send(group: Pid, signal: Signal) {
     let _ = kill_process_group(group, signal);
 }
 
-/// Waits until one of `sources` is ready or the time `until` has come, and returns the sources that are ready. A file
+/// Waits until one of `sources` is ready, or until the time `until`, and returns the sources that are ready. A file
 /// descriptor whose other end is closed counts as ready.
 pub(crate) fn wait_ready<T: Copy>(
     sources: &[(T, BorrowedFd<'_>, PollFlags)],

@@ -7,8 +7,9 @@ use rustix::event::PollFlags;
 use crate::{Cancel, adopted, group::wait_ready};
 
 impl Cancel {
-    /// Starts a thread that ends this process `after` a signal has made the request, with status 128 plus the signal's
-    /// number. Its children are killed before. A process that ends by itself in that time is not affected.
+    /// Starts a thread that ends this process when the time `after` has passed since a signal made the request. The
+    /// exit status is 128 plus the signal's number, and the children of this process are killed first. A process that
+    /// ends by itself before that time is not affected.
     ///
     /// # Errors
     /// Fails if no thread can be started.

@@ -17,10 +17,10 @@ pub struct Limits {
     /// Time in which the child waits for a processor does not count.
     pub quiet: Duration,
     /// Beginning of the names of threads whose work is progress. While such a thread of the child or of a descendant
-    /// computes, or while the child writes to standard error, the child is not silent. The processor time that other
-    /// threads spend in user mode counts a quarter, because a program may compute for long without a line. Time in
-    /// system calls counts as a whole if it is more than that in user mode, because a thread that waits actively yields
-    /// in a loop. `None`: all processor time counts, as [`Limits::quiet`] says.
+    /// computes, or while the child writes to standard error, the child is not silent. Of the processor time that other
+    /// threads spend in user mode, a quarter counts as silence, because a program may compute for long without a line.
+    /// Their time in system calls counts fully if it is more than their time in user mode, because a thread that waits
+    /// actively yields in a loop. If `None`, all processor time counts, as described for [`Limits::quiet`].
     pub progress: Option<String>,
     /// Time from SIGTERM until SIGKILL is sent to a child that does not end.
     pub grace: Duration,

@@ -1,4 +1,4 @@
-//! Measures what a child and its descendants compute.
+//! Measures the processor time of a child and its descendants.
 
 use std::fs;
 

@@ -67,9 +67,9 @@ enum End {
 /// standard input. Each event line is passed to `on_line` in this thread as soon as it is read. While `on_line` runs,
 /// nothing is read and no limit is enforced.
 ///
-/// When the leader has exited by itself, the other members of its group have [`Limits::after`] to end before SIGKILL,
-/// and after any other end 200 ms. The same applies to descendants that left the group. This process becomes a
-/// subreaper to find them.
+/// When the leader has exited by itself, the other members of its group have the time [`Limits::after`] to end before
+/// SIGKILL. After any other end of the leader they have 200 ms. The same applies to descendants that left the group.
+/// This process becomes a subreaper to find them.
 ///
 /// Every error is part of the result. The function replaces the streams and the process group that the caller set in
 /// `command`.

@@ -49,7 +49,7 @@ const END: &str = "--";
 pub struct Start {
     /// Path of the program.
     pub program: PathBuf,
-    /// Program and arguments in front of the program: a dynamic loader with its options. Not used with a view.
+    /// Command line in front of the program: a dynamic loader with its options. Not used with a view.
     pub through: Vec<OsString>,
     /// View of the file system for the program and its children, which replaces folders of the machine.
     pub view: Option<View>,
@@ -309,7 +309,8 @@ impl Start {
 
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Launched {
-    /// Hashes of the environment variables that existed before the launcher started, so that it did not set them.
+    /// Hashes of the environment variables that existed before the launcher started. A variable with one of these
+    /// hashes was not set by the launcher.
     inherited: Vec<u8>,
     tell: bool,
 }

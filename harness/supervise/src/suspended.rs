@@ -31,11 +31,12 @@ const ABSENT: Duration = Duration::from_secs(1);
 /// The machine was suspended if the clock that includes suspended time has gained this much on the clock that does not.
 const ASLEEP: Duration = Duration::from_millis(100);
 
-/// A child waits for other processes, and not for its own threads, if it has used at most this fraction (1/4) of one
-/// processor.
+/// A child that lacks a processor waits for other processes, and not for its own threads, if it has used at most this
+/// fraction (1/4) of one processor.
 const STARVED_SHARE: u32 = 4;
 
-/// Time for which a child may wait for a processor until the time counts, as a multiple of its shortest limit.
+/// Maximum time of waiting for a processor that does not count toward the limits, as a multiple of the child's shortest
+/// limit.
 const MOST_STARVED: u32 = 3;
 
 /// Functions of the Linux kernel in which a frozen thread sleeps; see `kernel/freezer.c` and `kernel/signal.c`.
@@ -164,8 +165,7 @@ pub(crate) struct Look {
     pub(crate) asleep: Duration,
 }
 
-/// Clock that counts only the time that counts toward the limits of a child. All times are relative to the start of the
-/// child.
+/// Clock of the time that counts toward the limits of a child. All times are relative to the start of the child.
 pub(crate) struct Clock {
     pause: Duration,
     /// Time of the last check of the child. `last` is the result of that check.
@@ -173,8 +173,9 @@ pub(crate) struct Clock {
     last: Look,
     /// Time that does not count toward the limits.
     excluded: Duration,
-    /// Time for which other processes left the child no processor, and its bound.
+    /// Time for which other processes left the child no processor.
     starved: Duration,
+    /// Maximum of `starved`.
     most_starved: Duration,
     /// Time for which the child has been suspended without a break. Time in which this process did not run is not
     /// included.

@@ -85,7 +85,7 @@ fn left_after_a_grace(script: &str) -> (Vec<String>, Duration) {
     (left, start.elapsed())
 }
 
-/// The grace counts once for processes in the group of the child and outside of it.
+/// Processes in the group of the child and outside of it share one grace period.
 #[test]
 fn leftover_processes_have_a_grace_to_end() {
     let _alone = ALONE.lock();
@@ -102,7 +102,7 @@ fn leftover_processes_have_a_grace_to_end() {
     let (left, took) = left_after_a_grace(script);
     assert_eq!(left, ["sleep 613", "sleep 614"]);
     assert!(took >= Duration::from_secs(3) && took < Duration::from_secs(6), "{took:?}");
-    // A child that was stopped has had its time, so its descendants have none.
+    // The grace period applies only if the child exits by itself. Here a signal ends it.
     let (left, took) = left_after_a_grace("setsid sleep 615 </dev/null & sleep 0.1; kill -9 $$");
     assert_eq!(left, ["sleep 615"]);
     assert!(took < Duration::from_secs(3), "{took:?}");

@@ -14,7 +14,7 @@ use super::{PATIENCE, copy, looker};
 /// Maximum number of calls that are read of one thread, beginning with the innermost.
 const CALLS: usize = 256;
 
-/// Maximum size of a file that the process which reads the stacks writes, in bytes.
+/// Maximum size of a file that the reading process writes, in bytes.
 const FILE_BYTES: u64 = 16 << 20;
 
 /// Call stacks of a process that a signal is about to end.
@@ -84,7 +84,8 @@ pub fn read_crash(numbers: &str) -> io::Result<CrashStacks> {
             |address| word_of(stack, copied.registers.stack, address).or_else(|| beyond(address));
         let (mut calls, is_complete) = modules.calls(&copied.registers, &word, CALLS);
         if crashed {
-            // If another handler ran before, as Python's `faulthandler` does, the crash is what it interrupted.
+            // If another handler ran before, such as Python's `faulthandler`, the crash is in the code that this
+            // handler interrupted.
             let handlers = calls.iter().rposition(|call| modules.returns_from_signal(*call));
             calls.drain(..handlers.map_or(0, |at| at + 1));
         }

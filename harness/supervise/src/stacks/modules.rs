@@ -98,8 +98,7 @@ impl Modules {
         if !self.files.iter().any(|file| file.at.contains(&instruction))
             && let Some(caller) = word(pointer)
         {
-            // The thread called an address without a function. Nothing is on the stack but the address to
-            // return to.
+            // The thread called an address without a function. The stack contains only the return address.
             calls.push(instruction);
             (instruction, pointer) = (caller, pointer.wrapping_add(8));
         }
@@ -137,10 +136,10 @@ impl Modules {
         (calls, false)
     }
 
-    /// Returns the function that a call instruction called, found from the instruction; `None` unless the function is
-    /// known and in the same file as `callee`. An exported function may have jumped to `callee` and is then missing in
-    /// the call stack, as the functions of libamdhip64 since ROCm 6.2 are. `caller` is the address of the call, and
-    /// `word` returns the eight bytes at an address.
+    /// Returns the function that the call instruction at `caller` calls, if it differs from `callee`, the next function
+    /// in the call stack. This happens if an exported function jumps to `callee`: it is then missing in the call stack,
+    /// as the functions of libamdhip64 since ROCm 6.2 are. Returns `None` unless the function is known and in the same
+    /// file as `callee`. `word` returns the eight bytes at an address.
     pub(super) fn jumped_from(
         &self,
         caller: u64,
@@ -264,7 +263,8 @@ fn part(line: &str) -> Option<Part> {
     path.starts_with('/').then(|| Part { at, offset, path: path.to_owned() })
 }
 
-/// Opens a regular file. The process may have replaced it by something else, such as a FIFO.
+/// Opens a file; `None` if it is not a regular file. The process may have replaced the file by something else, such as
+/// a FIFO.
 fn open(path: &Path) -> Option<File> {
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
     let file = File::options().read(true).custom_flags(flags).open(path).ok()?;
