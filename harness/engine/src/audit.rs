@@ -1,4 +1,4 @@
-//! The audit of the emulated device: a process that runs with the stack's libraries disassembles the GPU kernels of
+//! The audit of the emulated device: disassembles the GPU kernels of libraries, in a process that runs with the stack's
 //! libraries, and lists the opcodes that the interpreter does not support.
 
 mod barriers;

@@ -1,5 +1,5 @@
-//! Makes a case with one trial from a command line of the user, so that every command that works on a case works on the
-//! program too.
+//! Turns a command line of the user into a case with one trial, so that every rocrepro command for cases also works on
+//! the user's program.
 
 use std::{
     ffi::OsString,
@@ -222,7 +222,8 @@ impl CommandLine {
         }
     }
 
-    /// Returns the rocrepro command that runs `command` on this command line, with the options that affect every run.
+    /// Returns the rocrepro command line that runs the subcommand `command` on this program, with the options that
+    /// affect every run.
     pub(crate) fn rerun(
         &self,
         command: &'static str,

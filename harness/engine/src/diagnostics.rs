@@ -15,7 +15,7 @@ pub(crate) fn render(path: &str, text: &str, mistakes: &[Diagnostic]) -> String 
         .iter()
         .take(MOST_SHOWN)
         .map(|mistake| {
-            // For each mistake, the renderer reads all the text that it is given, so it is given one line.
+            // The renderer reads its whole text again for each mistake, so only the line of the mistake is passed.
             let number = (mistake.at.line.max(1) as usize).min(lines.len());
             let line = lines[number - 1].trim_end_matches('\r');
             let snippet = Snippet::source(line)

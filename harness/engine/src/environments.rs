@@ -299,7 +299,8 @@ impl Environments {
     /// Removes an environment.
     pub fn remove(&self, name: &str) -> Result<(), EnvironmentError> {
         let environment = self.find(name)?;
-        // Names with a leading dot are not environments, so renaming the folder once hides it at once.
+        // A folder whose name begins with a dot is not an environment, so renaming the folder hides the environment at
+        // once.
         let gone = self.folder.join(format!(".{name}.{}", std::process::id()));
         fs::rename(&environment.folder, &gone)
             .and_then(|()| fs::remove_dir_all(&gone))

@@ -23,8 +23,8 @@ use crate::{
     worker_process::{WorkerOrder, not_started, observe},
 };
 
-/// Runs a trial by the session's runner if it has one, and otherwise in a new process, and judges it. Returns `None` if
-/// the run was cancelled.
+/// Runs and judges a trial, with the session's runner if there is one, and otherwise in a new process. Returns `None`
+/// if the run was cancelled.
 pub(crate) fn run_here(
     session: &Session,
     job: &Job<'_>,

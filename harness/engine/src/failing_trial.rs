@@ -138,7 +138,7 @@ impl<'a> FailingTrial<'a> {
         self.selected.id()
     }
 
-    /// Returns a copy with the given trial and faults in place of these.
+    /// Returns a copy with another trial and other faults.
     pub fn with(&self, selected: Selected<'a>, faults: Vec<Planted>) -> FailingTrial<'a> {
         FailingTrial { selected, faults, ..self.clone() }
     }

@@ -74,7 +74,7 @@ pub(crate) struct Suspect {
     /// The health check after the trial, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     failed: Option<Failed>,
-    /// True if the health check fails on this stack even without the suspect. Then it proves nothing, and only a
+    /// True if the health check fails on this stack even without the suspect. Then the check proves nothing, and only a
     /// process that could not be killed makes the GPU unusable.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     unwatched: bool,

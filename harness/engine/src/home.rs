@@ -49,7 +49,7 @@ impl Home<'_> {
     /// Returns the view of the file system for programs on this stack.
     ///
     /// # Errors
-    /// Returns the reason why this stack cannot have one here.
+    /// Returns the reason why programs on this stack cannot have a view here.
     pub(crate) fn view(&self) -> Result<View, String> {
         let place = self.cache.join(PLACE);
         fs::create_dir_all(&place)

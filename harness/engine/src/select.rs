@@ -42,7 +42,8 @@ pub fn select<'a>(library: &'a CaseLibrary, wanted: &[String]) -> Result<Vec<Sel
         return Ok(library.cases().flat_map(of).collect());
     }
     let mut problems = Vec::new();
-    // The list of a case remains empty if nothing selects the case, so that its trials need not be expanded.
+    // Flags of the trials that are selected, by case. The list of a case remains empty if nothing selects the case, so
+    // that its trials need not be expanded.
     let mut picked: Vec<Vec<bool>> = library.cases().map(|_| Vec::new()).collect();
     for text in wanted {
         match Named::read(text) {

@@ -85,7 +85,7 @@ pub(super) struct Runs<'a> {
     pub(super) goal: &'a Outcome,
     wanted: ObservedProgram,
     /// The line that reports the failure, if a neighbour is the control. It names the wrong and the right byte, and a
-    /// shorter program must print the same.
+    /// shorter program must print the same line.
     line: Option<String>,
     pub(super) cancel: &'a Cancel,
     budget: ShortenBudget<'a>,
@@ -297,13 +297,13 @@ pub fn shortest(
     if let Some(step) = goal.at.step.and_then(|id| job.lowered.plan.step(id))
         && !at_calls.is_empty()
     {
-        // The injected failure does not need the call at which it is injected, but a reader does.
+        // An injected failure does not depend on the call at which it is injected, but a reader needs to see the call.
         calls.insert(api(&step.call, &job.lowered.plan));
     }
     let of_data = goal.at.step.filter(|_| goal.kind == Kind::WrongData);
     let writers = of_data.map_or(BTreeSet::new(), |id| rewrite::last_writes(&job.lowered.plan, id));
     let space = Programs { job, version, session, failing: goal.at.step, premise, writers };
-    // The sanitizer knows the bounds of the buffers of library kernels only, not of kernels that belong to the case.
+    // The sanitizer knows the bounds of buffers only for library kernels, not for kernels defined in the case.
     let own = rewrite::launches_own(&job.lowered.plan);
     let mut runs = Runs {
         job,
@@ -359,7 +359,7 @@ pub fn shortest(
             let text =
                 printed_in_full(&space, &runs, &found.candidate).map_err(Stop::no_verdict)?;
             if runs.neighbour.is_some_and(|other| !other.has_lines_of(&text, &found.candidate)) {
-                // No program of the neighbour corresponds to one with fewer lines.
+                // The neighbour has no program that corresponds to one with fewer lines.
                 let short = finished(&runs, &text, reported)?;
                 return Ok(short.map(|short| ShortestProgram { complete: found.complete, ..short }));
             }

@@ -144,7 +144,7 @@ mod tests {
         );
     }
 
-    /// The emulated device's library has the same name as ROCm's library, for which a reader could mistake it.
+    /// The emulated device's library has the same name as ROCm's library, so a reader could confuse the two.
     #[test]
     fn frames_of_the_emulated_device_say_so() {
         let raw = "thread 7 signal 11\na(b) [0x1]\na(b) [0x2]\na(b) [0x3]\n\

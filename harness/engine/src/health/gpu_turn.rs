@@ -112,7 +112,7 @@ impl Session {
                 return Ok(None);
             };
             let turn = Turn { slot, locks };
-            // Another trial failed on this GPU while this one waited for it.
+            // Another trial failed on this GPU while this trial waited for the GPU.
             if !alone && health.is_due(SystemTime::now()) {
                 continue;
             }

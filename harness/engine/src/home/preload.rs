@@ -77,8 +77,8 @@ impl Home<'_> {
         let Some(device) = self.device else { return Ok(Vec::new()) };
         let device = device.join(FILE_NAME);
         let all = [(device, FILE_NAME), (self.unversioned()?, UNVERSIONED.soname)];
-        // An entry of LD_PRELOAD cannot contain a space. In that case only the file name is used, and the loader finds
-        // the library on the library path.
+        // An entry of LD_PRELOAD cannot contain a space. For a path with a space only the file name is used, and the
+        // loader finds the library on the library path.
         let word = |(path, name): (PathBuf, &str)| match path.to_string_lossy().contains(' ') {
             true => (name == FILE_NAME).then(|| name.into()),
             false => Some(path.into()),
@@ -86,8 +86,8 @@ impl Home<'_> {
         Ok(all.into_iter().filter_map(word).collect())
     }
 
-    /// Returns the path of the library [`UNVERSIONED`]. Its file name differs from that of an HSA runtime, because it
-    /// does not contain one.
+    /// Returns the path of the library [`UNVERSIONED`]. Its file name differs from that of an HSA runtime, because the
+    /// library does not contain one.
     fn unversioned(&self) -> Result<PathBuf, String> {
         let library = UNVERSIONED.library().map_err(|error| error.to_string())?;
         kept(self.cache, "stubs", "hsa-by-its-short-name.so", &library)

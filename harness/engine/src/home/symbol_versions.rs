@@ -1,4 +1,5 @@
-//! Copies of libraries without symbol versions, for programs that need the same library with other versions.
+//! Makes copies of libraries whose symbols have no versions, for programs that need the same library with other
+//! versions.
 
 use object::{
     LittleEndian, elf,

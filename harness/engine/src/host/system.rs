@@ -145,8 +145,8 @@ fn parameters(text: &str) -> Vec<String> {
     text.split_whitespace().filter(wanted).map(str::to_owned).collect()
 }
 
-/// Returns the kind of container whose root folder this is, detected by files that container engines create; `None` if
-/// it is not one.
+/// Returns the kind of container that has the root folder `root`, detected by files that container engines create;
+/// `None` if it is not a container.
 fn container(root: &Path, variable: Option<String>) -> Option<String> {
     if root.join("run/.containerenv").exists() {
         return Some("podman".to_owned());

@@ -157,8 +157,8 @@ fn fails_alike(failed: &Failure<'_>, stated: &ProgramExpectations, run: &Printed
     let is_finished =
         run.stdout.lines().any(|line| line == FINISHED || line.starts_with("FAILED: "));
     if failed.wrong.contains(&part(1)) {
-        // With rocrepro's helper, the exit status does not depend on the checks. A program that also crashes at its end may
-        // do so by another signal in another run.
+        // With rocrepro's helper, the exit status does not depend on the checks. A program that also crashes at its end
+        // may be killed by another signal in another run.
         let ends_wrong = match (&run.end, failed.end) {
             (End::Exited(status), _) => *status != 0,
             (End::Signalled { .. }, End::Signalled { .. }) => true,

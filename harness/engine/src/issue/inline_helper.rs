@@ -49,10 +49,10 @@ pub(super) fn simpler(text: &str, language: &str, parameters: &Parameters) -> Ve
 enum Values {
     /// Numbers, arrays, nested lists and dictionaries; in C++ also statuses of hipRTC.
     Any,
-    /// Lists and tuples. A check of other values raises an exception, or fails. In C++, numbers and statuses of HIP. A
-    /// program with other values does not compile.
+    /// In Python, lists and tuples; a check of other values raises an exception, or fails. In C++, numbers and statuses
+    /// of HIP; a program with other values does not compile.
     Flat,
-    /// Lists and tuples, and arrays that become lists. In C++ the same as `Flat`.
+    /// In Python, lists and tuples, and arrays that become lists. In C++ the same as `Flat`.
     Listed,
 }
 
@@ -138,8 +138,8 @@ fn initializer(parameters: &Parameters, pair: impl Fn(Value, Value) -> String) -
     pairs.collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the offset of the end of the last line that begins with one of `words`. Counts from `start`, and stops at
-/// the first line that is neither blank nor begins with one of them.
+/// Returns the offset of the end of the last line that begins with one of `words`. The search begins at `start`, and
+/// stops at the first line that is neither blank nor begins with one of the words.
 fn behind_imports(text: &str, start: usize, words: &[&str]) -> usize {
     let mut end = start;
     let mut at = start;

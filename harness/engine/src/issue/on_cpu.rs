@@ -31,8 +31,8 @@ static HARMLESS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// Returns a PyTorch program with the device `cpu` in place of the GPU. `None` if the program does not use PyTorch, or
-/// uses the GPU in another way than by its name.
+/// Returns a PyTorch program with the device `cpu` in place of the GPU. Returns `None` if the program does not use
+/// PyTorch, or uses the GPU other than by its device name.
 fn rewritten(text: &str) -> Option<String> {
     if !text.lines().flat_map(modules).any(|module| module == "torch") {
         return None;
@@ -40,7 +40,7 @@ fn rewritten(text: &str) -> Option<String> {
     let named = DEVICE.as_ref()?.replace_all(text, "\"cpu\"");
     let changed = TO_DEVICE.as_ref()?.replace_all(&named, ".cpu()");
     let rest = HARMLESS.as_ref()?.replace_all(&changed, "").to_lowercase();
-    // Compiled kernels of the CPU need a compiler that the machine may lack.
+    // Kernels that are compiled for the CPU need a compiler that the machine may lack.
     let other = ["cuda", "hip", "rocm", "triton", "torch.compile"];
     let is_of_gpu = other.iter().any(|word| rest.contains(word));
     (changed != text && !is_of_gpu).then(|| changed.into_owned())

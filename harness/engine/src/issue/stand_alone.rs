@@ -108,8 +108,8 @@ impl ProgramMaker<'_> {
         };
         let budget = ShortenBudget { deadline: self.deadline, tried: &tried };
         let rates = [rate, self.rate];
-        // Where every release fails, a trial of the case that passes is the control. A trial that fails only sometimes
-        // has none, because it passes itself.
+        // If the trial fails on every release, a passing trial of the case is the control. A trial that fails only
+        // sometimes has no such control, because it passes itself.
         let neighbour = match other.is_none() && job.faults.is_empty() && rate.failed == rate.runs {
             true => Neighbour::find(subject, goal.at.step, &runner, self.cancel)?,
             false => None,

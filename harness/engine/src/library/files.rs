@@ -24,7 +24,7 @@ pub(super) enum CaseFileError {
     /// The name of a file contains a control character, which could change the state of a terminal.
     #[error("the file name `{0}` contains a control character")]
     ControlCharacter(String),
-    /// A command that is printed for the user would contain the name as an option.
+    /// The name begins with `-`, so a command that is printed for the user would contain it as an option.
     #[error("the file name `{0}` begins with `-`, like a command-line option")]
     Option(String),
     #[error("no case (*.yaml) in `{}`", .0.display())]

@@ -27,7 +27,7 @@ const KERNELS: [&str; 3] = ["__global__", "@triton.jit", "RawKernel"];
 pub(super) struct Control<'s> {
     /// Where the program runs; `None` for the session in which it fails.
     pub(super) session: Option<Rc<Session>>,
-    /// The trial that passes, if it is another than the failing one.
+    /// The passing trial, if it is not the failing one on another configuration.
     pub(super) neighbour: Option<Rc<Job<'s>>>,
     /// The property that the outcome must have.
     wanted: Wanted,

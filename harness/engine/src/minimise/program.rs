@@ -56,7 +56,7 @@ struct Search<'s> {
     /// For each kind of bracket, how many more the original program opens than it closes. Only brackets in string
     /// literals or comments make a number other than zero.
     open_brackets: [i64; 3],
-    /// Runs in which every text must pass, the oracle first. Empty without an oracle.
+    /// Controls in which every candidate must pass, the oracle first. Empty without an oracle.
     controls: Vec<Control<'s>>,
     /// True while the waits in a program are shortened for each run.
     shortens_waits: bool,
@@ -330,7 +330,7 @@ impl Search<'_> {
         self.is_confirmed(text, 0) == Some(true)
     }
 
-    /// Refuses programs that use a variable before it has a value, unless the original program is one.
+    /// Refuses programs that use a variable before it has a value, unless the original program does so.
     fn refuse_uninitialised(&mut self, text: &str) {
         let Body::Program(program) = &self.job.lowered.body else { return };
         if !matches!(program.what, ProgramBody::Cpp { .. }) {
@@ -514,7 +514,7 @@ fn open_brackets(text: &str) -> [i64; 3] {
     [('(', ')'), ('[', ']'), ('{', '}')].map(|(open, close)| count(open) - count(close))
 }
 
-/// Returns the file of the same name in the folder `n` beside a file.
+/// Returns the path of a file with the same name in the folder `n`, next to the file.
 fn of_number(file: &Path, n: u32) -> PathBuf {
     let folder = file.parent().unwrap_or(Path::new("."));
     folder.join(n.to_string()).join(file.file_name().unwrap_or_default())

@@ -368,7 +368,8 @@ impl<'t> Converter<'t> {
         self.check_written(|_, of| of == stream || blocking.contains(of));
     }
 
-    /// Converts one call. A call that begins an idiom removes the other calls of the idiom from `rest`.
+    /// Converts one call. A call that begins a known sequence, for example an allocation whose memory is then filled
+    /// with poison, removes the other calls of the sequence from `rest`.
     fn call(
         &mut self,
         call: RecordedCall<'t>,

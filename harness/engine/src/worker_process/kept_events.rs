@@ -6,8 +6,8 @@ use std::fmt;
 use plan::Event;
 use supervise::Line;
 
-/// Largest size, in bytes, of all events that are kept, except those about steps. A worker sends each kind at most a
-/// few times, about 100 KB altogether. In memory, short texts in a list need up to ten times as much.
+/// Largest size, in bytes, of all events that are kept, except those about steps. A worker sends each kind of event at
+/// most a few times, about 100 KB altogether. In memory, short texts in a list need up to ten times as much.
 const MOST_BYTES: usize = 4 << 20;
 
 /// Largest number of items in all lists of one event, for example mapped libraries. A worker usually sends some
