@@ -104,7 +104,7 @@ impl Search<'_> {
     ) -> Option<()> {
         let mut at = 0;
         while at < self.left.len() {
-            // The texts of a batch assume that none of those before them is accepted.
+            // Each text of a batch is made as if no earlier text of the batch were accepted.
             let (mut batch, mut next) = (Vec::new(), at);
             while batch.len() < self.width && next < self.left.len() {
                 batch.extend(ends(self, next).into_iter().map(|end| (next, end)));

@@ -14,7 +14,7 @@ const GOOD_END_FAILS: f64 = 0.02;
 /// Prior odds of a history with three changes against a history with a single change.
 const SEVERAL: f64 = 0.02;
 
-/// Posterior probability of three changes from which they are reported instead of one change.
+/// Posterior probability of three changes from which the search reports them instead of one change.
 const SEVERAL_SURE: f64 = 0.99;
 
 /// Probability that the reported range contains the change, if the budget is spent.

@@ -9,8 +9,7 @@ use super::{
 /// information. Tuned in simulations.
 const WASTE: f64 = 1.5;
 
-/// The last good build counts as good after so many passes that a bad build would pass as often with at most this
-/// probability.
+/// The last good build counts as good once a bad build would pass as many runs with at most this probability.
 const MISSED: f64 = 0.01;
 
 /// Estimate of what a search still needs.
