@@ -375,7 +375,7 @@ impl FinishedSearch<'_> {
     ) -> Vec<String> {
         let Some(edge) = edge else { return Vec::new() };
         let search = (self.rerun)(edge);
-        // A value outside of the case's matrix has no trial whose command could be repeated.
+        // A value that is not in the case's matrix has no trial whose command could be repeated.
         match (&self.axis.kind, pair) {
             (
                 AxisKind::Builds

@@ -14,7 +14,7 @@ use engine::{Stop, events::EngineEvent, stop::chain};
 
 const MOST_RUNS: u32 = 60;
 
-/// Largest accepted probability that a component that causes the change passes all runs.
+/// Accepted probability that the component that causes the change passes all runs.
 const DOUBT: f64 = 0.01;
 
 impl Workbench<'_> {

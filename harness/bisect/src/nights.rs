@@ -33,8 +33,8 @@ impl Nights {
 
 impl Night {
     /// Returns the index of the build in `history`, from another download source, that corresponds to this nightly
-    /// build: the push of the nightly build's commit. If that push is missing, the last push of the nightly build's
-    /// day.
+    /// build: the push of the nightly build's commit. If that push is missing, returns the index of the last push of
+    /// the nightly build's day.
     pub(crate) fn among(
         &self,
         history: &stacks::History,

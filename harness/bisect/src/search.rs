@@ -56,7 +56,7 @@ pub struct BisectResult {
     pub problems: Vec<String>,
     /// The answer of the search.
     pub answer: Answer,
-    /// The two builds between which the change is, if the answer has two.
+    /// The two nightly builds between which the change lies, if the answer names two builds.
     pub nights: Option<Nights>,
 }
 
