@@ -1,8 +1,7 @@
 //! Mitigations that do the same work with other calls.
 //!
-//! A mitigation edits only the body of a plan. The result is then written as a case and lowered again, which adds
-//! set-up, guards and teardown and rejects invalid plans. Therefore an edit may break the rules of stream captures and
-//! races: lowering then rejects the plan.
+//! A mitigation edits only the body of a plan and may break the rules of stream captures and races. The result is then
+//! written as a case and lowered again, which adds set-up, guards and teardown and rejects invalid plans.
 
 use std::collections::BTreeSet;
 
