@@ -60,8 +60,8 @@ impl Cancel {
     }
 
     /// Installs handlers so that the first SIGINT, SIGTERM or SIGHUP makes the request. A signal that arrives
-    /// [`PATIENCE`] or more after the first ends this process at once with status 128 plus the signal's number. The
-    /// standard input of the children is then closed. The handlers stay installed until the process ends.
+    /// [`PATIENCE`] or more after the first ends this process at once with status 128 plus the signal's number, which
+    /// closes the standard input of the children. The handlers stay installed until the process ends.
     ///
     /// While `attended` is false, a signal has its default action. A program that installs the handlers before it
     /// starts threads, and sets `attended` once it looks at the request, loses no signal in between.

@@ -31,7 +31,7 @@ const CANCEL_GRACE: Duration = Duration::from_millis(500);
 /// can run, the supervisor waits for up to this multiple of [`Limits::reap`].
 const MOST_REAP: u32 = 6;
 
-/// Time between two checks of whether such a process can run.
+/// Time between two checks of whether a process that was sent SIGKILL can run.
 const REAP_PAUSE: Duration = Duration::from_millis(200);
 
 /// State of a child. Times are relative to its start.
@@ -110,7 +110,7 @@ fn run_with(
         return unstarted(Ended::Stopped { reason: Reason::Cancelled, forced: false });
     }
     command.process_group(0);
-    // A child that gets no order has an empty standard input, because reading from an open pipe would never end.
+    // A child without orders has an empty standard input, because reading from an open pipe would never end.
     let stdin = if input.is_empty() { Stdio::null() } else { Stdio::piped() };
     command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
     let (mut child, leader) = match adopted::start(&mut command) {
@@ -271,7 +271,7 @@ fn watch(
 }
 
 impl Phase {
-    /// Shortens the time for a child to end by itself if the request to cancel has been made.
+    /// Shortens the time that the child has to end by itself if cancellation was requested.
     fn hurried(self, now: Duration, cancel: &Cancel) -> Phase {
         match self {
             Phase::Terminating { reason, until } if cancel.is_cancelled() => {

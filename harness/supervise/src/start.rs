@@ -28,7 +28,7 @@ use crate::{
 /// Exit status of a starter that could not execute the program. Shells use the same status.
 const NOT_STARTED: u8 = 127;
 
-/// Variables that every shell sets for itself. If the launcher is a shell script, they say nothing about its intention.
+/// Variables that every shell sets for itself. If the launcher is a shell script, they are not meant for the program.
 const OF_SHELLS: [&str; 4] = ["PWD", "OLDPWD", "SHLVL", "_"];
 
 /// Argument that says that all arguments after it are encoded by [`encoded`].

@@ -19,7 +19,7 @@ const ROLE: &str = "SUPERVISE_TEST_SCRIPT";
 /// Variable that makes the parent ignore SIGCHLD, as some job runners do.
 const IGNORING: &str = "SUPERVISE_TEST_IGNORES_SIGCHLD";
 
-/// Variable that makes the parent stop looking at the request once the child runs.
+/// Variable that makes the parent ignore the request to end once the child runs.
 const STUCK: &str = "SUPERVISE_TEST_IS_STUCK";
 
 /// Variable with the time in ms after which a request ends the parent.
