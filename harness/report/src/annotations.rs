@@ -8,9 +8,9 @@ use crate::{
 
 /// Formats the records as annotations for GitHub Actions: workflow commands that a step prints, for example with `cat`.
 ///
-/// Unexpected results and missing verdicts are errors, expected failures and differences are notices. Passed and
-/// skipped trials are only counted, because GitHub shows at most 10 annotations of each kind per step. For the same
-/// reason the first notice has the counts. An annotation does not change the status of the step. Source:
+/// Unexpected results and missing verdicts become errors. Expected failures and differences become notices. Passed and
+/// skipped trials are only counted, in the first notice, because GitHub shows at most 10 annotations of each kind per
+/// step. An annotation does not change the status of the step. Source:
 /// <https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands>.
 pub fn annotations(records: &[Record]) -> String {
     let mut out = "# rocrepro: annotations for GitHub Actions\n".to_owned();
@@ -28,7 +28,8 @@ pub fn annotations(records: &[Record]) -> String {
             | VerdictKind::NewsFail
             | VerdictKind::NewsChanged
             | VerdictKind::NewsFixed => {
-                // The title of the annotation repeats the first line, which has the verdict and the name.
+                // The first line of the explanation is left out, because the title of the annotation contains its
+                // verdict and name.
                 let explained = plain(&explain(record));
                 ("error", explained.split_once('\n').map_or("", |(_, text)| text).to_owned())
             }
@@ -51,7 +52,7 @@ fn command(level: &str, title: &str, message: &str) -> String {
     format!("::{level} title={title}::{message}\n")
 }
 
-/// Escapes a message as the toolkit of GitHub does:
+/// Escapes a message in the same way as GitHub's toolkit:
 /// <https://github.com/actions/toolkit/blob/main/packages/core/src/command.ts>.
 fn escaped(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
@@ -79,7 +80,7 @@ mod tests {
         insta::assert_snapshot!(annotations(&records));
     }
 
-    /// Whatever a library printed, each line after the first one is one command, as GitHub's runner reads it.
+    /// GitHub's runner reads each line after the first one as exactly one command, whatever text a library printed.
     #[test]
     fn keeps_hostile_texts_inside_their_command() {
         let hostile =
@@ -111,7 +112,8 @@ mod tests {
                 let (head, message) =
                     line.strip_prefix("::").unwrap().split_once("::").expect("a command");
                 let (level, properties) = head.split_once(' ').expect("properties");
-                // The only property is the title: neither another one nor the end of the head is inside of it.
+                // The title is the only property: its value contains neither a comma, which would begin another
+                // property, nor a colon, which could end the properties.
                 assert!(!properties.contains([':', ',']), "{properties}");
                 let title = properties.strip_prefix("title=").expect("a title");
                 for text in [title, message] {

@@ -4,8 +4,8 @@ use device::Sanitize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Options with which a trial was run, apart from its stack, device, faults and injected delays, and a digest of the
-/// trial itself.
+/// Options with which a trial was run, and a digest of the trial itself. The stack, the device, injected faults and
+/// injected delays are recorded elsewhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Asked {
     /// Command-line options that affect the result and are not the defaults, such as `--env AMD_SERIALIZE_COPY=3`.

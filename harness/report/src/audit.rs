@@ -1,5 +1,5 @@
-//! Formats the audit of the emulated device, which finds the opcodes in the kernels of libraries that the interpreter
-//! does not support.
+//! Formats the result of the opcode audit: the opcodes in the kernels of libraries that the interpreter of the emulated
+//! device does not support.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ pub struct AuditFinding {
     pub gfx: String,
     /// Number of the library's files that contain code for the architecture.
     pub files: usize,
-    /// Number of files with code for the architecture that the audit has read.
+    /// Number of those files that the audit has read. It is lower than `files` if the audit only takes a sample.
     pub read: usize,
     /// Number of instructions that were found.
     pub instructions: u64,
@@ -27,7 +27,7 @@ pub struct AuditFinding {
     pub aside: Vec<MissingOpcode>,
 }
 
-/// An opcode that the interpreter does not support, at least in some of its instructions.
+/// An opcode for which the interpreter does not support some or all instructions.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct MissingOpcode {
     /// Name of the opcode.

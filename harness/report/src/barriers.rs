@@ -17,11 +17,11 @@ pub struct BarrierFinding {
     pub not_read: usize,
     /// Number of kernels with barriers.
     pub with_barriers: usize,
-    /// Number of kernels with barriers, none of which is proven to have fences.
+    /// Number of kernels that have barriers, but no barrier that is proven to have fences.
     pub bare_only: usize,
     /// Number of kernels in which no lost wait was found, but not all paths could be followed.
     pub undecided: usize,
-    /// Reasons why paths could not be followed, each with the number of such kernels.
+    /// Reasons why paths could not be followed, each with the number of kernels to which it applies.
     pub reasons: BTreeMap<String, usize>,
     /// Number of instructions in the examined kernels.
     pub instructions: u64,
@@ -31,11 +31,11 @@ pub struct BarrierFinding {
     pub bare: usize,
     /// Kernels in which an operation from an earlier iteration of a loop is outstanding at a barrier with fences.
     pub lost: Vec<KernelFinding>,
-    /// Kernels in which an operation that the compiler may not know, for example one of inline assembly, is outstanding
+    /// Kernels in which an operation that the compiler may not know, for example one in inline assembly, is outstanding
     /// at a barrier with fences.
     pub unexplained: Vec<KernelFinding>,
-    /// Kernels in which a write to the LDS is outstanding at a barrier that is not proven to have fences, on paths
-    /// through the back edge of a loop only.
+    /// Kernels in which a write to the LDS is outstanding at a barrier that is not proven to have fences, but only on
+    /// paths through the back edge of a loop.
     pub suspects: Vec<KernelFinding>,
 }
 
@@ -44,7 +44,7 @@ pub struct BarrierFinding {
 pub struct KernelFinding {
     /// Name of the kernel, as in the code object.
     pub name: String,
-    /// The operations.
+    /// Memory operations, each with the barrier at which it is outstanding.
     pub operations: Vec<OutstandingOperation>,
 }
 
@@ -90,7 +90,7 @@ pub fn barriers(findings: &[BarrierFinding]) -> String {
         ));
     }
     text.push_str(
-        "All numbers are kernels; `fenced` ones have a barrier whose fences are visible. A wait is\n\
+        "All columns count kernels; `fenced` ones have a barrier whose fences are visible. A wait is\n\
          lost on some path of the code; whether the program can take that path is not decided.\n",
     );
     for finding in findings.iter().filter(|finding| !finding.lost.is_empty()) {

@@ -46,7 +46,7 @@ pub fn bisected(found: &Bisected, sentence: &str, spent: &str) -> String {
         };
         line("signature", &format!("{}{alone}", found.signature));
     }
-    // A command that the user supplied may have run on any device, so the device is unknown.
+    // If the user supplied the tested command, it may have run on any device, so the architecture is unknown and empty.
     if !found.on.gfx.is_empty() {
         let device = if found.on.emulated { "the emulated " } else { "" };
         line("device", &format!("{device}{}", found.on.gfx));

@@ -15,7 +15,7 @@ use crate::{
     words::{BOLD, count, faults, place, styled},
 };
 
-/// Maximum number of trials listed by name when only one of the runs has them.
+/// Maximum number of trials that [`named`] lists by name.
 const NAMED: usize = 10;
 
 /// Kind of difference between two runs of a trial.
@@ -90,7 +90,7 @@ impl Seen {
     }
 }
 
-/// Name of a trial, and its injected faults; empty if there are none.
+/// Name of a trial, and its injected faults. The second string is empty if no fault was injected.
 type Key = (String, String);
 
 /// Returns the name of a trial with its injected faults.
@@ -198,8 +198,8 @@ fn change(old: &Seen, new: &Seen) -> Option<Change> {
         _ => return Some(Change::NoVerdict),
     }
     let ((low, high), (new_low, new_high)) = (old.failures().interval(), new.failures().interval());
-    // Older versions of rocrepro recorded shorter signatures for the same failures. A shorter and a longer signature of
-    // one failure are therefore treated as equal.
+    // Older versions of rocrepro recorded shorter signatures for the same failures. Signatures of different lengths are
+    // therefore treated as equal if they may describe the same failure.
     let is_in = |one: &str, all: &BTreeSet<&str>| all.iter().any(|other| may_be_same(one, other));
     let is_within = |one: &BTreeSet<&str>, other| one.iter().all(|one| is_in(one, other));
     if !before.iter().any(|one| is_in(one, &after)) {
@@ -220,9 +220,9 @@ fn change(old: &Seen, new: &Seen) -> Option<Change> {
 /// Differences between two runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Changes {
-    /// Number of trials that both runs have.
+    /// Number of trials that occur in both runs.
     pub in_both: usize,
-    /// Injected faults in which the compared runs of a trial differ.
+    /// Differences between the injected faults of the two runs, each with the number of trials that have it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<FaultDifference>,
     /// Trials whose results differ.
@@ -257,19 +257,19 @@ pub struct Changed {
     pub new: BTreeMap<String, u32>,
 }
 
-/// Injected faults that differ between the runs of the same trials.
+/// A difference between the faults that the old and the new run injected into the same trials.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FaultDifference {
     /// Faults in the old run, separated by commas; empty if there were none.
     pub old: String,
     /// Faults in the new run, separated by commas; empty if there were none.
     pub new: String,
-    /// Number of trials.
+    /// Number of trials with this difference.
     pub trials: usize,
 }
 
-/// Returns the pairs of keys of the same trial. A trial whose faults differ is paired if each run has it with exactly
-/// one set of faults that the other run lacks.
+/// Pairs each trial of the old run with the same trial of the new run. If the injected faults of a trial differ, the
+/// trial is paired only if each run contains it with exactly one set of faults that the other run lacks.
 fn pairs<'k>(old: &'k Side, new: &'k Side) -> Vec<(&'k Key, &'k Key)> {
     let alone = |one: &'k Side, other: &Side| {
         let mut alone: BTreeMap<&str, Vec<&Key>> = BTreeMap::new();
@@ -315,7 +315,8 @@ impl Changes {
                 not_known.push(name.clone());
             }
             if let Some(mut change) = change(old, new) {
-                // A fault that is injected at a call is part of the plan, and so of its digest.
+                // A fault that is injected at a call is part of the plan, so different faults also lead to different
+                // digests.
                 if same_faults && !old.may_be_one_text(new) && change != Change::NoVerdict {
                     change = Change::AnotherText;
                 }
@@ -534,12 +535,12 @@ mod tests {
         assert!(text.contains("3 trials in both") && !text.contains("only in"), "{text}");
         let (text, _) = compare(&new, &old);
         assert!(text.contains("copy.zero in the old run, no fault in the new run"), "{text}");
-        // It is unclear with which of two faults the trial without a fault is to be compared.
+        // The trial is not paired, because it is unclear with which of the two faults it should be compared.
         let two = [zero(failed("a/b")), under("copy.late", passed("a/b"))];
         let (text, _) = compare(&old[..1], &two);
         assert!(text.contains("only in the new run: 2 trials"), "{text}");
         assert!(!text.contains("differ in the injected fault"), "{text}");
-        // The same trial without a fault is the better partner.
+        // If the new run also contains the trial without a fault, the two trials without a fault are compared.
         let both = [passed("a/b"), zero(failed("a/b"))];
         let (text, differs) = compare(&old[..1], &both);
         assert!(!differs && text.contains("only in the new run: 1 trial\n    a/b under copy.zero"));

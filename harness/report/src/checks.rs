@@ -58,7 +58,7 @@ mod tests {
         let drop = with(failed("programs/a"), Some(Fault::KernelDrop), &[("max", false)]);
         assert_eq!(insensitive_checks(&[&healthy, &zero]), ["max"]);
         assert_eq!(insensitive_checks(&[&healthy, &zero, &drop]), [""; 0]);
-        // Without an injected fault, no check is expected to fail.
+        // Without an injected fault the list is empty, because no check is expected to fail.
         assert_eq!(insensitive_checks(&[&healthy]), [""; 0]);
         let known = with(known("programs/a"), None, &[("sum", true)]);
         assert_eq!(insensitive_checks(&[&known, &zero]), [""; 0]);

@@ -7,7 +7,7 @@ use crate::{
     words::{BOLD, count, link, place, style, styled, without_lines},
 };
 
-/// Kind of a finding that the demonstration announces.
+/// Kind of finding that a trial of the demonstration is expected to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DemoFinding {
     /// An expected failure of the release.
@@ -38,7 +38,7 @@ impl DemoFinding {
 
 /// A result of the demonstration, and the texts that explain it.
 pub struct Demonstrated<'a> {
-    /// The finding that is announced.
+    /// Finding that the trial is expected to show.
     pub finding: DemoFinding,
     /// Description of what the program does, as a sentence.
     pub does: &'a str,
@@ -90,8 +90,8 @@ impl Demonstrated<'_> {
     }
 }
 
-/// Describes an outcome without the lines of the case. The description of a sanitizer's finding ends after the two
-/// accesses, and that of a program's check contains its values.
+/// Describes an outcome without positions in the case file. For a finding of the sanitizer, the description ends after
+/// the two accesses. For a failed check of a program, it also contains the checked values.
 fn observed(record: &Record) -> String {
     let outcome = &record.outcome;
     let summary = without_lines(&outcome.summary);
@@ -121,8 +121,8 @@ pub fn demonstration_ends(results: &[Demonstrated<'_>], seconds: f64) -> String 
     )
 }
 
-/// Returns the exit code of the demonstration: 1 if a finding did not appear, 3 if one has no verdict, and otherwise 0.
-/// A skipped trial counts as neither.
+/// Returns the exit code of the demonstration: 1 if a finding did not appear, otherwise 3 if a trial has no verdict,
+/// otherwise 0. Skipped trials are ignored.
 pub fn demonstration_status(results: &[Demonstrated<'_>]) -> u8 {
     let missed = results.iter().filter(|result| !result.appeared());
     let codes = missed.map(|result| match result.record.verdict.kind {

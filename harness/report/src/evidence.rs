@@ -93,7 +93,7 @@ impl Setting {
 /// Failure rate: the number of failures in a number of runs, each in a fresh process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rate {
-    /// Number of runs that failed with the signature in question.
+    /// Number of failed runs. Usually, only failures with one signature are counted.
     pub failed: u32,
     /// Number of runs that had a verdict.
     pub runs: u32,
@@ -139,8 +139,8 @@ pub struct OtherFailure {
 pub struct Mitigations {
     /// The failing trial.
     pub trial: String,
-    /// SHA-256 digest of the plan and the program of that trial. A trial with the same name and another digest is of
-    /// another case, or of another version of the case.
+    /// SHA-256 digest of the plan and the program of that trial. A trial with the same name but another digest belongs
+    /// to another case, or to another version of the case.
     #[serde(default)]
     pub digest: String,
     /// Signature of the failure.
@@ -244,7 +244,8 @@ impl NotTried {
 }
 
 impl Mitigations {
-    /// Returns the reasons why factors were not tried, without a full stop, each with the names of these factors.
+    /// Groups the factors that were not tried by reason. Returns each reason, without its full stop, with the names of
+    /// the factors.
     pub(crate) fn not_tried_by_reason(&self) -> Vec<(&str, Vec<&str>)> {
         let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
         for NotTried { name, why } in &self.not_tried {

@@ -8,7 +8,7 @@ use crate::{
     words::{BOLD, DIM, count, link, place, style, styled, window, word},
 };
 
-/// Maximum number of trials that are named because they have the same failure.
+/// Maximum number of other trials with the same failure that an explanation names.
 const NAMED: usize = 3;
 /// Number of lines of standard error, and of standard output, that are shown.
 const OUTPUT_LINES: usize = 5;
@@ -97,7 +97,7 @@ fn explain_with(record: &Record, others: &[&str]) -> String {
     }
     for (name, tail) in [("error", &record.stderr_tail), ("output", &record.stdout_tail)] {
         let lines: Vec<&str> = tail.lines().collect();
-        // The only line of standard output is among the details.
+        // If standard output has only one line, the details already contain it.
         let is_shown = !lines.is_empty() && (name == "error" || lines.len() > 1);
         if outcome.kind != Kind::Pass && is_shown {
             line(&format!("    Last lines of standard {name}:"));
@@ -125,7 +125,7 @@ fn location(record: &Record) -> Option<String> {
     let phase = at.phase?;
     let line = at.line.map_or(String::new(), |line| format!(", line {line} of the case"));
     let iteration = match at.occurrence {
-        // The number comes from the worker, where an untrusted case can send any.
+        // The number comes from the worker, and an untrusted case can make the worker send any number.
         Some(n) if n > 0 => format!(", iteration {}", n.saturating_add(1)),
         _ => String::new(),
     };

@@ -1,4 +1,5 @@
-//! Describes runs of which some fail as described in a report and others in another way. Each of them is a failure.
+//! Describes the failures in a series of runs. Some runs fail as described in a report, others in another way. Both
+//! count as failures.
 
 use crate::{
     evidence::{Factor, FactorVerdict, OtherFailure, Rate},
@@ -10,12 +11,13 @@ pub(crate) fn any(rate: Rate, others: &[OtherFailure]) -> Rate {
     Rate { failed: rate.failed + otherwise(others), runs: rate.runs }
 }
 
-/// Returns the number of runs that failed in another way.
+/// Returns the number of runs that failed in another way than described.
 pub(crate) fn otherwise(others: &[OtherFailure]) -> u32 {
     others.iter().map(|other| other.count).sum()
 }
 
-/// Formats the failures in any way, and how many of them are those described: `5/5`, or `5/5, 2 of them as described`.
+/// Formats the number of all failures and, if there are others, the number of described ones: `5/5`, or `5/5, 2 of them
+/// as described`.
 pub(crate) fn counted(rate: Rate, others: &[OtherFailure]) -> String {
     let all = any(rate, others);
     match (others, rate.failed) {
@@ -41,7 +43,7 @@ pub(crate) fn listed(others: &[OtherFailure]) -> String {
 }
 
 impl Factor {
-    /// Returns the number of runs with the change that failed in any way; `None` if the evidence does not say it.
+    /// Returns the number of runs with the change that failed in any way; `None` if the evidence does not contain it.
     pub(crate) fn any_failure(&self) -> Option<Rate> {
         let is_other = matches!(
             self.verdict,

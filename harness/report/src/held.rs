@@ -19,7 +19,7 @@ pub struct Held {
     pub records: BTreeMap<u64, Record>,
     /// Numbers of the trials that have only a provisional record, because their GPU health check was interrupted.
     pub not_looked: BTreeSet<u64>,
-    /// Trials that began and have no record, by their numbers. The value describes the last begin of the trial.
+    /// Trials that began but have no record, by number. The value describes the last time that the trial began.
     pub lost: BTreeMap<u64, Begun>,
 }
 
@@ -115,7 +115,8 @@ pub enum NotOne {
     Missing(String),
 }
 
-/// Checks that the runs, each with the name of its file, are all shards of one run, each exactly once.
+/// Checks that the runs are the shards of one run, that none is missing, and that none occurs twice. Each run is given
+/// with the name of its file.
 ///
 /// # Errors
 /// Returns the first violation.

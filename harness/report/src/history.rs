@@ -93,7 +93,7 @@ pub struct OfTrial {
     pub interval: (f64, f64),
     /// Number of times that the trial ended with each signature.
     pub signatures: BTreeMap<String, u32>,
-    /// Most recent signature, and since when the trial has ended with it without interruption.
+    /// Most recent signature, and the uninterrupted series of runs that ended with it.
     pub lately: Lately,
 }
 
@@ -166,7 +166,7 @@ impl History {
             text,
             "\n{} on {}: {}",
             count(self.trials, "trial"),
-            count(self.grounds.len(), "ground"),
+            count(self.grounds.len(), "configuration"),
             numbers.join(", ")
         );
         for failure in &self.failures {
@@ -191,7 +191,7 @@ impl History {
     }
 }
 
-/// Number of digits of a digest that the text shows.
+/// Number of hexadecimal digits of a case's digest that the text shows.
 const SHOWN: usize = 8;
 
 impl OnGround {
@@ -389,7 +389,7 @@ mod tests {
             run(vec![at(1, with_digest("0123456789", passed("a/b")))]),
             run(vec![at(2, with_digest("abcdefghij", failed("a/b")))]),
         ]);
-        assert!(text.contains("2 trials on 1 ground"), "{text}");
+        assert!(text.contains("2 trials on 1 configuration"), "{text}");
         assert!(
             text.contains("    a/b with version abcdefgh of the case: 1 of 1 failed;"),
             "{text}"
@@ -403,7 +403,7 @@ mod tests {
             run(vec![at(1, with_options(&[], failed("a/b")))]),
             run(vec![at(2, with_options(&variable, passed("a/b")))]),
         ]);
-        assert!(text.contains("2 trials on 2 grounds"), "{text}");
+        assert!(text.contains("2 trials on 2 configurations"), "{text}");
         assert!(text.contains("    a/b: 1 of 1 failed;"), "{text}");
         assert!(text.contains("not a GPU result; with AMD_SERIALIZE_COPY=3\n"), "{text}");
     }

@@ -1,6 +1,6 @@
 //! Writes an issue about a failing trial, to be filed with the maintainers of ROCm.
 //!
-//! The issue follows one of their forms, with exactly its headings, and contains only measured [`Findings`]. rocrepro
+//! The issue has exactly the headings of one of their issue forms, and contains only measured [`Findings`]. rocrepro
 //! never posts the issue; [`Issue::link`] returns an address that a person may open.
 
 mod address;
@@ -47,7 +47,7 @@ use form::{Content, Field};
 /// Text that GitHub shows for an empty field.
 const NO_RESPONSE: &str = "_No response_";
 
-/// Number of lines of the kernel log that an issue shows. Earlier ones are often about attempts to shorten the program.
+/// Maximum number of kernel log lines in an issue. Earlier lines are often about attempts to shorten the program.
 const KERNEL_LINES: usize = 3;
 
 /// An issue that is ready to be filed.
@@ -59,7 +59,7 @@ pub struct Issue {
     pub repository: &'static str,
     /// Title, including the form's prefix.
     pub title: String,
-    /// Where the text is to be filed, if anywhere.
+    /// Place where the text should be filed: a new issue, a comment, or nowhere yet.
     pub filing: Filing,
     sections: Vec<(Field, Vec<Block>)>,
 }
@@ -163,7 +163,7 @@ fn blocks(findings: &Findings, home: &Home, form: Form, content: Content) -> Vec
             blocks.push(Block::kept(write::colophon(findings)));
             blocks
         }
-        // Forms with this field have one field for the whole reproduction.
+        // Forms with this field have only one field for everything that is needed to reproduce the failure.
         Content::Reproduction => {
             let mut blocks = problem(findings);
             blocks.extend(steps(findings));
@@ -193,7 +193,7 @@ fn blocks(findings: &Findings, home: &Home, form: Form, content: Content) -> Vec
     }
 }
 
-/// Returns the text of a comment for a known issue. It has no fields of a form, because the issue has them.
+/// Returns the text of a comment on a known issue. The form's fields are left out, because the issue has them already.
 fn comment(findings: &Findings) -> Vec<Block> {
     let mut blocks = problem(findings);
     blocks.extend(steps(findings));
@@ -264,15 +264,16 @@ fn logs(findings: &Findings) -> Vec<Block> {
 
 fn case(findings: &Findings) -> Option<Block> {
     let cut = if findings.program.is_some() { 3 } else { 8 };
-    // A trial that runs a command has no case file. The case of a printed program contains only that once more, but the
-    // commands for a shortened program need its file.
+    // A trial that runs a command has no case file. If the issue prints the program, the case file would only repeat
+    // it, but the commands for a shortened program need that file.
     let is_printed = program::own(findings).is_some_and(|own| own.in_case && own.text_is_whole)
         && findings.shortened.is_none();
     let there = !findings.case.is_empty() && !is_printed;
     there.then(|| Block { name: "case".to_owned(), text: write::case(findings), cut: Some(cut) })
 }
 
-/// Describes the machine. Its driver and GPUs have no part in a failure on the emulated device.
+/// Describes the machine. Returns `None` for the emulated device, because the machine's driver and GPUs have no part in
+/// its failures.
 fn machine(findings: &Findings) -> Option<Block> {
     let block =
         || Block { name: "machine".to_owned(), text: write::environment(findings), cut: Some(2) };

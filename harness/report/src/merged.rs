@@ -137,8 +137,8 @@ impl Merging {
         self.opened.as_ref()
     }
 
-    /// Checks a record of the part with index `part`, and gives it its number in the whole run. The records of a part
-    /// must be passed in the order of their numbers.
+    /// Checks a record of the part with index `part`, and returns it with its number in the whole run. The records of a
+    /// part must be passed in the order of their numbers.
     pub fn take(&mut self, part: usize, record: Record) -> Record {
         let Part { file, opened, .. } = &self.parts[part];
         let trial = opened.trial(record.number);

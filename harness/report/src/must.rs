@@ -25,8 +25,8 @@ pub fn must_hold(failure: &Outcome) -> String {
     }
 }
 
-/// Describes the correct content of a buffer. The last write to the buffer is not named, because a reduced case may
-/// have another one.
+/// Describes the correct content of a buffer. The step that last wrote the buffer is not named, because it may be
+/// another one in a reduced case.
 fn bytes(buffer: &str, summary: &str) -> String {
     if let Some(guarded) = buffer.strip_suffix(".guards") {
         return format!("Nothing is written outside of {guarded}");

@@ -19,7 +19,8 @@ pub struct Column {
     pub records: Vec<Record>,
     /// Names of the planned trials without a record.
     pub missing: Vec<String>,
-    /// All runs of the column from the oldest to the newest, which is included. Empty if only one run is known.
+    /// All runs of the column, from the oldest to the newest, including the run of `records`. Empty if only that run is
+    /// known.
     pub past: Vec<Past>,
 }
 

@@ -39,7 +39,7 @@ pub struct Row {
     pub unhealthy: Vec<(String, String)>,
     /// Result under each fault that the case declares.
     pub cells: BTreeMap<Fault, Cell>,
-    /// For each fault, the trials with an expected failure that did not detect the fault. They are not held against the
+    /// For each fault, the trials with an expected failure that did not detect the fault. They do not count against the
     /// case.
     pub hidden: BTreeMap<Fault, Vec<String>>,
     /// Number of trials that were skipped in the run without faults, and the skip reason of the first of them. Skipped
@@ -59,7 +59,7 @@ pub struct Racy {
     pub schedule: Schedule,
     /// Result with the eager schedule.
     pub eager: String,
-    /// Result with the schedule `schedule`.
+    /// Result with the other schedule.
     pub other: String,
     /// Report of the sanitizer, which names the two accesses; `None` if the sanitizer found none.
     pub watched: Option<String>,
@@ -159,9 +159,9 @@ impl Proof {
     }
 }
 
-/// Evaluates the records of runs without faults and with one injected fault each. A trial with an expected failure is
-/// not held against the case if it misses the fault. `signature` returns the pattern that the failure must match, if
-/// the case declares one; otherwise any failure that shows the fault is accepted.
+/// Evaluates the records of runs without faults and with one injected fault each. If a trial with an expected failure
+/// misses the fault, this does not count against the case. `signature` returns the pattern that the failure must match,
+/// if the case declares one; otherwise any failure that shows the fault is accepted.
 pub fn prove(records: &[Record], signature: impl Fn(&Record, Fault) -> Option<String>) -> Proof {
     let mut cases: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
     for record in records {
@@ -204,7 +204,7 @@ pub fn prove(records: &[Record], signature: impl Fn(&Record, Fault) -> Option<St
         let mut hidden: BTreeMap<Fault, Vec<String>> = BTreeMap::new();
         for record in records {
             let [planted] = &record.faults[..] else { continue };
-            // An expected failure may hide the fault. The case is not to blame for that.
+            // An expected failure may hide the fault, so such a trial does not count against the case.
             let pattern = signature(record, planted.fault);
             if !known.contains(record.trial.as_str())
                 || noticed(planted.fault, record, pattern).is_ok()
@@ -266,19 +266,19 @@ fn cell(
 /// Checks that a trial detected the fault.
 ///
 /// # Errors
-/// The reason why the trial did not detect the fault.
+/// Returns the reason why the trial did not detect the fault.
 fn noticed(fault: Fault, record: &Record, pattern: Option<String>) -> Result<(), String> {
     let outcome = &record.outcome;
     let got = &outcome.signature;
-    // A process that crashed may have acted on the fault after its worker reported how often the fault acted.
+    // If the process crashed, the fault may have taken effect after the worker reported how often it did.
     let acts_complete = record.exit == judge::End::Exited(plan::WORKER_DONE);
     if acts_complete && record.acts.iter().any(|acts| acts.fault == fault && acts.times == 0) {
         return Err(format!(
             "{got}; the fault was never triggered, so this trial cannot detect it"
         ));
     }
-    // A program without the functions of rocrepro can report wrong data only by its end, and its case says so: a status, an
-    // exception, or a failed assertion (`crash:program:SIGABRT:*`).
+    // A program that does not use rocrepro's functions can show wrong data only by the way in which it ends. Its case
+    // then expects an exit status, an exception, or a failed assertion (`crash:program:SIGABRT:*`).
     let by_its_end = |pattern: &String| {
         ["exit:", "exception:", "crash:program"].iter().any(|end| pattern.starts_with(end))
     };

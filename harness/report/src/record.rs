@@ -68,8 +68,8 @@ pub struct Record {
     /// Interpreter, packages and checks of the program; present only for a program case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<Box<ProgramRun>>,
-    /// Number of times that each injected fault acted. The worker reports the numbers before its teardown, so the list
-    /// is empty if the worker ended earlier.
+    /// Number of times that each injected fault took effect. The worker reports the numbers before its teardown, so the
+    /// list is empty if the worker ended earlier.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<serde_json::Value>")]
     pub acts: Vec<Acts>,
@@ -98,8 +98,8 @@ pub struct Record {
     /// Resource limits as the worker reported them, for example `stack: 8M`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub limits: BTreeMap<String, String>,
-    /// Sandbox that confined the worker of a case from elsewhere, or why nothing did. Empty for a case of the library,
-    /// or if the worker did not report a sandbox.
+    /// Sandbox that confined the worker of a case from outside rocrepro, or the reason why it was not confined. Empty
+    /// for a case of rocrepro's case library, or if the worker did not report a sandbox.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub confined: String,
     /// Last lines of the standard error of the process.
@@ -384,7 +384,7 @@ pub fn date(time: SystemTime) -> String {
     DateTime::<Utc>::from(time).to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
-/// Returns the last lines of a standard error or output, as many as a record stores.
+/// Returns the end of a process's output, as a record stores it: at most the last 20 lines and the last 4096 bytes.
 pub fn output_tail(output: &str) -> String {
     let mut from = output.len().saturating_sub(TAIL_BYTES);
     while !output.is_char_boundary(from) {

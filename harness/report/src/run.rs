@@ -137,8 +137,8 @@ pub struct Ended {
     pub record: Box<Record>,
 }
 
-/// End of a run: the run finished or was interrupted, or a run that resumed it found that it had ended. Trials that had
-/// begun and have no record were given up.
+/// End of a run: the run finished or was interrupted, or a run that resumed it found that it had ended. Trials that
+/// began but have no record were given up, so they do not count as lost.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Over {
     /// Version of the record format, 1.
@@ -291,7 +291,7 @@ pub fn unfinished(lines: impl IntoIterator<Item = impl AsRef<str>>) -> Vec<Begun
         [&mut b.run, &mut b.trial, &mut b.again, &mut b.boot].into_iter().for_each(escape);
     });
     begun.retain(|b| !over.contains(&b.run) && !ended.contains(&(first(&b.run), b.number)));
-    // If a trial began several times, only its last begin is returned.
+    // If a trial began several times, only the last time is returned.
     let mut seen = BTreeSet::new();
     begun.reverse();
     begun.retain(|b| seen.insert((first(&b.run), b.number)));
@@ -346,7 +346,7 @@ mod tests {
         let torn = ended("b", 1)[..40].to_owned();
         let lines = [begun("a", 0), ended("a", 0), over("a"), begun("b", 0), begun("b", 1), torn];
         check(&lines, &[("b", 0), ("b", 1)]);
-        // Older versions wrote records without a run, and no lines for the begins of trials.
+        // Older versions wrote records without a run, and did not write a line when a trial began.
         check(&[ended("", 0), begun("a", 0)], &[("a", 0)]);
     }
 

@@ -31,8 +31,8 @@ fn write<S: RawStream + AsLockedWrite>(stream: S, view: String) -> io::Result<()
     out.flush()
 }
 
-/// Returns whether to print colours. Here, `CLICOLOR_FORCE=0` does not force colours, although anstream takes any value
-/// as yes.
+/// Selects whether colours are printed. `CLICOLOR_FORCE=0` does not force colours, although anstream takes any value as
+/// a yes.
 fn choice(force: Option<&str>, is_terminal: bool) -> ColorChoice {
     match force {
         Some("0") if !is_terminal => ColorChoice::Never,

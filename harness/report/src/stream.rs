@@ -11,15 +11,15 @@ use crate::{
 #[derive(Default)]
 pub struct ResultStream {
     options: ViewOptions,
-    /// Number of the trials of each case that have not ended, and the records of those that have.
+    /// For each case, the number of trials that have not ended, and the records of the others.
     cases: BTreeMap<String, (usize, Vec<Record>)>,
-    /// Number of the cases of each folder that are not complete, and the passes of the others.
+    /// For each folder, the number of cases that are not complete, and the passed trials of the others.
     families: BTreeMap<String, (usize, Passes)>,
     has_lines: bool,
 }
 
 impl ResultStream {
-    /// Returns the stream of a run in which the trials belong to these cases.
+    /// Creates the stream of a run. `cases` contains one item for each trial: the name of its case.
     pub fn new<'a>(options: ViewOptions, cases: impl IntoIterator<Item = &'a str>) -> ResultStream {
         let mut stream = ResultStream { options, ..ResultStream::default() };
         for case in cases {
@@ -47,7 +47,8 @@ impl ResultStream {
         text
     }
 
-    /// Returns the lines of all cases of which some trials have not ended, and an empty line if the run has any lines.
+    /// Returns the lines of the cases that still have unfinished trials. An empty line follows if the run has any
+    /// lines.
     pub fn end(&mut self) -> String {
         let rest = if self.options.trials { String::new() } else { self.rest() };
         let blank = if self.has_lines || !rest.is_empty() { "\n" } else { "" };
@@ -82,7 +83,8 @@ impl ResultStream {
         text
     }
 
-    /// Returns the line about a folder, unless each case has a line.
+    /// Returns the line that counts the passed trials of a folder. `None` if each case has its own line, or if no trial
+    /// passed.
     fn passes(&self, family: &str, passes: &Passes) -> Option<String> {
         (!self.options.verbose).then(|| passes.line(family))?.map(|line| line.text())
     }

@@ -18,7 +18,7 @@ pub struct ViewOptions {
     pub trials: bool,
     /// Shows a line for each case whose trials passed, and the signatures of expected failures.
     pub verbose: bool,
-    /// Shows the reason of each skip, instead of one line for all.
+    /// Shows each skip reason, instead of one line for all skipped trials.
     pub skips: bool,
 }
 
@@ -38,7 +38,7 @@ pub fn run_end(records: &[Record], options: ViewOptions, wall: Option<Duration>)
     parts.join("\n")
 }
 
-/// Formats the results, without those of skipped trials unless each trial has a line.
+/// Formats the table of results. It contains skipped trials only if each trial has a line.
 fn table(records: &[Record], options: ViewOptions) -> String {
     let mut lines: Vec<TableLine> = Vec::new();
     if options.trials {
@@ -71,7 +71,7 @@ pub(crate) fn family(case: &str) -> &str {
 pub(crate) struct Passes {
     passed: usize,
     trials: usize,
-    /// Name of the case with these trials; `None` if there are several.
+    /// Name of the case to which these trials belong; `None` if they belong to several cases.
     only: Option<String>,
 }
 
@@ -130,7 +130,8 @@ pub(crate) fn trial(record: &Record, options: ViewOptions) -> TableLine {
     TableLine { kind, name, note }
 }
 
-/// Returns the lines of a case: one for each kind of result that needs words. Skipped trials have none.
+/// Returns the lines of a case, one for each verdict. Skipped trials have no line, and trials that passed as expected
+/// have one only if `verbose` is set.
 pub(crate) fn case(name: &str, records: &[&Record], options: ViewOptions) -> Vec<TableLine> {
     let mut lines = Vec::new();
     for kind in VerdictKind::ALL.into_iter().filter(|kind| *kind != VerdictKind::Skip) {
@@ -195,7 +196,8 @@ fn avoided(record: &Record) -> String {
     format!("passes with {}; expected to fail without it", passes_with(record))
 }
 
-/// Formats the skipped trials: the reason if all have the same one or if `all`, and otherwise their number.
+/// Formats the skipped trials: one line for each skip reason if `all` is true or if there is only one reason, otherwise
+/// one line with their number.
 pub fn skips(records: &[Record], all: bool) -> String {
     let mut reasons: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
     for record in records.iter().filter(|record| record.verdict.kind == VerdictKind::Skip) {
@@ -284,9 +286,9 @@ fn summary(records: &[Record], wall: Option<Duration>) -> String {
     text
 }
 
-/// Returns the injected faults that never acted, each with the number of trials into which it was injected. Faults of
-/// a process that did not end in good order are left out, because they may have acted after the process reported how
-/// often its faults acted.
+/// Returns the injected faults that never took effect, each with the number of trials into which it was injected. A
+/// fault is left out if one of these trials did not end normally, because the fault may have taken effect after the
+/// process reported how often it did.
 fn idle(records: &[Record]) -> Vec<(Fault, usize)> {
     let mut faults: BTreeMap<Fault, (usize, bool)> = BTreeMap::new();
     for record in records {

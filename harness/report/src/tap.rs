@@ -121,8 +121,8 @@ mod tests {
         insta::assert_snapshot!(tap(&records));
     }
 
-    /// Whatever a library printed, each line of the report is the version, the plan, a test point, or part of a test
-    /// point's YAML block.
+    /// Each line of the report is the version, the plan, a test point, or part of a test point's YAML block, whatever a
+    /// library printed.
     #[test]
     fn keeps_hostile_texts_inside_their_test_point() {
         let hostile =

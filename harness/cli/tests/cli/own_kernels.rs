@@ -195,7 +195,7 @@ fn suspects_an_out_of_bounds_own_kernel_before_rocm() {
             "{printed}"
         );
         assert_eq!(
-            text.contains("The most likely cause is a kernel of the case itself, not ROCm"),
+            text.contains("The most likely cause is a kernel defined in the case, not ROCm"),
             suspect,
             "{text}"
         );

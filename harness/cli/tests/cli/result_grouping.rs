@@ -43,7 +43,7 @@ fn never_calls_a_pass_under_a_mitigation_fixed() {
     run(&["--limit", "stack=64M"]);
     ends(at, &["store", "add", "--store", "db", "r"], 0);
     let printed = ends(at, &["history", "copies/rows-source-rewritten", "--store", "db"], 0);
-    assert!(printed.contains("4 trials on 3 grounds"), "{printed}");
+    assert!(printed.contains("4 trials on 3 configurations"), "{printed}");
     assert!(!printed.contains("1 of 2") && !printed.contains("2 of 4"), "{printed}");
     let listed = ends(at, &["store", "list", "--store", "db"], 0);
     assert!(listed.contains("on debian:7.2.4@gfx1151; with AMD_SERIALIZE_COPY=3\n"), "{listed}");

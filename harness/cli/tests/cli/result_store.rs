@@ -174,7 +174,7 @@ fn reports_the_history_of_a_case() {
 
     // Results on gfx90a are counted separately.
     let printed = ends(at, &["history", "case", "--store", "db"], 0);
-    assert!(printed.contains("12 trials on 2 grounds: 1 failed, 11 passed"), "{printed}");
+    assert!(printed.contains("12 trials on 2 configurations: 1 failed, 11 passed"), "{printed}");
     assert!(printed.contains("case[n=16]: 1 of 3 failed; fails in"), "{printed}");
     assert!(printed.contains("on the emulated gfx1151; not a GPU result"), "{printed}");
     let json = ends(at, &["history", "case[n=16]", "--store", "db", "--json"], 0);

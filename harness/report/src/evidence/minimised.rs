@@ -9,8 +9,8 @@ use super::{Evidence, OtherFailure, Rate, Setting};
 pub struct Minimised {
     /// Name of the trial that was reduced.
     pub trial: String,
-    /// SHA-256 digest of the plan and the program of that trial. A trial with the same name and another digest is of
-    /// another case, or of another version of the case.
+    /// SHA-256 digest of the plan and the program of that trial. A trial with the same name but another digest belongs
+    /// to another case, or to another version of the case.
     #[serde(default)]
     pub digest: String,
     /// Signature of the failure, which was kept during the reduction.
@@ -49,8 +49,8 @@ pub struct Passes {
     pub on: Setting,
     /// Failure rate on that configuration.
     pub rate: Rate,
-    /// Calls before the failing call that have another result on that configuration, each with both results. The later
-    /// calls therefore start from another state.
+    /// Calls before the failing call whose results differ between the two configurations, each with both results. The
+    /// later calls therefore start from different states.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub otherwise: Vec<String>,
 }
@@ -89,7 +89,7 @@ pub struct Instead {
     pub own: Option<InvalidVariant>,
 }
 
-/// Reason why a failure without an element says nothing about ROCm: the case without the element is itself invalid.
+/// Reason why the case without one of its elements is invalid. A failure of such a case says nothing about ROCm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum InvalidVariant {
@@ -106,7 +106,7 @@ impl InvalidVariant {
     pub fn mark(self) -> &'static str {
         match self {
             InvalidVariant::Elsewhere => "own: also fails elsewhere",
-            InvalidVariant::Answer => "own: expects a removed result",
+            InvalidVariant::Answer => "own: expects a result of a removed call",
             InvalidVariant::Kernel => "own: kernel out of bounds",
         }
     }
@@ -141,8 +141,8 @@ impl Evidence for Minimised {
 pub struct MinimisedProgram {
     /// Name of the trial whose program was shortened.
     pub trial: String,
-    /// SHA-256 digest of the plan and the program of that trial. A trial with the same name and another digest is of
-    /// another case, or of another version of the case.
+    /// SHA-256 digest of the plan and the program of that trial. A trial with the same name but another digest belongs
+    /// to another case, or to another version of the case.
     #[serde(default)]
     pub digest: String,
     /// Signature of the failure, which was kept while the program was shortened.
@@ -167,8 +167,9 @@ pub struct MinimisedProgram {
     /// reducer ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reducer: Option<(String, bool)>,
-    /// Text of a shorter program without checks, if the failure is a crash: it dies in the same way, and reaches its
-    /// end on the configuration on which the shorter program passes. Such a run proves nothing, so it is only printed.
+    /// Text of a version of the program without checks, if the failure is a crash. This version dies in the same way,
+    /// and runs to its end on the configuration on which the shorter program passes. Without checks a complete run
+    /// proves nothing, so the text is only printed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without_checks: Option<String>,
     /// True if no further line can be removed. False if the search ended earlier.

@@ -1,7 +1,7 @@
 //! Indexes a record file: finds its runs, and the position of the record of each trial.
 //!
-//! The file is read once, line by line. Records are read again when they are needed, so that memory grows by some tens
-//! of bytes per trial, whatever the records contain.
+//! The file is read once, line by line. Records are read again when they are needed, so the index needs only some tens
+//! of bytes of memory per trial, however long the records are.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -105,8 +105,8 @@ pub struct RunIndex {
     opened: Place,
     entries: BTreeMap<u64, Entry>,
     not_looked: BTreeSet<u64>,
-    /// Begins of trials that have not ended, by the numbers of the trials. A trial may have several begins: if a run
-    /// was killed during the trial, and the run that resumed it gave the trial up, both begins remain.
+    /// Begin of each trial that has not ended, by trial number. A trial may have begun several times: if a run was
+    /// killed during the trial, and the run that resumed it gave the trial up, both entries remain.
     begins: BTreeMap<u64, Vec<Begun>>,
     /// Names of the runs that ended in good order and gave up the trials that they had begun.
     over: BTreeSet<String>,
@@ -156,7 +156,8 @@ impl RunIndex {
         let mut records = BTreeMap::new();
         for (number, record) in self.entries.keys().zip(self.records(source)) {
             let mut record = record?;
-            // A record whose health check is still to be made will be written again, so it keeps all fields.
+            // If the health check after a trial is still pending, its record will be written again, so it keeps all
+            // fields.
             if trim && !self.not_looked.contains(number) {
                 record.let_go();
             }
@@ -224,7 +225,7 @@ pub struct RecordIndex {
     pub foreign: OddLines,
     /// Number of records that are ignored, because their run has no plan, or because their trial already has a record.
     pub left_out: usize,
-    /// Index into `runs` for the name of each run, and for the name of each run that resumed it.
+    /// Maps the name of each run, and the name of each run that resumed it, to an index into `runs`.
     places: BTreeMap<String, usize>,
     strays: Strays,
 }
@@ -325,7 +326,7 @@ impl RecordIndex {
         }
     }
 
-    /// Returns the run in the index to which lines with this run name belong.
+    /// Returns the run to which lines with this run name belong; `None` if the file contains no plan of that run.
     fn run(&mut self, run: &str) -> Option<&mut RunIndex> {
         self.places.get(run).map(|at| &mut self.runs[*at])
     }

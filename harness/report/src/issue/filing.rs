@@ -34,7 +34,8 @@ impl Filing {
 /// Field without a heading, which holds the whole text of a comment.
 pub(super) const COMMENT: Field = Field { heading: "", id: None, content: Content::Problem };
 
-/// Decides how to file a report. A user who names a form or asks for an issue in any case gets an issue.
+/// Decides how to file a report. Unless the report is a draft, it becomes a new issue if the user named a form or asked
+/// for an issue in any case.
 pub(super) fn filing(findings: &Findings, form: Option<Form>) -> Filing {
     if program::is_draft(findings) {
         return Filing::Draft;

@@ -21,13 +21,15 @@ pub struct Findings {
     pub about: Option<String>,
     /// Documents and measurements that say what the case expects: one sentence each, without a full stop.
     pub sources: Vec<String>,
-    /// Error that the sanitizer finds in the case's own kernels although no fault is injected; `None` if it finds none.
+    /// Error that the sanitizer finds in kernels defined in the case, although no fault is injected; `None` if it finds
+    /// none.
     pub mistake: Option<Mistake>,
     /// Result of one run of a PyTorch program with the device `cpu` in place of the GPU; `None` if it was not run.
     pub on_cpu: Option<AsPrinted>,
     /// True if the user asked for an issue even if the program itself may be the cause.
     pub anyway: bool,
-    /// True if only the user specifies what the program must do: the program is a command, or a case from elsewhere.
+    /// True if only the user says what the program must do, because the program is a command, or its case is not part
+    /// of rocrepro.
     pub is_of_the_user: bool,
     /// HIP call that had not returned when the program ended; `None` if all calls had returned.
     pub open_call: Option<String>,
@@ -68,17 +70,19 @@ pub struct Findings {
     pub packages: Vec<(String, String)>,
     /// ROCm libraries that the trial calls, except HIP and hipRTC.
     pub libraries: Vec<Library>,
-    /// Failures with the same signature that other cases of the library expect.
+    /// Expected failures of other cases in rocrepro's case library that have the same signature.
     pub duplicates: Vec<Duplicate>,
-    /// Known failures of which this is one: the case states it, or the program makes the calls of the failure.
+    /// Known failures that match the reported one, because the case declares it or because the program makes the same
+    /// calls.
     pub known_bugs: Vec<KnownBug>,
-    /// Last HIP call of the program that returned an error, with its status; `None` if none did or no log was made.
+    /// Last HIP call of the program that returned an error, with its status; `None` if no call did, or if no log was
+    /// made.
     pub refused_call: Option<String>,
     /// Command that writes this issue again.
     pub again: String,
 }
 
-/// Error that the sanitizer found in one of the case's own kernels.
+/// Error that the sanitizer found in a kernel defined in the case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
     /// Message of the sanitizer.
@@ -98,8 +102,8 @@ pub struct Program {
     pub text: String,
     /// Result of `rocrepro export`; `None` if the program was not exported.
     pub exported: Option<Exported>,
-    /// Commands that run the program if it is the user's own, or if a case contains it. `None` if rocrepro exported it
-    /// from a plan.
+    /// Commands and properties of the program if the user wrote it or a case contains it. `None` if rocrepro exported
+    /// the program from a plan.
     pub own: Option<Own>,
 }
 
@@ -152,8 +156,8 @@ pub struct Control {
     pub signature: Option<String>,
     /// Failures of the control runs with other signatures than the most frequent one.
     pub others: Vec<OtherFailure>,
-    /// Likeness of the most frequent failure to the reported one. It is determined before the signatures are escaped
-    /// for Markdown.
+    /// Result of comparing the most frequent failure with the reported one. The comparison is made before the
+    /// signatures are escaped for Markdown.
     pub likeness: Option<Likeness>,
     /// Command that repeats the control runs.
     pub again: String,
@@ -169,7 +173,7 @@ pub struct NotJudged {
 }
 
 impl Control {
-    /// Describes the failure of the control runs, and whether it is the failure with the signature `reported`.
+    /// Describes the failure of the control runs, and says if its signature differs from `reported`.
     pub fn failure(&self, reported: &str) -> String {
         let Some(signature) = &self.signature else { return "passes".to_owned() };
         let text = match self.likeness.unwrap_or_else(|| likeness(reported, signature)) {
@@ -212,13 +216,13 @@ pub struct Duplicate {
 /// A known failure of ROCm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownBug {
-    /// Name of the case of the library that shows the failure.
+    /// Name of the case in the case library that shows the failure.
     pub case: String,
     /// Upstream issue, as `owner/repository#number`; `None` if no issue exists.
     pub upstream: Option<String>,
     /// Description of the failure; empty if the entry has no `about`.
     pub about: String,
-    /// Calls with arguments and statuses by which the failure was recognised: the program makes them in their order and
-    /// on the same objects. Empty if the failure is that of the case itself.
+    /// Calls, with arguments and statuses, by which the failure was recognised: the program makes the same calls in the
+    /// same order on the same objects. Empty if the case itself declares the failure.
     pub calls: Vec<String>,
 }

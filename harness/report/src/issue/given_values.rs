@@ -27,7 +27,7 @@ pub fn private_values(file: &[u8]) -> Vec<String> {
             values.extend(option_values(&option));
         }
     }
-    // A case and a launcher set variables, too. Paths are redacted by their form.
+    // Cases and launchers also set variables. Paths are skipped here, because they are redacted by their form.
     for environment in fields::<BTreeMap<String, serde_json::Value>>(&text, "environment") {
         let texts = environment.iter().filter_map(|(name, value)| Some((name, value.as_str()?)));
         let private = texts.filter(|(name, value)| {

@@ -19,7 +19,7 @@ pub struct Home {
     pub form: Form,
 }
 
-/// Prefix of the functions of each library, with the library's name in the form.
+/// Prefix of the functions of each library, name of the library in the issue form, and its [`Library`] if it has one.
 const PREFIXES: [(&str, &str, Option<Library>); 5] = [
     ("hipblasLt", "hipBLASlt", Some(Library::Hipblaslt)),
     ("hipblas", "hipBLAS", None),

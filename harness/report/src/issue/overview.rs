@@ -16,7 +16,7 @@ use crate::{
     words::{count, link, stack_and_device},
 };
 
-/// Largest number of lines of a program that the issue shows without a click.
+/// Maximum number of lines of a program that the issue shows without collapsing it.
 const SHOWN_LINES: usize = 70;
 
 /// Returns the first lines of the issue, as a list.
@@ -89,7 +89,7 @@ fn passes_on(findings: &Findings) -> String {
     let on_releases = releases(findings, |control| passes(&control));
     let exported = findings.program.as_ref().and_then(|program| program.exported.as_ref());
     let mut places = Vec::new();
-    // A pass after other results does not show that the failing call is right there.
+    // If earlier calls had other results there, a pass does not show that the failing call works.
     let mut unlike = None;
     match exported {
         None => places.extend(on_releases.iter().map(|release| format!("on {release}"))),
@@ -147,7 +147,7 @@ fn passes_on(findings: &Findings) -> String {
     }
 }
 
-/// Returns false for a release for which the test is not made.
+/// Returns false if the trial was skipped, because the case needs another release.
 fn was_tried(other: &&NotJudged) -> bool {
     !other.why.starts_with("needs ROCm ")
 }
@@ -190,7 +190,7 @@ fn changed(found: &Mitigations) -> String {
     found.factors.iter().find_map(other).unwrap_or_default()
 }
 
-/// Returns the number of changes for which a search had no time, as the end of a sentence.
+/// Describes how many changes the search had no time to try, as the end of a sentence. Empty if it tried all of them.
 fn not_reached(found: &Mitigations) -> String {
     let late = found.not_tried.iter().filter(|other| other.why == NotTried::SEARCH_ENDED).count();
     if late == 0 { String::new() } else { format!("; there was no time for {late} others") }

@@ -33,8 +33,8 @@ pub(super) fn own(findings: &Findings) -> Option<&Own> {
     findings.program.as_ref()?.own.as_ref()
 }
 
-/// Returns what the user or the case states about the program, as one sentence. Without `--title`, the title of a command
-/// only repeats that it should end with a status.
+/// Returns what the user or the case states about the program, as one sentence. Returns `None` for a command without
+/// `--title`, because its generated title only says with which status the command should end.
 pub(super) fn stated(findings: &Findings) -> Option<&str> {
     let title = findings.record.title.as_str();
     let is_made = findings.case.is_empty() && title.contains(" ends with exit status ");
@@ -49,8 +49,8 @@ const STATUSES: [&str; 6] =
 /// no known failure has this signature, and the device found no error in a kernel of a library.
 ///
 /// The checks of a program case of the library count as evidence against ROCm, because each names the source of what it
-/// expects. A command or a case of the user has no such source: output, exit status and statuses are the program's own
-/// words, and HIP also returns an error to a call that is not valid.
+/// expects. A command or a case of the user has no such source: its output, its exit status and the statuses that it
+/// prints only show what the program claims, and HIP also returns an error if a call is not valid.
 pub(super) fn may_be_its_own(findings: &Findings) -> bool {
     let Findings { record, controls, .. } = findings;
     let outcome = &record.outcome;
@@ -106,7 +106,8 @@ pub(super) fn doubt(findings: &Findings) -> String {
     )
 }
 
-/// Returns true if the program only ended badly: no check failed, no ROCm status was returned, the device reported nothing.
+/// Returns true if the only sign of a failure is the way in which the program ended: no check failed, no ROCm status
+/// was reported, and the device found no error.
 fn is_only_by_its_end(outcome: &Outcome) -> bool {
     let by_its_end = match outcome.kind {
         Kind::ApiError => ["exit:", "exception:"].iter().any(|s| outcome.signature.starts_with(s)),
@@ -296,7 +297,7 @@ pub(super) fn steps(findings: &Findings, file: &str, own: &Own) -> String {
     if !own.packages.is_empty() {
         let names: Vec<String> = own.packages.iter().map(|name| format!("`{name}`")).collect();
         let _ = write!(text, " It imports {}", names.join(", "));
-        // PyPI accepts no such version (PEP 440, local version identifiers).
+        // PyPI does not accept versions with a `+` (PEP 440, local version identifiers).
         text.push_str(match own.packages.iter().any(|name| name.contains('+')) {
             true => "; a version with a `+` is not from PyPI.",
             false => ".",

@@ -155,7 +155,7 @@ fn numbered(private: Private, all: Map<String, Value>, who: &Identity) -> Value 
 }
 
 /// Replaces all strings and numbers in the value of a private field. If the value is an object and the field is not a
-/// secret, for example `host`, only its name and id are replaced.
+/// secret, for example `host`, only the object's fields `name` and `id` are replaced.
 fn without(private: Private, value: Value, who: &Identity) -> Value {
     let replaced = |text: &str| (!is_harmless(private, text)).then(|| private.word().into());
     match value {

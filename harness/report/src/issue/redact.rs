@@ -65,7 +65,8 @@ pub(super) fn is_value(number: &serde_json::Number, who: &Identity) -> bool {
 
 /// Replaces everything that [`redact`] replaces, except the values and serial numbers in `who`.
 pub(super) fn patterns(text: &str, who: &Identity) -> String {
-    // Quotes and backslashes of a word are escaped if it is quoted for a shell, so that no pattern would fit.
+    // In a word that is quoted for a shell, quotes and backslashes are escaped, so patterns would not match. Such words
+    // are therefore redacted separately.
     quoted_words::separately(&without_colours(text), &|text| {
         let text = fields::fields(&xml::xml(&keys::keys(text)));
         let text = people::known(who, |known| {
@@ -76,8 +77,8 @@ pub(super) fn patterns(text: &str, who: &Identity) -> String {
     })
 }
 
-/// Removes the escapes with which terminals show colours, and the mark at the beginning of a file in UTF-8. Directly
-/// before a path or a name they would hide where it begins.
+/// Removes terminal colour codes, and the byte order mark at the beginning of a file. They could stand directly before
+/// a path or a name, and would hide where it begins.
 fn without_colours(text: &str) -> String {
     let text = text.trim_start_matches('\u{feff}');
     match text.contains("\u{1b}[") {
@@ -92,8 +93,8 @@ pub(super) fn code(text: &str, who: &Identity) -> String {
     people::known(who, |known| forms::forms(&known.folders(&text)))
 }
 
-/// Replaces private values in the name of a case or kernel. The form of the name does not matter: `a/x.local` is not a
-/// machine.
+/// Replaces private values in the name of a case or kernel. Only known names, values and paths are replaced, not words
+/// with a private form: `a/x.local` is not a machine.
 pub(super) fn redact_name(text: &str, who: &Identity) -> String {
     let text =
         people::known(who, |known| known.names(&known.folders(&known.values.replaced(text))));

@@ -188,8 +188,9 @@ pub(super) fn pairs(text: &str) -> String {
     replaced(&PAIR, text)
 }
 
-/// Replaces the second group of each match, a value, if the first group is a private name, or the name of a variable
-/// with which the value may not be published. A quote at the beginning of the value stays.
+/// Replaces the second group of each match, which is the value of the variable that the first group names. It is
+/// replaced if the name is private, or if the value of this variable may not be published. A quote at the beginning of
+/// the value stays.
 fn replaced(pattern: &LazyLock<Option<Regex>>, text: &str) -> String {
     let Some(pattern) = pattern.as_ref() else { return text.to_owned() };
     let replaced = |found: &Captures| {

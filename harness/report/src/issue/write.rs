@@ -37,7 +37,7 @@ pub(super) fn warnings(findings: &Findings) -> String {
         notes.push(format!(
             "**The most likely cause is {}, not ROCm:** {}. Reproduce it with `{}`. Do not file this report before \
              the error is fixed or shown to be a false alarm.",
-            if own_program::own(findings).is_some() { "the program itself" } else { "a kernel of the case itself" },
+            if own_program::own(findings).is_some() { "the program itself" } else { "a kernel defined in the case" },
             mistake.found,
             mistake.again
         ));
@@ -182,7 +182,7 @@ pub(super) fn actual(findings: &Findings) -> String {
         Kind::WrongData if is_own && own_program::single_value(&record.outcome).is_some() => {
             sentence(&symptom(findings))
         }
-        // The summary gives the numbers to which the words belong.
+        // The symptom is described in words only. The summary adds the numbers.
         Kind::WrongData | Kind::Leak => {
             format!("{}: {}", symptom(findings), sentence(&summary(findings)))
         }
@@ -234,7 +234,7 @@ pub(super) fn mitigations(findings: &Findings) -> Option<String> {
     let found = findings.mitigations.as_ref().filter(|found| !found.factors.is_empty())?;
     let mut text = format!(
         "#### Settings that were tried\n\n{} fails in {} runs without any change{}.\n\n",
-        // The exported program has failure rates of its own.
+        // The rates below are those of the case. The exported program may have other ones.
         match &findings.program {
             Some(program) if program.own.is_none() =>
                 "The case from which the program above was printed",

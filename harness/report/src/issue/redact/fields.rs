@@ -346,7 +346,8 @@ fn after_separator(line: &str, from: usize, at: usize) -> Option<Found> {
         found.end +=
             further(&line[at + 1..], &line[found.start..], found.end - found.start, private, name);
     }
-    // Part of a sentence is not a value: `for the user: please look`. A word such as `username` is seldom in one.
+    // Part of a sentence is not a value: `for the user: please look`. A name such as `username` seldom occurs in a
+    // sentence.
     let text = &line[found.start..found.end];
     let after = line[found.end..].strip_prefix(' ').unwrap_or_default();
     let is_name = matches!(private, Private::Login | Private::Machine);
@@ -505,7 +506,7 @@ fn further(after: &str, value: &str, first: usize, private: Private, name: &str)
         Private::Login | Private::Machine => after.starts_with("  "),
         _ => false,
     };
-    // A passphrase ends with the text between quotes, with the element or with the part of a sentence in which it is.
+    // A passphrase ends no later than the quotes, the XML element or the clause that contains it.
     let ends = |c| "\"'`<;,\\".contains(c);
     let rest = &rest[..rest.find(ends).unwrap_or(rest.len())];
     // The rest of a long line is not taken for the rest of a passphrase.

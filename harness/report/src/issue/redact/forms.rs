@@ -1,5 +1,5 @@
-//! Redacts values that are recognised by their form: keys, addresses, names of machines and folders of people. Each
-//! form is a pattern that is applied to the whole text. SECURITY.md lists the patterns by name.
+//! Redacts values that are recognised by their form: keys, addresses, host names and home folders. Each form is a
+//! pattern that is applied to the whole text. SECURITY.md lists the patterns by name.
 
 use std::{net::Ipv4Addr, net::Ipv6Addr, sync::LazyLock};
 
@@ -118,7 +118,7 @@ pub(super) static FORMS: [Form; 44] = [
         "(?:^|[^0-9])([0-9]{8,10}:AA[0-9A-Za-z_-]{30,})"
     ),
     form!(
-        "password of a command",
+        "password on a command line",
         "<secret>",
         always,
         r"\b(?:sshpass|mysql[a-z_-]*|mariadb[a-z_-]*)\b",
@@ -127,7 +127,7 @@ pub(super) static FORMS: [Form; 44] = [
         PASSWORD
     ),
     form!(
-        "password of a login",
+        "password of a login command",
         "<secret>",
         always,
         r"\b(?:(?:login|mongo[a-z]*)\b",
@@ -140,7 +140,7 @@ pub(super) static FORMS: [Form; 44] = [
         PASSWORD
     ),
     form!(
-        "login of a command",
+        "user name of a login command",
         "<user>",
         always,
         r"\blogin\b",
@@ -148,7 +148,7 @@ pub(super) static FORMS: [Form; 44] = [
         r#"-u[ \t]+["']?([0-9A-Za-z_][^\s"'`\\]*)"#
     ),
     form!(
-        "key of a login",
+        "key of a login command",
         "<secret>",
         |value, _, _| value.contains(|c: char| c.is_ascii_digit()),
         r"\b(?:login|(?:add-)?auth-?token)[ \t]+(?:--?[A-Za-z-]+[ \t]+)*([0-9A-Za-z_.-]{20,})"
@@ -160,7 +160,7 @@ pub(super) static FORMS: [Form; 44] = [
         r#":\\?/\\?/([^\s/@"'`<>\\]*:[^\s/"'`<>\\]*?)"#,
         AT
     ),
-    form!("login in an address", "<user>", always, r#":\\?/\\?/([^\s/:"'`<>\\]+?)"#, AT),
+    form!("user name in an address", "<user>", always, r#":\\?/\\?/([^\s/:"'`<>\\]+?)"#, AT),
     form!(
         "password of a proxy",
         "<secret>",
@@ -284,7 +284,7 @@ pub(super) static FORMS: [Form; 44] = [
         ")"
     ),
     form!(
-        "login at an address",
+        "user name at an IP address",
         "<user>",
         always,
         "(",
@@ -429,7 +429,8 @@ impl Form {
     }
 }
 
-/// Returns true if another setting of a host is near: `User bob` alone may be part of a sentence.
+/// Returns true if another setting of an SSH host is at most 300 bytes away: `User bob` alone may be part of a
+/// sentence.
 fn is_in_ssh_configuration(_: &str, before: &str, after: &str) -> bool {
     const NEAR: usize = 300;
     let bytes = |text: &str, range: std::ops::Range<usize>| {
@@ -523,7 +524,7 @@ fn is_ipv6(value: &str, _: &str, _: &str) -> bool {
     address.bytes().any(|b| b.is_ascii_digit()) && (is_known || address.matches(':').count() >= 3)
 }
 
-/// Returns true for the name of a host, and false for that of a case or kernel, which `before` shows.
+/// Returns true for a host name. Returns false for the name of a case or kernel, which the text before it shows.
 fn is_private_host(_: &str, before: &str, _: &str) -> bool {
     let in_path = before.ends_with('/') && !before.ends_with("//");
     !in_path && !is_after(before, &["case", "kernel", "trial", "cases", "kernels"])

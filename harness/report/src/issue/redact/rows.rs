@@ -377,7 +377,7 @@ fn values_go_from_each_layout_on_the_page() {
         assert!(example.contains("hunter2"), "{layout}: {example}");
         let redacted = crate::issue::publish_file(&example, &who());
         assert!(!redacted.contains("hunter2"), "{layout}: {redacted}");
-        // Without its name, the value is not found by any other pattern.
+        // If the name of the value is replaced, no other pattern finds the value.
         for word in ["password", "user", "token", "Authorization", "sig", "Serial Number", "-u"] {
             if example.contains(word) {
                 let harmless = example.replace(word, "size").replace("login", "size");

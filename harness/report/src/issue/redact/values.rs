@@ -37,7 +37,7 @@ struct Part {
 impl Values {
     pub(super) fn of(who: &Identity) -> Values {
         let values = who.values.iter().flat_map(|value| value.lines());
-        // Signatures contain values without their numbers.
+        // Signatures contain these values with their numbers removed.
         let values = values.flat_map(|text| [text.to_owned(), without_numbers(text)]);
         let values: Vec<_> = values.collect();
         let values = values.iter().map(|text| (text.as_str(), "<value>", false));

@@ -41,7 +41,7 @@ struct Open<'t> {
 /// Replaces private values in elements and attributes. An element is considered only if the text contains its end.
 pub(super) fn xml(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    // Names of elements that have no end tag in the rest of the text, so that it is searched only once.
+    // Names of elements without an end tag in the rest of the text, which is searched only once for each name.
     let mut endless = HashSet::new();
     let mut open: Option<Open<'_>> = None;
     // Kind of the value in the next element, if the text of the previous element was the name of a private field.
