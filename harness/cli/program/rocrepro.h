@@ -136,7 +136,7 @@ template <class T> uint64_t ulps(T got, T right) {
   auto place = [](T value) {
     Bits bits;
     std::memcpy(&bits, &value, sizeof bits);
-    // Numbers of the same sign have the order of their bits.
+    // Numbers of the same sign are ordered like their bits.
     return bits >= 0 ? int64_t(bits) : -int64_t(bits & (sizeof(T) == 4 ? INT32_MAX : INT64_MAX));
   };
   if (std::isinf(got) || std::isinf(right)) return place(got) == place(right) ? 0 : UINT64_MAX;
@@ -160,7 +160,7 @@ template <class T>
 std::string shown(const T &value) {
   std::ostringstream text;
   text.precision(std::numeric_limits<T>::max_digits10);
-  // A character is a number here.
+  // Characters are shown as numbers.
   if constexpr (std::is_integral_v<T>) text << +value;
   else text << value;
   return text.str();
@@ -191,7 +191,7 @@ bool compare(const std::string &name, const std::vector<T> &got, const std::vect
     some[0] += (n ? ", " : "") + shown(got[at[n]]);
     some[1] += (n ? ", " : "") + shown(right[at[n]]);
   }
-  // Values without gaps follow one index.
+  // Values without gaps are shown after the index of the first one.
   if (at[last] - at[0] == last) places = first;
   Wrong bad{"data", kind, text, {"  got at " + places + ": " + some[0], "right at " + places + ": " + some[1]}};
   if (!before.empty() && before.size() != got.size())

@@ -1,7 +1,7 @@
-"""What a program says that rocrepro runs: phases, checks, and that it came to its end.
+"""Functions by which a Python program reports its phases, its checks and its end to rocrepro.
 
-It is written beside the program of a case and imports nothing but Python's own modules. Without rocrepro, started by hand, it
-prints what it finds. A check that is wrong does not end the program: it goes on, and every check is told.
+rocrepro writes this file next to the program. It needs only Python's own modules. If rocrepro does not start the
+program, the result of each check is printed. A failed check does not end the program, so that all are reported.
 
     import rocrepro
     rocrepro.phase("copy")
@@ -125,7 +125,7 @@ def _nan(value):
 
 def agree(got, right):
     """Returns true if two values are equal. Two NaNs are equal, and so are zeros of both signs."""
-    # Of megabytes that are wrong each is asked: nothing but a NaN differs from itself.
+    # The quick way for megabytes of values: only a NaN differs from itself.
     if got == right or got == got or right == right:
         return got == right
     if isinstance(got, complex) or isinstance(right, complex):
@@ -150,7 +150,7 @@ def ulps(got, right, bits):
         except OverflowError:
             packed = struct.pack(code, math.copysign(math.inf, value))
         number = struct.unpack(whole, packed)[0]
-        # Numbers of one sign lie in the order of their bits.
+        # Numbers of the same sign are ordered like their bits.
         return number if number >= 0 else -(number & ((1 << (bits - 1)) - 1))
 
     if math.isinf(got) or math.isinf(right):
@@ -174,7 +174,7 @@ def classify(got, wrong, before=None, poison=None):
 
 
 def _compare(name, got, right, differs, before=None, poison=None):
-    # Of megabytes that are the same nobody looks at each.
+    # Megabytes of equal bytes are compared at once, not one by one.
     if type(got) is bytes and type(right) is bytes and got and got == right:
         return _told(name, None)
     if shape(got) != shape(right):
@@ -195,7 +195,7 @@ def _compare(name, got, right, differs, before=None, poison=None):
     words = {"zero": ": all zero", "nan": ": all NaN", "stale": ": all as before", "poison": ": all poison"}
     text = "%d of %d wrong from element %d%s" % (len(wrong), len(got), first, words.get(kind, ""))
     some = wrong[:4]
-    # Values without gaps follow one index.
+    # Values without gaps are shown after the index of the first one.
     follow = some[-1] - first == len(some) - 1
     at = str(first) if follow else ", ".join(str(i) for i in some)
     details = [
@@ -216,7 +216,7 @@ def _bits(dtype):
     """Returns the floating-point type to which `ulp` refers."""
     if "bfloat16" in str(dtype):
         return "bfloat16"
-    # Arrays of NumPy say what kind of number they hold, tensors of PyTorch whether it is a floating-point one.
+    # The type of NumPy arrays has the field `kind`, and that of PyTorch tensors has `is_floating_point`.
     floating = getattr(dtype, "is_floating_point", getattr(dtype, "kind", "f") == "f")
     bits = 8 * getattr(dtype, "itemsize", 8)
     if not floating or bits not in (16, 32, 64):

@@ -175,7 +175,7 @@ pub(crate) enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Write manual pages, for the packages of distributions
+    /// Write the manual pages, for packagers of distributions
     #[command(after_help = MAN, hide = true)]
     Man {
         /// The folder for the manual pages
@@ -430,7 +430,7 @@ pub(crate) struct Details {
     #[arg(long, short)]
     verbose: bool,
 
-    /// List the trials that are skipped, by the reason; `run` then runs no trial
+    /// List the trials that are skipped, by reason; `run` then runs no trial
     #[arg(long)]
     pub(crate) explain_skips: bool,
 }

@@ -76,7 +76,7 @@ impl Console {
         let (Some(results), Some(record)) = (&self.results, record) else { return };
         let lines = results.lock().add(record);
         if !lines.is_empty() {
-            // Printing the end of the run fails too, and reports it.
+            // If this fails, printing the end of the run also fails, and reports the error.
             self.in_batch(|ticker| ticker.hidden_while(|| drop(print(&lines))));
         }
     }

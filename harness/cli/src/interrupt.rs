@@ -11,14 +11,14 @@ use std::{
 use engine::{Stop, stop::chain};
 use supervise::Cancel;
 
-/// Time after a signal in which a command ends by itself. Then this process ends it. Whatever it has found is on disk at
-/// every moment.
+/// Maximum time between a signal and the end of the command. After this time, the process is ended. No results are
+/// lost, because they are written to disk as soon as they are known.
 const LONGEST: Duration = Duration::from_millis(1700);
 
-/// The cancellation, whose handlers are installed.
+/// The cancellation of this process after its signal handlers were installed, or the reason why that failed.
 static REQUEST: OnceLock<Result<Cancel, String>> = OnceLock::new();
 
-/// True once the command looks at the request. Before, a signal ends the process.
+/// True once the command checks the cancellation. Until then, a signal ends the process.
 static ATTENDED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
 /// Installs the handlers. Must be called before the process starts threads, so that no signal is lost.
@@ -40,12 +40,12 @@ fn attended() -> &'static Arc<AtomicBool> {
     ATTENDED.get_or_init(Arc::default)
 }
 
-/// Returns the cancellation, for a command that looks at it from now on: the first signal requests it, and a signal more
-/// than a second later ends the process. A command that does not end in time is ended.
+/// Returns the cancellation, for a command that checks it from now on. The first signal requests the cancellation, and
+/// a signal more than a second later ends the process. A command that does not end within [`LONGEST`] is ended.
 pub(crate) fn cancel() -> Result<Cancel, Stop> {
     let cancel = request().as_ref().map_err(Stop::no_verdict)?;
     if !attended().swap(true, Ordering::SeqCst) {
-        // Without the thread, a second signal still ends the process.
+        // If the thread cannot be started, a second signal still ends the process.
         let _ = cancel.end_after(LONGEST);
     }
     Ok(cancel.clone())
@@ -56,13 +56,14 @@ pub(crate) fn leave() {
     attended().store(false, Ordering::SeqCst);
 }
 
-/// Returns the flag of the cancellation. Until [`cancel`] is called, a signal ends the process instead, which is as
-/// quick.
+/// Returns the flag of the cancellation. Until [`cancel`] is called, signals do not set the flag, but end the process,
+/// which is as quick.
 pub(crate) fn flag() -> Arc<AtomicBool> {
     request().as_ref().map(|cancel| Arc::clone(cancel.flag())).unwrap_or_default()
 }
 
-/// Returns the flag for fetching a stack. A signal must not end the process in the middle of the fetch of a build.
+/// Returns the cancellation flag for the fetch of a stack. For a build of a download source, signals then request the
+/// cancellation, because they must not end the process in the middle of the fetch.
 pub(crate) fn flag_for(spec: &str) -> Arc<AtomicBool> {
     if engine::stack_source::is_night(spec) {
         // If the handlers cannot be installed, a signal ends the process.

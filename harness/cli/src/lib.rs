@@ -46,16 +46,16 @@ pub fn main() -> ExitCode {
         _ => args::complete(),
     }
     interrupt::install();
-    // With a handler for SIGXFSZ, a write beyond the file size limit fails with an error that the command reports;
-    // otherwise the signal ends the process. A failed registration is ignored for that reason. Started programs get the
-    // default action, because exec resets handlers.
+    // With a handler for SIGXFSZ, a write beyond the file size limit fails with an error that the command reports.
+    // Without a handler, the signal ends the process, so a failed registration is harmless and ignored. Started
+    // programs get the default action, because exec resets handlers.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     let work = || match commands::run(args::parse()) {
         Ok(code) => code,
         Err(stop) => outputs::stopped(&stop),
     };
-    // A limit that the user sets on the stack size is meant for the user's programs. rocrepro itself needs a certain
-    // size, because it reads and lowers cases recursively.
+    // The stack size limit that the user sets is meant for the user's programs. rocrepro itself needs a stack of a
+    // certain size, because it processes cases recursively.
     let done = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(work).map(|t| t.join());
     match done {
         Ok(Ok(code)) => code,

@@ -9,9 +9,9 @@ use engine::Stop;
 
 use crate::width::{columns, fitted};
 
-/// Writes text for people to standard output. Removes styles unless the output is a terminal, and all other control
-/// sequences. On a terminal, long lines are broken between words. A closed pipe is not an error: the program that reads
-/// it needs no more.
+/// Writes text for people to standard output. Removes styles unless the output is a terminal, and escapes all other
+/// control sequences. On a terminal, long lines are broken between words. A closed pipe is not an error, because the
+/// program that reads it needs no more output.
 pub(crate) fn print(text: &str) -> Result<(), Stop> {
     written(report::print(&fitted(text, columns(std::io::stdout()))))
 }

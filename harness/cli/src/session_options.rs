@@ -15,7 +15,7 @@ use crate::{
     console, interrupt,
 };
 
-/// Returns the options of a command that was given no arguments, including those from environment variables such as
+/// Returns the options of a command without arguments, including those from environment variables such as
 /// `ROCREPRO_ROCM`. `program` is the path of rocrepro's executable.
 ///
 /// # Errors
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn old_releases_have_an_architecture_that_they_support() {
-        // The variable chooses an architecture for every release.
+        // The variable overrides the default architecture of each release, so the defaults cannot be tested.
         if std::env::var_os("ROCREPRO_GFX").is_some() {
             return;
         }

@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_secs(30);
 pub(crate) struct Ticker {
     bar: ProgressBar,
     begun: Instant,
-    /// Longest time of one trial.
+    /// Time limit of one trial (`--timeout`).
     limit: Duration,
     running: Mutex<BTreeMap<u64, (Instant, String)>>,
     /// Thread that prints progress lines. Dropping the sender ends the thread.

@@ -60,9 +60,9 @@ pub(crate) struct Bisect {
     #[arg(long, value_name = "FILE")]
     pub(crate) sources_file: Option<PathBuf>,
 
-    /// Afterwards, search the builds of this source between the two builds of the answer: `commits` for the pushes
-    /// between two nightly builds. Each of the two searches may spend the whole budget; the second keeps its files in
-    /// the subfolder `commits`
+    /// Afterwards, search the builds of this source between the two builds that the first search found: `commits` for
+    /// the pushes between two nightly builds. Each of the two searches may spend the whole budget; the second keeps its
+    /// files in the subfolder `commits`
     #[arg(long, value_name = "SOURCE", conflicts_with_all = ["axis", "replay"])]
     pub(crate) to: Option<String>,
 
@@ -72,7 +72,7 @@ pub(crate) struct Bisect {
     #[arg(long, value_name = "NAME=VALUES")]
     pub(crate) axis: Option<String>,
 
-    /// With versions of a Python package (`pypi:NAME`): other packages for each environment, as pip names them
+    /// With versions of a Python package (`pypi:NAME`): further packages to install in each environment, as for pip
     #[arg(long, value_name = "PACKAGE", value_delimiter = ',')]
     pub(crate) packages: Vec<String>,
 

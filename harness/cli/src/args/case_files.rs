@@ -19,7 +19,7 @@ fn divided(text: &str) -> Option<(PathBuf, String)> {
 }
 
 impl Origin {
-    /// Moves a case file from the named cases to `--cases-from`.
+    /// Moves a case file from the list of cases to `--cases-from`.
     fn take_file(&mut self, cases: &mut Vec<String>) -> Result<(), Stop> {
         let files: Vec<_> = cases.iter().filter_map(|case| divided(case)).collect();
         let Some((file, _)) = files.first() else {
@@ -37,7 +37,7 @@ impl Origin {
         Ok(())
     }
 
-    /// Does the same for a command that takes one case.
+    /// Moves a case file from the single case that a command takes to `--cases-from`.
     fn take_file_of(&mut self, case: &mut Option<String>) -> Result<(), Stop> {
         let mut cases: Vec<String> = case.iter().cloned().collect();
         self.take_file(&mut cases)?;

@@ -81,7 +81,7 @@ pub(crate) struct Audit {
     #[arg(long, value_name = "LIBRARY", value_delimiter = ',')]
     pub(crate) lib: Vec<String>,
 
-    /// Read at most so many files for each library and architecture, evenly spread
+    /// Read at most this many files for each library and architecture, evenly spread
     #[arg(long, value_name = "N")]
     pub(crate) sample: Option<std::num::NonZeroUsize>,
 

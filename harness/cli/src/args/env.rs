@@ -48,7 +48,7 @@ pub(crate) enum Env {
         /// Take wheels from this folder, or from the links on this page, too
         #[arg(long, value_name = "PLACE")]
         find_links: Vec<String>,
-        /// Install no other versions than this file of pip's constraints names
+        /// Allow only the package versions that this file of pip constraints allows
         #[arg(long, value_name = "FILE")]
         constraint: Vec<String>,
         /// Install development versions, too, such as PyTorch's nightly builds

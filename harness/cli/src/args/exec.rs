@@ -110,7 +110,7 @@ pub(crate) struct Reporting {
 /// The way in which a program finds the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum HomeKind {
-    /// In a namespace if this machine allows it; otherwise through the loader, with a line that says so
+    /// In a namespace if this machine allows it; otherwise through the loader, with a message
     Auto,
     /// In a namespace; fail if this machine does not allow it
     Namespace,

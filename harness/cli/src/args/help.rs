@@ -164,7 +164,7 @@ const ESSENTIAL: [&str; 19] = [
     "resume",
 ];
 
-/// Largest number of options for which the `-h` of a command shows all of them.
+/// Maximum number of options of a command for which `-h` shows all of them.
 const MANY: usize = 9;
 
 /// Maximum number of examples that `-h` shows.
@@ -201,7 +201,7 @@ pub(crate) fn parse() -> Cli {
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
-/// Returns a hint for an argument that the command does not have.
+/// Returns a hint for an argument that the command does not accept; `None` if no hint applies.
 fn hint(error: &clap::Error, words: &[OsString]) -> Option<&'static str> {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
     let is_of_prove = words.get(1).is_some_and(|command| command == "prove");

@@ -51,7 +51,7 @@ impl Judged {
         all.into_iter().find(|(_, given)| *given).map(|(name, _)| name)
     }
 
-    /// Returns the options of a command line that consists of these, and of a program and its arguments.
+    /// Combines these options with a program, its arguments and the Python environment that it runs in.
     pub(crate) fn command(
         &self,
         program: PathBuf,

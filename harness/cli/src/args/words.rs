@@ -31,7 +31,7 @@ impl Words {
 }
 
 impl Bisect {
-    /// Returns the arguments whose parsing gives these options.
+    /// Returns arguments that give these options when they are parsed.
     pub(crate) fn words(&self) -> Vec<String> {
         let Bisect {
             case,
@@ -103,7 +103,7 @@ impl Bisect {
 }
 
 impl Target {
-    /// Returns the arguments whose parsing gives these options.
+    /// Returns arguments that give these options when they are parsed.
     pub(crate) fn words(&self) -> Vec<String> {
         let mut words = Words::default();
         self.put(&mut words);

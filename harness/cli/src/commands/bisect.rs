@@ -30,7 +30,7 @@ pub(crate) fn bisect(args: &Bisect) -> Result<ExitCode, Stop> {
     ended.map(ExitCode::from).map_err(Stop::trouble)
 }
 
-/// Runs the search. With `--to`, also runs a second search between the two builds of the answer.
+/// Runs the search. With `--to`, also runs a second search between the two builds that the first one found.
 fn phases(args: &Bisect) -> Result<u8, Stop> {
     let (code, nights) = search(args, None)?;
     let (Some(to), Some(nights)) = (&args.to, nights) else { return Ok(code) };
@@ -39,7 +39,7 @@ fn phases(args: &Bisect) -> Result<u8, Stop> {
     note(format_args!("now searching the builds of {to} {names}"));
     match search(&between(&nights, args, to), Some(&nights)) {
         Ok((code, _)) => Ok(code),
-        // The second search cannot be made, so the answer remains a range of builds, with the exit code of a range.
+        // If the second search is impossible, the result remains a range of builds, with the exit code for a range.
         Err(stop) if stop.is_usage() => Err(Stop::nothing(format!(
             "{stop}\ncannot search the builds of {to} {names}; the answer above is still valid"
         ))),
@@ -47,8 +47,8 @@ fn phases(args: &Bisect) -> Result<u8, Stop> {
     }
 }
 
-/// Returns the options of the second search: it searches the builds of another download source between the two builds
-/// of the first answer.
+/// Returns the options of the second search, which searches the builds of the download source `to` between the two
+/// builds that the first search found.
 fn between(nights: &Nights, args: &Bisect, to: &str) -> Bisect {
     Bisect {
         good: Some(nights.good.id.clone()),
@@ -62,7 +62,8 @@ fn between(nights: &Nights, args: &Bisect, to: &str) -> Bisect {
     }
 }
 
-/// Runs one search and prints the answer. Returns the exit code, and the two builds between which the change is.
+/// Runs one search and prints its result. Returns the exit code, and the two builds between which the result changes.
+/// They are `None` if the search found no such builds, or ran nothing.
 fn search(args: &Bisect, before: Option<&Nights>) -> Result<(u8, Option<Nights>), Stop> {
     let library = CaseLibrary::load(args.from.chosen().as_ref())?;
     let (session, faults) = setup(&args.on, None, &args.fault)?;

@@ -57,7 +57,7 @@ const TRIALS: [DemoTrial; 7] = [
         trial: "copies/pool-reused-by-its-stream[user=other]",
         finding: DemoFinding::Bug,
         fault: None,
-        does: "A stream frees memory (hipFreeAsync) behind its kernels. Another one allocates \
+        does: "A stream frees memory (hipFreeAsync) after its kernels. Another one allocates \
                (hipMallocAsync) and sets each byte to 7.",
         should: "Each byte should be 7",
     },
@@ -91,7 +91,7 @@ const NEXT: [(&str, &str); 3] = [
     ("rocrepro run capture", "all cases of a folder"),
 ];
 
-/// Width of a line in a pipe, in columns.
+/// Width to which lines are broken if the output is not a terminal, in columns.
 const COLUMNS: usize = 80;
 
 impl DemoTrial {

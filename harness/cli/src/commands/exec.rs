@@ -101,7 +101,7 @@ pub(super) fn ready(launch: &ProgramLaunch, checked: CheckedProgram) -> Result<R
     let text = text.map_err(|error| no_verdict(error.to_string()))?;
     let mut start = session.start(&program, text.as_deref(), &BTreeMap::new());
     start.arguments.extend(launch.arguments.iter().cloned());
-    // `bisect` names this file in a variable and reads from it whether the program used the device.
+    // `bisect` passes the path of this file in a variable, and reads from the file whether the program used the device.
     if let Some(file) = env::var_os(WITNESS_VARIABLE) {
         start.environment.insert(WITNESS_VARIABLE.into(), file);
     } else {

@@ -134,7 +134,7 @@ fn line(id: &str, result: &Result<&VerifiedProgram, &Stop>) -> String {
     }
 }
 
-/// Writes a program without private values, because it is made for others.
+/// Writes a program without private values, because it is meant for other people.
 fn write(out: &Path, text: &str, who: &Identity) -> Result<(), Stop> {
     let public = redact_program(text, Syntax::Cpp, who);
     if public != text {

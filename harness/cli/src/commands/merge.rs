@@ -11,7 +11,7 @@ use report::{Builds, Line, Merging, Over, Part, RunIndex, count};
 use crate::{args::Merge, outputs};
 use engine::{Stop, record_file::RecordFile};
 
-/// Largest number of trials without a record that are printed by name.
+/// Maximum number of trials without a record that are printed by name.
 const NAMED: usize = 10;
 
 pub(crate) fn merge(args: &Merge) -> Result<ExitCode, Stop> {

@@ -1,4 +1,4 @@
-//! Makes a case from a program of the user, or from the recorded calls of one.
+//! Makes a case from a user's program, or from the calls that `rocrepro record` recorded.
 
 use std::{
     fs::{self, OpenOptions},
@@ -73,7 +73,7 @@ fn from_recording(args: &New) -> Result<PathBuf, Stop> {
     write_new(&path, converted.yaml.as_bytes())?;
     for (name, file) in &converted.files {
         let beside = path.with_file_name(name);
-        // The name has the hash of the bytes, so an existing file is the same.
+        // The file name contains the hash of the bytes, so an existing file has the same content.
         if !beside.exists() {
             write_new(&beside, file.bytes())?;
         }
@@ -84,7 +84,8 @@ fn from_recording(args: &New) -> Result<PathBuf, Stop> {
     Ok(path)
 }
 
-/// Writes a file. An existing file is not replaced; one with these bytes, for example of an earlier try, is used.
+/// Writes a new file. If a file with the same bytes exists, for example from an earlier try, it is used. Any other
+/// existing file is an error.
 fn write_new(path: &Path, bytes: &[u8]) -> Result<(), Stop> {
     if fs::read(path).is_ok_and(|there| there == bytes) {
         outputs::note(format!("using {}, which has this text already", path.display()));

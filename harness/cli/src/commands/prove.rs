@@ -25,7 +25,7 @@ pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
     let ProveResult { proof, unmutated_programs, trouble } = result;
     if unmutated_programs > 0 {
         outputs::note(format!(
-            "--mutate skips the checks of {}: `prove` already requires that some fault makes each of them fail",
+            "--mutate skips the checks of {}, because `prove` always requires that each of them fails under some fault",
             count(unmutated_programs, "program")
         ));
     }

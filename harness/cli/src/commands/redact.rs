@@ -100,11 +100,11 @@ fn folder(from: &Path, to: &Path, who: &Identity) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Returns a path in the output folder for the redacted copy of a file or folder. Its name is redacted too, and no
-/// other file has it.
+/// Returns a path in the output folder for the redacted copy of a file or folder. The name is redacted too, and is not
+/// in use yet.
 fn free(folder: &Path, name: &OsStr, who: &Identity) -> PathBuf {
     let shown = name.to_string_lossy();
-    // The ending may hide the end of an address: `10.1.2.3.log`.
+    // The file name extension may hide the end of an address: `10.1.2.3.log`.
     let whole = redact_text(&shown, who);
     let redacted = match whole.rsplit_once('.') {
         Some((stem, ending)) => format!("{}.{ending}", redact_text(stem, who)),

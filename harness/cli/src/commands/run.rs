@@ -130,7 +130,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     }
     let Batch { mut records, not_run, left_out, trouble } =
         run_batch(&session, &jobs, &run_limits, &head, journal, &cancel, Record::let_go);
-    // The earlier records come first. If there are none, this copies nothing.
+    // Puts the earlier records in front. Without earlier records, nothing is copied.
     records.splice(0..0, held.into_iter().chain(not_looked).chain(lost));
 
     let end = report::run_end(&records, view, Some(wall.elapsed()));
@@ -161,7 +161,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     }
 }
 
-/// Lists the trials that would be skipped, by the reason.
+/// Lists the trials that would be skipped, by skip reason.
 fn explain_skips(session: &Session, jobs: &[Job<'_>]) -> Result<ExitCode, Stop> {
     let records: Vec<_> = jobs.iter().filter_map(|job| skipped_record(session, job)).collect();
     let (skipped, all) = (records.len(), count(jobs.len(), "trial"));
@@ -260,7 +260,8 @@ fn digest(session: &Session, jobs: &[Job<'_>], repeat: u32, known: &str) -> Stri
         add(option);
         add(&value);
     }
-    // The summary of a run says whether its workers were confined, also if a trial of it has no record.
+    // The summary of a run states whether its workers were confined, even for trials without a record, so runs with and
+    // without confinement have different digests.
     match (session.trusts_given_cases(), session.is_foreign()) {
         (true, _) => add("--trust"),
         (false, true) => add("--cases-from"),

@@ -5,11 +5,11 @@ use device::{BadPlanted, Config, Fault, Level, Place, Planted, Sanitize};
 use crate::args::Emulation;
 use engine::{DeviceChoice, SessionOptions, Stop, case_names::meant};
 
-/// Reads the options about the stack, the emulated device and the injected faults, for a command that works only if the
+/// Reads the same options as [`setup_at_any_level`], for a command that supports only the default level, at which the
 /// emulated device replaces the HSA runtime.
 ///
 /// # Errors
-/// Returns all invalid options.
+/// Returns all invalid options. If the options are valid, returns an error for another level.
 pub(super) fn setup<'a, On>(
     on: &'a On,
     emulation: Option<&Emulation>,
@@ -27,7 +27,8 @@ where
     }
 }
 
-/// Reads the options about the stack, the emulated device and the injected faults.
+/// Reads the options about the stack, the emulated device and the injected faults, for a command that supports every
+/// level of the emulated device (`--device-option level=`).
 ///
 /// # Errors
 /// Returns all invalid options.

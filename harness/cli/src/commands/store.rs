@@ -51,7 +51,7 @@ pub(crate) fn add(path: &Path, files: &[RecordFile]) -> Result<String, Stop> {
     }
     if added.replaced > 0 {
         told.push_str(&format!(
-            ", {} replaced: stored as passed, now a failure, a skip or without verdict",
+            ", {} replaced, because the stored record passed and the new one did not",
             count(added.replaced, "trial")
         ));
     }
@@ -133,8 +133,8 @@ pub(crate) fn history(args: &args::History) -> Result<ExitCode, Stop> {
             continue;
         };
         let mut parts = report::by_ground(records);
-        // If no trial of this case proves the configuration, the configuration that other trials of the run have proved
-        // is used.
+        // If no record of this case proves its configuration, the configuration that other trials of the run proved is
+        // used.
         if let [(only, records)] = &mut parts[..]
             && !records.iter().any(|record| record.device.proven)
         {
@@ -255,7 +255,7 @@ pub(crate) fn columns(path: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<
     Ok(columns)
 }
 
-/// For each trial, its records from the last run that contains it.
+/// Records of each trial from the last run that contains it.
 #[derive(Default)]
 pub(crate) struct Latest(BTreeMap<String, Vec<Record>>);
 

@@ -1,4 +1,4 @@
-//! Finds the trials that a command works on: those of cases, or the only one of a program of the user.
+//! Finds the trials that a command works on: the trials of cases, or the single trial of a user's program.
 
 use device::Planted;
 use engine::{
@@ -7,7 +7,7 @@ use engine::{
 
 use crate::args::OwnProgram;
 
-/// The subject of a command: cases, or a command line of the user.
+/// The subject of a command: cases, or the user's own command line.
 pub(super) enum CasesOrProgram {
     Cases { library: Box<CaseLibrary>, named: Vec<String> },
     Program(Box<CommandLine>),

@@ -128,7 +128,7 @@ fn identifies_failures_by_their_output() {
     check(&bad, 2, &[], &["`--match`", "unclosed group"]);
 }
 
-/// With `--regress any` values may fail in different ways. The answer names the signature of the first bad value.
+/// With `--regress any`, values may fail in different ways. The bisect reports the signature of the first bad value.
 #[test]
 fn names_the_signature_of_the_first_bad_build() {
     let two = "[ $ROCREPRO_VALUE -lt 617 ] && exit 0; [ $ROCREPRO_VALUE -lt 900 ] && { echo early >&2; exit 1; }; \

@@ -101,7 +101,7 @@ fn reports_mistakes_of_all_case_files_at_once() {
     }
 }
 
-/// Some mistakes of a case show only in all of its trials together.
+/// Some mistakes in a case can be found only by looking at all of its trials together.
 #[test]
 fn checks_what_all_trials_show_together() {
     let folder = tempfile::tempdir().unwrap();
@@ -126,7 +126,7 @@ fn checks_what_all_trials_show_together() {
     }
 }
 
-/// Names that are nearly those of files.
+/// If a name resembles that of a file, the error suggests the file or the command for it.
 #[test]
 fn names_the_file_that_was_meant() {
     let folder = tempfile::tempdir().unwrap();

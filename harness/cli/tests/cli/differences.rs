@@ -393,7 +393,8 @@ fn check(difference: &Difference) {
     assert!(exported.get("cut_short").is_none(), "the search was ended early\n{shown}");
 }
 
-/// The fault acts in a part of the processes, so the program in the issue should fail about as often as its trial.
+/// The fault takes effect in some of the processes, so the program in the issue should fail about as often as its
+/// trial.
 #[cfg(feature = "long-tests")]
 #[test]
 fn reports_the_rate_of_an_intermittent_fault() {

@@ -1,6 +1,6 @@
-//! Draws private values of many kinds, plants them in the places from which texts come into files that are meant to be
-//! published, and searches these files for the values and for parts of them. The values, their layouts and the search
-//! share nothing with the redaction. `ROCREPRO_SECRETS_SEED=7` draws other values.
+//! Draws private values of many kinds, puts them into the places from which published files take their texts, and
+//! searches these files for the values and for parts of them. The values, their layouts and the search share nothing
+//! with the redaction. `ROCREPRO_SECRETS_SEED=7` draws other values.
 
 mod draw;
 mod kinds;
@@ -80,7 +80,7 @@ impl Place {
         Html,
     ];
 
-    /// Returns true if a text of the kind with this number is planted in the place. Some places have a single line, and
+    /// Returns true if a text of the kind with this number is put into the place. Some places have a single line, and
     /// some have space for a few texts. So that the test is quick, the other places take a part of the kinds in turn.
     fn takes(self, number: usize, text: &str) -> bool {
         let in_group = number % GROUP;
@@ -103,7 +103,7 @@ impl Place {
 /// Number of kinds in a report of a program.
 const GROUP: usize = 56;
 
-/// A text that is planted in a place.
+/// A text that is put into a place.
 struct Planted {
     /// Position of the kind in an order that depends on the seed.
     number: usize,
@@ -137,8 +137,8 @@ fn lines(texts: &[String], before: &str) -> String {
     texts.iter().flat_map(|text| text.lines()).map(|line| format!("{before}{line}\n")).collect()
 }
 
-/// Checks that no published file contains a planted value, and that the private files contain all, so that the search
-/// is not in vain.
+/// Checks that no published file contains a drawn value, and that the private files contain all of them, which shows
+/// that the search had something to find.
 #[track_caller]
 fn check(planted: &[Planted], published: &Published, private: &str) {
     let all: Vec<(&Planted, &Secret)> =
@@ -178,7 +178,7 @@ print(open('stderr.txt').read(), file=sys.stderr)
 raise RuntimeError(open('exception.txt').read())
 ";
 
-/// Reports a program in which texts are planted. Returns the published files and the private ones.
+/// Reports a program that contains the texts. Returns the published files and the private ones.
 fn report_program(folder: &Path, planted: &[&Planted]) -> (Published, String) {
     let mut literals = String::new();
     for text in texts(planted, Literal) {
@@ -261,7 +261,7 @@ fn nothing_drawn_is_in_reports_of_programs() {
     check(&planted, &published, &private);
 }
 
-/// Reports and exports a case in which texts are planted, and returns its records.
+/// Reports and exports a case that contains the texts, and returns its records.
 fn report_case(folder: &Path, all: &[&Planted], published: &mut Published) -> (String, String) {
     let case = lines(&texts(all, CaseComment), "# ")
         + &CASE

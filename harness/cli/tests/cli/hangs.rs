@@ -17,8 +17,8 @@ fn reports_where_the_threads_of_a_hang_stood() {
     let waits = shown.lines().find(|line| line.contains("thread ") && line.contains("; "));
     let waits = waits.expect("a thread with its calls");
     let calls = "hsa_signal_wait_relaxed (libhsa-runtime64.so.1) < libamdhip64.so.7";
-    // The thread repeats its wait with a time limit, so on a busy machine it may be between two waits. Then it may be in
-    // the function that waits itself.
+    // The thread repeats its wait with a time limit. On a busy machine it may be between two waits, and then it may be
+    // in the body of the waiting function.
     let sleeps =
         waits.contains(" sleeps in the kernel's ") && waits.contains(&format!(" < {calls}"));
     let runs = waits.contains(" runs; ") && waits.contains(calls);

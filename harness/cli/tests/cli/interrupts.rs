@@ -68,7 +68,7 @@ fn mitigate_leaves_the_changes_that_it_tried() {
     assert!(later.iter().any(|l| l["why"] == "the search ended before it was tried"), "{found}");
 }
 
-/// A program that hangs needs its time limit for each run, so the report does not wait for all of them.
+/// Each run of a hanging program lasts until its time limit, so the report does not wait for all runs.
 #[test]
 fn report_is_complete_after_the_first_failing_run() {
     if !namespaces() {
@@ -91,7 +91,7 @@ time.sleep(600)
     assert_eq!(text(at, "out/record.jsonl").lines().count(), 1, "{report}");
 }
 
-/// A compiler is a child like any other.
+/// The compiler is a child process, which the command must end, too.
 #[test]
 fn interrupts_a_compiler() {
     let folder = tempfile::tempdir().expect("a folder");

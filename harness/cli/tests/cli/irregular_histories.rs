@@ -228,7 +228,8 @@ fn check_hole(trouble: Trouble, said: &str) {
     let claim = "% the change is between 7.15.0a20260705 and 7.15.0a20260706; there may be further builds between these two, because new did not list";
     printed.check(0, &[claim, "builds may be missing: new: ", said], &["builds may be missing"]);
     assert!(!printed.out.contains("answer      last good"), "{}", printed.out);
-    // A build of the failed source may be between the two builds of the answer, so the confidence is at most 50 %.
+    // A build of the failed source may be between the last good and the first bad build, so the confidence is at most
+    // 50 %.
     assert!(printed.confidence() < 50.0 && printed.confidence() > 40.0, "{}", printed.out);
     assert!(printed.out.contains(
         "7.15.0a20260706 itself introduced the change, not one of 1 build before it that"
@@ -247,7 +248,7 @@ fn lowers_the_confidence_if_a_source_does_not_answer() {
     check_hole(limit, "rate-limited (403 Forbidden)");
 }
 
-/// The days without builds are not between the two builds of the answer.
+/// The days without builds are not between the last good and the first bad build.
 #[test]
 fn keeps_the_confidence_if_missing_days_lie_elsewhere() {
     let mut site = Site::default();
@@ -280,7 +281,7 @@ fn skips_one_failing_download_and_stops_if_all_fail() {
     ill(broken(), &one).check(
         0,
         &["last good 7.15.0a20260704, first bad 7.15.0a20260706", "skipped     7.15.0a20260705: "],
-        // If the build was fetched ahead of its turn, with five attempts, its turn has two more.
+        // If the build was prefetched, with five attempts, the actual fetch makes two more.
         &["500 Internal Server Error after "],
     );
     let portal = "received an HTML page instead; a portal or proxy may require a login";

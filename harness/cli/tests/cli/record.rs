@@ -179,7 +179,7 @@ fn recorded_calls_become_steps() {
         .replace("hip.hipEventSynchronize(None)\n", "hip.hipMemcpy(a, a, size(1 << 40), 3)\n");
     let program = program + "hip.hipFree(a)\nhip.hipFree(b)\nhip.hipStreamDestroy(s)\n";
     check_command(record(&out, &["python3", "-c", &program]), 0, &[], &summary);
-    // The size of a copy that fails is larger than its buffer, which no case can say.
+    // The size of a copy that fails is larger than its buffer. No case can state such a copy.
     let too_large =
         ["cannot be steps of a case", "call 8: hipMemcpy: its 1099511627776 bytes exceed a buffer"];
     check_command(case_new(&out, &case), 2, &[], &too_large);
@@ -250,7 +250,7 @@ fn kernels_of_compiled_programs_become_files_of_a_case() {
             let words = ["run", &path, "--trust", "--rocm", rocm];
             rocrepro(&[&words[..], &ON, more].concat())
         };
-        // The program has the same verdicts: it compares its results itself.
+        // The program compares its results itself, so it has the same verdicts as the case.
         check_command(run("debian:7.2.4", &[]), 0, &["1 of 1 trial passed"], &[]);
         check_command(run("debian:6.4.3", &[]), 0, &["1 of 1 trial passed"], &[]);
         for fault in ["kernel.drop", "copy.zero"] {

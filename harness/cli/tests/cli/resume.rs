@@ -1,5 +1,5 @@
-//! Tests runs in shards, and interrupted runs that are resumed. Their record files must equal that of one undisturbed
-//! run.
+//! Tests runs in shards, and interrupted runs that are resumed. Their record files must have the same content as that
+//! of one undisturbed run.
 
 use std::{
     collections::BTreeMap,

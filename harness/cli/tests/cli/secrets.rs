@@ -1,5 +1,6 @@
-//! Hides private values wherever values of a user can come in, runs the commands whose outputs are meant to be published,
-//! and searches these outputs for each value. The search is a comparison of bytes and shares no code with the redaction.
+//! Hides private values in every input that a user may provide, runs the commands whose outputs are meant to be
+//! published, and searches these outputs for each value. The search is a comparison of bytes and shares no code with
+//! the redaction.
 
 mod hidden;
 
@@ -328,8 +329,8 @@ fn foreign(folder: &Path) {
     fs::write(at.join("binary"), lines(Channel::Binary, "\0")).expect("a file");
 }
 
-/// Searches the published files for all secrets, and checks that those of the given channels came into the private
-/// files, so that the search is not in vain.
+/// Searches the published files for all secrets. Also checks that the secrets of the given channels are in the private
+/// files, which shows that the search had something to find.
 #[track_caller]
 fn check(published: &Published, private: &str, is_used: impl Fn(Channel) -> bool) {
     let mut wrong = Vec::new();

@@ -23,7 +23,7 @@ fn printed(folder: &Path, words: &[&str]) -> String {
     program.expect("a program").to_owned()
 }
 
-/// No release passes, so a trial of the case that passes is the control.
+/// The trial passes on no release, so another trial of the case, which passes, is the control.
 #[test]
 fn leaves_out_calls_of_a_program_that_fails_on_every_release() {
     let folder = tempfile::tempdir().unwrap();
@@ -38,7 +38,7 @@ fn leaves_out_calls_of_a_program_that_fails_on_every_release() {
     }
 }
 
-/// The program has its fault, and passes without the line that injects it.
+/// The printed program contains the injected fault, and passes without the line that injects it.
 #[test]
 fn shortens_a_program_with_a_fault_at_a_call() {
     let folder = tempfile::tempdir().unwrap();
@@ -55,7 +55,7 @@ fn shortens_a_program_with_a_fault_at_a_call() {
     assert!(!removed.contains("abort") && removed.contains("hipGraphDestroy(g)"), "{removed}");
 }
 
-/// Every release of the case fails, and the same program with another axis value passes.
+/// The case fails on every release. The same program with another axis value passes.
 #[test]
 fn shortens_a_program_case_by_a_trial_that_passes() {
     if !namespaces() {
@@ -66,7 +66,7 @@ fn shortens_a_program_case_by_a_trial_that_passes() {
     for needless in ["phase", "hipDeviceSynchronize", "isinstance", "return bool"] {
         assert!(!program.contains(needless), "{needless}: {program}");
     }
-    // Without its bound, the kernel writes behind the array, which the sanitizer finds.
+    // Without its bound, the kernel writes past the end of the array, which the sanitizer finds.
     for needed in ["if (i >= n) return;", "rocrepro.equal(\"product\"", "rocrepro.done()"] {
         assert!(program.contains(needed), "{needed}: {program}");
     }

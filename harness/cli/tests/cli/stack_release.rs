@@ -29,7 +29,7 @@ fn nameless() -> TempDir {
             symlink(entry.path(), libraries.join(name)).expect("a link");
         }
     }
-    // The judge requires that the HIP runtime is inside the stack's folder, so it is copied, not linked.
+    // The judge requires a HIP runtime inside the stack's folder, so the file is copied, not linked.
     let runtime = libraries.join("libamdhip64.so.7");
     fs::copy(whole.join("libamdhip64.so.7"), runtime).expect("a copy");
     root

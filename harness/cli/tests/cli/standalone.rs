@@ -137,7 +137,7 @@ fn fetches_its_stack_over_http_in_a_bare_root() {
         fs::set_permissions(alone.path(name), fs::Permissions::from_mode(0o1777)).unwrap();
     }
     fs::set_permissions(root, fs::Permissions::from_mode(0o755)).unwrap();
-    // A user other than root becomes root in a user namespace, which contains no other user.
+    // A user other than root becomes root in a user namespace that contains no other user.
     let superuser = fs::metadata("/proc/self").unwrap().uid() == 0;
     let (own, user): (&[&str], &str) = match superuser {
         true => (&[], "--userspec=65534:65534"),

@@ -1,7 +1,7 @@
-/* Textures and surfaces through a released libamdhip64, compared with a sampler in double precision that is written from the
- * formulas of the CUDA programming guide ("Texture Fetching"), which HIP follows. It shares nothing with the device.
+/* Compares textures and surfaces of a released libamdhip64 with a sampler in double precision. The sampler follows the
+ * formulas of the CUDA programming guide ("Texture Fetching"), as HIP does, and shares no code with the device.
  *
- * One argument: the architecture. A line for each kind of texture; the exit status is the number of those that differ. */
+ * The argument is the architecture. Prints a line per kind of texture; the exit status is the number that differ. */
 #include <dlfcn.h>
 #include <math.h>
 #include <stdint.h>
@@ -141,12 +141,12 @@ static void compile(const char *arch) {
   HIP(hipModuleLoadData, (void **, const void *), &module, code);
 }
 
-/* Numbers that are the same each time. */
+/* Pseudo-random numbers that are the same in every run. */
 static uint32_t state = 12345;
 static uint32_t draw(void) { return state = state * 1664525u + 1013904223u, state >> 8; }
 static double part(void) { return draw() / 16777216.0; }
 
-/* What an image is: components of one width each. */
+/* Format and size of an image. All components have the same width. */
 typedef struct { int kind, width, height, depth, components, bits, format; } Shape;
 enum { SIGNED, UNSIGNED, FLOATS };
 
@@ -176,7 +176,7 @@ static double component(Shape s, const uint8_t *data, int x, int y, int z, int c
   return !normalized ? value : value / most < -1 ? -1 : value / most;
 }
 
-/* The texel that an address mode makes of a place in the endless row; -1 is the border. */
+/* Returns the texel to which an address mode maps an index, which may be outside of the row; -1 is the border. */
 static int wrapped(long i, int size, int mode) {
   if (mode == WRAP) return (int)(i - size * (long)floor((double)i / size));
   if (mode == MIRROR) {
@@ -193,12 +193,12 @@ static double lookup(Shape s, const uint8_t *data, Texture t, long x, long y, lo
   if (s.height) iy = wrapped(y, s.height, t.address[0]);
   if (layered) iz = z < 0 ? 0 : z >= s.depth ? s.depth - 1 : (int)z;
   else if (s.depth) iz = wrapped(z, s.depth, t.address[0]);
-  /* The border has the colour 0, and what the format lacks is as in any texel. */
+  /* The border has the colour 0. Components that the format lacks have the same values as in any texel. */
   if (ix < 0 || iy < 0 || iz < 0) return c >= s.components && c == 3 ? 1 : 0;
   return component(s, data, ix, iy, iz, c, t.read);
 }
 
-/* The texel left of a coordinate and how much of its neighbour there is: eight bits behind the point. */
+/* Finds the texel left of a coordinate, and the weight of its right neighbour, which has eight fractional bits. */
 static void corner(double at, int size, Texture t, long *texel, double *part_of_next) {
   if (t.normalized) at *= size;
   if (!t.filter) { *texel = (long)floor(at); *part_of_next = 0; return; }
@@ -225,14 +225,14 @@ static double expected(Shape s, const uint8_t *data, Texture t, const float *at,
 
 enum { POINTS = 192 };
 
-/* Reads a texture at points and compares. */
+/* Reads a texture at random points, and compares the results with those of the sampler. */
 static int compare(const char *what, Shape s, const uint8_t *data, uint64_t texture, Texture t, int kind) {
   float at[POINTS][4], got[POINTS][4];
   for (int i = 0; i < POINTS; i++) {
     int sizes[3] = {s.width, s.height, s.depth};
     for (int k = 0; k < 3; k++) {
-      /* Around the image and far from it, at edges and centres of texels; a point is taken off the edge of a texel, where
-       * rounding would decide. */
+      /* Points in, around and far from the image, at edges and centres of texels. Without a filter, no point is at the
+       * edge of a texel, where rounding would decide. */
       double texel = (double)(draw() % (3 * sizes[k] + 1)) - sizes[k];
       double in = t.filter ? (i % 4 ? part() : (i / 4 % 3) * 0.5) : 0.0625 + 0.875 * part();
       at[i][k] = (float)((texel + in) / (t.normalized && sizes[k] ? sizes[k] : 1));

@@ -173,14 +173,14 @@ fn confines_writes_of_untrusted_cases() {
     let trusted = "Cases from elsewhere: trusted (`--trust`), so nothing confined the worker";
     check(&[&run[..], &["--trust"]].concat(), 0, &["1 passed", trusted]);
     assert!(written(), "a trusted case writes the log");
-    // A trial that is interrupted leaves no record, so a run must not mix the two.
+    // An interrupted trial leaves no record, so trusted and confined trials must not be mixed in one run.
     let record = outside.path().join("run.jsonl");
     let recorded = [&run[..], &["--record", text(&record)]].concat();
     check(&[&recorded[..], &["--trust"]].concat(), 0, &["1 passed", trusted]);
     let resumed = [&recorded[..], &["--resume"]].concat();
     check(&resumed, 2, &["has other trials, options, libraries"]);
     check(&[&resumed[..], &["--trust"]].concat(), 0, &["1 passed", trusted]);
-    // The same trials of the library are not confined.
+    // The same trials of the case library are not confined.
     let library = outside.path().join("library.jsonl");
     let same = ["run", "errors/names", "--rocm", "debian:7.2.4", "--record", text(&library)];
     check(&same, 0, &["passed"]);
@@ -193,7 +193,8 @@ fn confines_writes_of_untrusted_cases() {
     check(&mixed, 2, &["has other trials, options, libraries"]);
 }
 
-/// Forbids a system call to a program and its children, or only that call with this first argument; see `seccomp(2)`.
+/// Makes a system call fail in a program and its children. With `argument`, only calls with this first argument fail;
+/// see `seccomp(2)`.
 fn forbid(command: &mut Command, call: libc::c_long, argument: Option<u32>) {
     let filter = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
     let load = |offset| filter(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, offset);
@@ -220,7 +221,7 @@ fn forbid(command: &mut Command, call: libc::c_long, argument: Option<u32>) {
     unsafe { command.pre_exec(install) };
 }
 
-/// An unconfined case could change what the command prints, also that the worker was not confined.
+/// An unconfined case could change what the command prints, including the note that its worker was not confined.
 #[test]
 fn refuses_untrusted_cases_where_the_worker_cannot_be_confined() {
     let cases = folder(&[("case.yaml", CASE)]);
@@ -341,7 +342,7 @@ steps:
 faults: [kernel.drop]
 ";
 
-/// The runs of one answer must be those of one case, and all confined or all not.
+/// All runs of one bisect must be of the same case, and either all confined or all unconfined.
 #[test]
 fn bisect_resumes_only_with_the_same_case_and_trust() {
     let cases = folder(&[("case.yaml", FROM_THREE)]);

@@ -20,7 +20,7 @@ count = ctypes.c_int(-1)
 status = hip.hipGetDeviceCount(ctypes.byref(count))
 ";
 
-/// Program that loads the HSA runtime in the package by its path, which no dynamic loader can redirect.
+/// Program that loads the HSA runtime in the package by its path, which LD_PRELOAD and LD_LIBRARY_PATH cannot redirect.
 const GOES_PAST: &str = "
 import glob, os
 own, = glob.glob(os.path.join(os.path.dirname(importlib.import_module(layout).__file__), 'lib', 'libhsa-runtime64.so*'))

@@ -9,8 +9,8 @@ use std::{
 use plan::{Event, LoadedLibrary, Phase};
 use rocrepro::{CaseLibrary, lower_all, select};
 
-/// Id of a trial with every kind of event that a passing trial has: it compiles, loads and launches GPU kernels, and
-/// checks bytes.
+/// Id of a trial that produces every kind of event that occurs in passing trials: it compiles, loads and launches GPU
+/// kernels, and checks bytes.
 const TRIAL: &str = "kernels/saxpy[n=64,block=64]";
 
 const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../judge/recorded/saxpy.jsonl");

@@ -95,7 +95,7 @@ fn probed(args: &Compare) -> Result<ResultFile, Stop> {
     let options = SessionOptions::try_from(&args.on)?;
     let session = Session::open_on_one(options)?;
     let config = session.device_config(Vec::new()).map(|c| serde_json::to_string(&c)).transpose();
-    let config = config.map_err(|e| failed("cannot be given the device configuration", &e))?;
+    let config = config.map_err(|e| failed("cannot receive the device configuration", &e))?;
     let folder =
         session.folders.scratch.trial().map_err(|e| failed("has no temporary folder", &e))?;
     let mut start = session.start(session.own(), config.as_deref(), &BTreeMap::new());

@@ -101,14 +101,16 @@ pub(super) struct Secret {
 }
 
 impl Secret {
-    /// Returns the pieces of the random parts, each as a number. Nobody can guess the rest from a shorter piece.
+    /// Returns the pieces of the random parts, each as a number. Shorter pieces do not count, because the rest of a
+    /// value cannot be guessed from them.
     fn pieces(&self) -> impl Iterator<Item = u64> {
         let pieces = self.parts.iter().flat_map(|part| part.as_bytes().windows(PART));
         pieces.map(|piece| piece.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
 }
 
-/// Returns a text and what is left of it if a reader decodes it: escapes of JSON, of XML and of addresses, and base64.
+/// Returns a text as it is, and as a reader decodes it: without the escapes of JSON, XML and web addresses, and without
+/// base64.
 fn readings(text: &[u8]) -> Vec<Vec<u8>> {
     let mut all = vec![text.to_vec()];
     let text = String::from_utf8_lossy(text);
@@ -162,7 +164,7 @@ fn base64(word: &str) -> Vec<u8> {
     out
 }
 
-/// Returns for each secret that was found, by its position, the files in which it or a piece of it is.
+/// Returns, for the position of each secret that was found, the files that contain the secret or a piece of it.
 pub(super) fn found(
     secrets: &[&Secret],
     published: &Published,

@@ -94,7 +94,7 @@ fn injects_call_faults_into_cpp_programs() {
     }
 }
 
-/// The program draws as the worker does: [`device::Planted::takes`] decides which of its three calls are refused.
+/// The function that selects calls in the worker also decides which of the program's three calls are refused.
 #[test]
 fn program_draws_the_calls_that_are_refused() {
     fetch("debian:7.2.4", &["--with", "dev"]);
@@ -112,7 +112,7 @@ fn program_draws_the_calls_that_are_refused() {
     }
 }
 
-/// The record of a program has at least the time by which its two slow calls are delayed.
+/// The time in the record of the program is at least the sum of the delays of its two slow calls.
 #[test]
 fn slow_call_delays_a_program() {
     fetch("debian:7.2.4", &["--with", "dev"]);
@@ -123,8 +123,8 @@ fn slow_call_delays_a_program() {
     assert!(took >= 600_000_000, "{took} ns");
 }
 
-/// The record of a case with steps has at least the time by which its two slow calls are delayed. A function that no
-/// step calls is named with the reason.
+/// The time in the record of a case with steps is at least the sum of the delays of its two slow calls. With a fault at
+/// a function that no step calls, the trial is skipped, and the skip names the reason.
 #[test]
 fn steps_have_slow_calls_and_no_functions_of_programs() {
     let text = "title: Two copies\nsource: [this test]\nbuffers:\n  a: {on: device, bytes: 64}\n  b: {on: host.pinned, bytes: 64, fill: pattern}\n\

@@ -105,7 +105,7 @@ fn record_names_the_call_or_the_own_code() {
     check("abort", "crash:program:SIGABRT", abort, "", None);
     let after = ", after it had reported its end";
     check("exit", "teardown-crash", &format!("{own}write_nowhere+0x"), after, None);
-    // Which of HIP's libraries notices that it has ended already depends on the release.
+    // It depends on the release which of HIP's libraries detects the call after its end.
     check("exit-call", "teardown-crash", "the program died of SIG", after, Some("hipMemcpy"));
     assert!(summary(&records["crashes[what=exit-call]"]).contains(" in hipMemcpy"));
 }

@@ -1,4 +1,4 @@
-//! Tests that a user's own mistake is not written up as an error of ROCm.
+//! Tests that a user's own mistake is not reported as an error of ROCm.
 
 use std::{collections::BTreeSet, fs, path::Path, process::Output, thread};
 

@@ -2,7 +2,7 @@
 
 use Channel::*;
 
-/// A way by which a private value comes in.
+/// A way in which a private value gets into rocrepro's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Channel {
     /// Comment in the program of the user.
@@ -50,19 +50,19 @@ pub(super) enum Channel {
 }
 
 impl Channel {
-    /// Returns true if values of the channel come into reports of programs.
+    /// Returns true if values of the channel get into reports of programs.
     pub(super) fn is_of_program(self) -> bool {
         self.is_of_both()
             || matches!(self, Comment | String | Stdout | Stderr | Argument | Title | Never | Env)
     }
 
-    /// Returns true if values of the channel are in records or in files that the test wrote, apart from names of files
-    /// and values that only the command reads.
+    /// Returns true if values of the channel must be in records or in files that the test wrote. File names, and values
+    /// that only the command reads, need not be there.
     pub(super) fn must_arrive(self) -> bool {
         !matches!(self, Variable | Never | FileName | Binary)
     }
 
-    /// Returns true if values of the channel come into reports of programs and outputs about cases.
+    /// Returns true if values of the channel get into reports of programs and into outputs about cases.
     pub(super) fn is_of_both(self) -> bool {
         matches!(self, FolderName | Variable)
     }
@@ -295,7 +295,7 @@ pub(super) static HIDDEN: &[Hidden] = &[
     hidden(Stderr, "path in HTML", "<td>/srv/people/§/x</td>"),
     hidden(Argument, "password in an address", "--url=http://bob:§@box/x"),
     hidden(Argument, "licence server", "--licence 27000@§"),
-    // These values stay, although a user may expect that they are replaced.
+    // These values are published, although a user may expect that they are replaced.
     stays(
         String,
         "login name in a text of a program",
