@@ -19,7 +19,8 @@ pub(crate) enum CopyError {
     Write(io::Error),
 }
 
-/// Copies all bytes, and passes each chunk to a function after it has been written. Interrupted reads are repeated.
+/// Copies all bytes, and calls `written` with each chunk after the chunk has been written. Interrupted reads are
+/// repeated.
 ///
 /// # Errors
 /// [`CopyError`], which distinguishes failed reads from failed writes.

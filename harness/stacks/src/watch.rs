@@ -33,7 +33,7 @@ impl<S: Deref<Target = AtomicBool>> Patience<S> {
     }
 }
 
-/// Interval between two checks of the flag, and between two calls of `stopped`.
+/// Interval between two checks of the flag, and between two calls of `stopped` in [`watched`].
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Guard that ends the watching thread when the work ends, even by a panic.

@@ -130,8 +130,8 @@ fn archives_are_not_trusted() {
     evil(vec![Entry::file("../evil", "x")], "../evil leads out of the prefix");
     evil(vec![Entry::file("lib/../../evil", "x")], "leads out of the prefix");
     evil(vec![Entry::file("/evil", "x")], "/evil leads out of the prefix");
-    evil(vec![link("lib/evil", "/etc")], "links to what is outside");
-    evil(vec![link("lib/evil", "../../etc")], "links to what is outside");
+    evil(vec![link("lib/evil", "/etc")], "links to a path outside");
+    evil(vec![link("lib/evil", "../../etc")], "links to a path outside");
     evil(
         vec![link("a", "lib"), link("a/b", "x"), Entry::file("lib/x", "x")],
         "below a symbolic link",
@@ -139,12 +139,12 @@ fn archives_are_not_trusted() {
     // Each link is harmless on its own, but `evil` leads through the other link and out of the prefix.
     evil(
         vec![Entry::file("top/x", "x"), link("p/q/r", "../../top"), link("evil", "p/q/r/../..")],
-        "links to what is outside",
+        "links to a path outside",
     );
     // The target of the last link is missing, and would be outside the prefix.
     evil(
         vec![link("p/q/r/s", "../../.."), link("p/q/r/leak", "s/../../../later")],
-        "p/q/r/leak links to what is outside",
+        "p/q/r/leak links to a path outside",
     );
     // The third link would be created in a folder outside the prefix.
     evil(
@@ -164,7 +164,7 @@ fn archives_are_not_trusted() {
         "is in too many folders",
     );
     evil(vec![Entry::Hard("evil".into(), "../../x".into())], "leads out of the prefix");
-    evil(vec![Entry::Hard("evil".into(), "not-there".into())], "a link to what it does not hold");
+    evil(vec![Entry::Hard("evil".into(), "not-there".into())], "a hard link has no target");
     evil(vec![Entry::Pipe("pipe".into())], "pipe is neither a file nor a link");
     evil(vec![Entry::Device("null".into())], "null is neither a file nor a link");
     evil(vec![], "it is empty");

@@ -59,8 +59,8 @@ impl std::fmt::Display for ListingGap {
     }
 }
 
-/// Queries every source, and merges the builds by day and version. If several sources offer a build, the location that
-/// the last of them gives is preferred. The listing ends early when `stop` becomes true.
+/// Queries every source, and merges the builds by day and version. If several sources offer a build, the location in
+/// the last of these sources is preferred. The listing ends early when `stop` becomes true.
 ///
 /// # Errors
 /// [`ListError::Empty`] if no source offers a build. [`ListError::Cancelled`] if `stop` became true.
@@ -136,7 +136,7 @@ pub fn list_builds(
     Ok(history)
 }
 
-/// Sorts nightly builds by day. Puts each release behind the last nightly build of the release's version or of an
+/// Sorts nightly builds by day. Puts each release after the last nightly build of the release's version or of an
 /// earlier version. The day on which a release was uploaded is not used, because it does not show when its branch was
 /// created.
 fn in_order(builds: Vec<Build>) -> Vec<Build> {

@@ -223,7 +223,7 @@ mod tests {
         let latest = Release::latest();
         assert!(latest.size() > 100_000_000, "with hipRAND");
         assert!(latest.size_of(Extra::Hiprand) > 10_000_000);
-        assert!(latest.size_of(Extra::Tests) > 100_000, "those of hipRAND");
+        assert!(latest.size_of(Extra::Tests) > 100_000, "tests of hipRAND");
         assert!(latest.size_of(Extra::Hipblaslt) > 100_000_000);
         let missing = Release::find(&"5.2.3".parse().unwrap()).unwrap();
         assert_eq!(missing.size_of(Extra::Hipblaslt), 0);

@@ -279,7 +279,7 @@ mod tests {
         let old = format!("{SNAPSHOT}/20261121T214500Z");
         let own = "http://mirror.example/debian";
         assert_eq!(sources(own), [own, super::DEBIAN, &old]);
-        assert_eq!(sources("http://deb.debian.org/debian/").len(), 2, "it is Debian's own");
+        assert_eq!(sources("http://deb.debian.org/debian/").len(), 2, "this is Debian's own");
         assert_eq!(sources("mirror+file:/etc/mirrors/debian"), [super::DEBIAN, &old]);
         assert_eq!(sources("http://archive.example/ubuntu"), [super::DEBIAN, &old]);
     }

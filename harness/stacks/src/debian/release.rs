@@ -420,7 +420,7 @@ impl Release {
 
     /// Returns [`Release::version`] as a parsed version.
     pub fn version(&self) -> Version {
-        Version::from_prefix(self.version).expect("the table holds versions only")
+        Version::from_prefix(self.version).expect("the table contains valid versions")
     }
 
     /// Returns the packages of an extra in this release; `None` if the release does not offer it.

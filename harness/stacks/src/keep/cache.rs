@@ -174,13 +174,13 @@ mod tests {
     fn publishes_only_complete_roots() {
         let (_directory, store, release) = store();
         assert_eq!(store.root(release), None);
-        assert!(!store.path().exists(), "asking must not create anything");
+        assert!(!store.path().exists(), "a query must not create anything");
 
         let lock = store.lock(release, &NEVER, &|_| panic!("the lock is free")).unwrap();
         let root = store.new_root(release, &lock).unwrap();
         assert_eq!(store.root(release), None);
         store.publish(release, &root, &lock).unwrap();
-        assert_eq!(store.root(release), None, "without a manifest it is not complete");
+        assert_eq!(store.root(release), None, "a root without a manifest is incomplete");
         manifest(release).write(&root).unwrap();
         assert_eq!(store.root(release), Some(root));
     }
@@ -253,7 +253,7 @@ mod tests {
         });
         let long = Duration::from_secs(60);
         assert_eq!(receiver.recv_timeout(long), Ok("this process".to_owned()));
-        assert!(receiver.try_recv().is_err(), "it must not go on while the lock is held");
+        assert!(receiver.try_recv().is_err(), "the thread must wait while the lock is held");
         drop(lock);
         assert_eq!(receiver.recv_timeout(long), Ok("locked".to_owned()));
         thread.join().unwrap();

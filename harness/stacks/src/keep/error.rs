@@ -25,7 +25,8 @@ pub enum ObtainError {
         /// SHA-256 of the downloaded bytes.
         got: String,
     },
-    /// The content at an address differs from that of an earlier download. Results from the two must not be mixed.
+    /// The content at an address differs from that of an earlier download. Results with the earlier content and results
+    /// with the new content must not be mixed.
     #[error("{url}: content changed since first seen (sha256 {before} -> {now})")]
     Republished {
         /// Address of the file.

@@ -314,8 +314,8 @@ impl BuildStore {
         }
     }
 
-    /// Downloads and unpacks a build, while the caller holds an exclusive lock on it. Returns the number of downloaded
-    /// bytes.
+    /// Downloads and unpacks a build. The caller must hold an exclusive lock on the build. Returns the number of
+    /// downloaded bytes.
     fn make(
         &self,
         build: &Build,
@@ -496,9 +496,11 @@ impl BuildStore {
         text.and_then(|text| atomic::write(&path, text)).map_err(ObtainError::io("write", &path))
     }
 
-    /// Returns the record of a complete prefix whose archives came from any location of the build. All locations must
-    /// be accepted: otherwise a build from the second location would be downloaded again, and the caller would wait for
-    /// its own lock.
+    /// Returns the record of the prefix `key`; `None` if the prefix is not complete, or if its archives come from none
+    /// of the locations of `build`.
+    ///
+    /// Archives from every location are accepted. Otherwise, a build from the second location would be downloaded
+    /// again, and the caller would wait for its own lock.
     fn record(&self, key: &str, build: &Build) -> Option<Record> {
         let text = fs::read(self.prefix(key).join(RECORD)).ok()?;
         let record: Record = serde_json::from_slice(&text).ok()?;
@@ -512,7 +514,8 @@ impl BuildStore {
         build.places.iter().any(from).then_some(record)
     }
 
-    /// Makes a finished folder the prefix with the name `key`, by renaming it.
+    /// Renames a finished folder, so that it becomes the prefix with the name `key`. An earlier prefix with this name
+    /// is removed.
     fn publish(&self, work: &Path, key: &str, stop: &AtomicBool) -> Result<(), ObtainError> {
         let prefix = self.prefix(key);
         let patience = Patience::new(stop);
@@ -568,8 +571,8 @@ impl BuildStore {
         self.prefixes().join(key)
     }
 
-    /// Opens the lock of a build. Fails if a folder of the store is a symbolic link, because files of others could be
-    /// removed through the link.
+    /// Opens the lock of a build. Fails if a folder of the store is a symbolic link, because the store could then
+    /// remove files outside its own folder.
     fn lock(&self, key: &str) -> Result<Lock, ObtainError> {
         for folder in [self.prefixes(), self.partial(), self.folder.join("files")] {
             check_no_links(self.stacks.path(), &folder)?;

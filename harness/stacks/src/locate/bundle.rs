@@ -83,7 +83,7 @@ fn libraries(venv: &Path) -> Vec<PathBuf> {
     if !files.iter().any(|file| is_hip(file)) {
         return Vec::new();
     }
-    // A file that symbolic links give further names is returned only once.
+    // If symbolic links give a file several names, the file is returned only once.
     let mut seen = BTreeSet::new();
     files.sort();
     files.retain(|file| seen.insert(fs::canonicalize(file).unwrap_or_else(|_| file.clone())));

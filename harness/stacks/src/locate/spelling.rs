@@ -11,7 +11,7 @@ pub struct Spelling {
     pub example: String,
     /// Short version of the form for lists. A value is replaced by its possible values if they are known.
     pub short: String,
-    /// Description of the stacks whose names have this form, as a fragment.
+    /// Description of the stacks whose names have this form, as a noun phrase.
     pub about: String,
 }
 

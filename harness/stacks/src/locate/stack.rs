@@ -14,10 +14,12 @@ const RUNTIME: &str = "libamdhip64.so";
 /// Folder of libraries in a Debian root.
 const MULTIARCH: &str = "usr/lib/x86_64-linux-gnu";
 
-/// Folders of libraries for which several Debian packages offer alternatives. When such a package is installed,
-/// Debian's update-alternatives creates links to them in [`MULTIARCH`]; in an unpacked root it has never run. AMD's
-/// test programs compare results with these libraries. The reference BLAS and LAPACK come first, because OpenBLAS, to
-/// which `rocsolver-test` is linked, contains libraries with the same names.
+/// Folders of BLAS and LAPACK libraries, with which AMD's test programs compare results. Several Debian packages offer
+/// alternatives for these libraries. When such a package is installed, Debian's update-alternatives creates links to
+/// its libraries in [`MULTIARCH`]. In an unpacked root, these links are missing.
+///
+/// The reference BLAS and LAPACK come first, because OpenBLAS, to which `rocsolver-test` is linked, contains libraries
+/// with the same names.
 const ALTERNATIVES: &[&str] = &[
     "usr/lib/x86_64-linux-gnu/blas",
     "usr/lib/x86_64-linux-gnu/lapack",
@@ -46,8 +48,8 @@ pub struct Stack {
     /// ROCm release, as read from the stack's files; `None` if it is unknown. It has only two numbers, for example
     /// `7.2`, if only a library's file name shows it.
     pub rocm: Option<Version>,
-    /// Reason why the release is unknown, or why `.info/version` could not be read; `None` if there was no such
-    /// trouble.
+    /// Reason why the release is unknown, or why `.info/version` could not be read; `None` if the release was read
+    /// without problems.
     pub doubt: Option<String>,
     /// Folders that contain the stack's libraries, in the order in which they are searched.
     pub libraries: Vec<PathBuf>,
@@ -253,8 +255,9 @@ impl Stack {
         }
     }
 
-    /// Returns the stack's own loader and its options, which precede the path of a program in order to start the
-    /// program, as [`command`](Self::command) does. Returns an empty list if the stack has no loader of its own.
+    /// Returns the beginning of a command line that starts a program through the stack's own loader: the path of the
+    /// loader and the options of the loader. The path of the program must follow. Returns an empty list if the stack
+    /// has no loader of its own. [`command`](Self::command) uses the same options.
     pub fn through(&self, device: Option<&Path>) -> Vec<OsString> {
         // Without this option, the loader would read this machine's cache, /etc/ld.so.cache. Libraries that are missing
         // in the root would then silently be loaded from this machine.

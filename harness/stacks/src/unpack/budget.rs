@@ -14,7 +14,7 @@ const FREE: u64 = 1 << 30;
 /// files, its kernel libraries, need eight.
 const EACH: u64 = 30;
 
-/// Maximum number of folders and file names in the path of a member. Paths in ROCm's archives have at most 20.
+/// Maximum number of components in the path of a member. Paths in ROCm's archives have at most 20.
 const DEEPEST: usize = 64;
 
 /// Maximum number of members of an archive. No archive of ROCm has as many.
@@ -60,7 +60,7 @@ pub(crate) enum Refused {
 }
 
 impl<'s> Budget<'s> {
-    /// Returns counters at zero for a new archive. Once `stop` is true, each step fails.
+    /// Returns counters at zero for a new archive. Once `stop` is true, all methods that return a `Result` fail.
     pub(crate) fn new(stop: &'s AtomicBool) -> Self {
         Self {
             stop,
@@ -72,7 +72,7 @@ impl<'s> Budget<'s> {
         }
     }
 
-    /// Returns the reason why a step failed, if the reason is not in the archive's bytes.
+    /// Returns the reason if unpacking was cancelled or needed too much memory; `None` otherwise.
     pub(crate) fn ended(&self) -> Option<Ended> {
         if self.stop.load(Ordering::Relaxed) {
             return Some(Ended::Cancelled);
@@ -121,12 +121,12 @@ impl<'s> Budget<'s> {
         )))
     }
 
-    /// Counts one member of any kind of archive, and returns its path relative to the folder into which the archive is
+    /// Counts one member of the archive, and returns the member's path relative to the folder into which the archive is
     /// unpacked.
     ///
     /// # Errors
-    /// There are more than [`MOST_MEMBERS`], the path has more than [`DEEPEST`] components or leads out of the folder,
-    /// or the caller cancelled.
+    /// There are more than [`MOST_MEMBERS`] members, the path has more than [`DEEPEST`] components or leads out of the
+    /// folder, or the caller cancelled.
     pub(crate) fn member(&self, named: &Path) -> Result<PathBuf, Refused> {
         self.go_on().map_err(Refused::Archive)?;
         self.members.set(self.members.get() + 1);
@@ -145,8 +145,8 @@ impl<'s> Budget<'s> {
     /// members.
     ///
     /// # Errors
-    /// The errors of `each`, and those of [`Budget::member`], converted by `refused`, which receives the path as it is
-    /// in the archive.
+    /// The errors of `each`, and the errors of [`Budget::member`] and of reading the tar, which `refused` converts.
+    /// `refused` receives the path of the member as written in the tar, or an empty path if it is unknown.
     pub(crate) fn each_of_tar<R: Read, E>(
         &self,
         archive: &mut tar::Archive<R>,

@@ -1,7 +1,7 @@
 //! Unpacks a .deb into a root, without dpkg. No file is ever written outside the root.
 //!
-//! Packages are unpacked at the same time. Their symbolic links are collected, and created after all files. While files
-//! are being written, the root therefore contains no link that could lead out of it.
+//! Several packages are unpacked at the same time. Their symbolic links are collected, and created after all files.
+//! While files are being written, the root therefore contains no link that could lead out of it.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Permissions};
@@ -20,7 +20,7 @@ use crate::{FetchError, PathError};
 /// Top-level directories that have been links into /usr since Debian 12 (merged /usr).
 const MERGED: &[&str] = &["bin", "sbin", "lib", "lib64"];
 
-/// Selection of the files of a package to unpack, by the GPU architectures of its kernel files.
+/// Selects which files of a package are unpacked. Kernel files are unpacked only for certain GPU architectures.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Architectures {
     /// GPU architectures whose kernel files are unpacked; empty means all.
@@ -66,7 +66,8 @@ pub(crate) fn prepare(root: &Path) -> Result<(), FetchError> {
     Ok(())
 }
 
-/// Unpacks the selected files of one package. Passes the number of bytes of the .deb that were just read to `read`.
+/// Unpacks the selected files of one package. After each read from the .deb, calls `read` with the number of bytes that
+/// were read.
 ///
 /// # Errors
 /// [`FetchError::Archive`], [`FetchError::Cancelled`] soon after `stop` is true, and I/O errors.
@@ -147,7 +148,7 @@ pub(crate) fn link(
         match make_link(root, path, &target) {
             // A directory that another package has filled takes precedence over the link, as in dpkg.
             Err(LinkError::Taken) if root.join(path).is_dir() => {}
-            Err(LinkError::Taken) => return Err(refused("is in another package")),
+            Err(LinkError::Taken) => return Err(refused("exists more than once")),
             Err(LinkError::BelowLink) => return Err(refused("is below a symbolic link")),
             Err(LinkError::File(error)) => return Err(error.into()),
             Ok(()) => {}
@@ -162,8 +163,8 @@ pub(crate) fn link(
     Ok(())
 }
 
-/// Returns the target of a link as a relative path, because an absolute one would lead out of the root. Returns `None`
-/// if the target is outside the root.
+/// Returns the target of a link as a relative path, because an absolute target would lead out of the root. Returns
+/// `None` if the target is outside the root.
 fn inside(link: &Path, target: &Path) -> Option<PathBuf> {
     if let Ok(absolute) = target.strip_prefix("/") {
         let depth = link.components().count().checked_sub(1)?;
@@ -185,9 +186,9 @@ fn in_usr(path: PathBuf) -> PathBuf {
     if is_merged { Path::new("usr").join(path) } else { path }
 }
 
-/// Returns the GPU architecture for which a kernel file of a math library is; `None` if the file is for several
-/// architectures or contains no kernels. For example, `rocblas/5/library/Kernels.so-000-gfx90a-xnack+.hsaco` is for
-/// gfx90a.
+/// Returns the GPU architecture of a math library's kernel file, as stated in the file's name; `None` if the file is
+/// for several architectures or contains no kernels. For example,
+/// `rocblas/5/library/Kernels.so-000-gfx90a-xnack+.hsaco` is for gfx90a.
 fn kernel_architecture(path: &Path) -> Option<&str> {
     let directory = path.parent()?;
     if !directory.components().any(|component| component.as_os_str() == "library") {
@@ -378,7 +379,7 @@ mod tests {
         check(&[Item::File(&long, "x")], "one of its headers has more than");
         check(&[Item::Pipe("./usr/pipe")], "neither a file nor a link");
         // The link is created last, so the file is written to a directory with the link's name.
-        check(&[Item::Link("./a", "/tmp"), Item::File("./a", "x")], "in another package");
+        check(&[Item::Link("./a", "/tmp"), Item::File("./a", "x")], "exists more than once");
     }
 
     #[test]

@@ -9,7 +9,8 @@ const TARGET: &[u8] = b"hipv4-amdgcn-amd-amdhsa--";
 /// Maximum length of an architecture's name without features, for example `gfx10-3-generic`.
 const LONGEST: usize = 24;
 
-/// Search for the architectures of uncompressed offload bundles. Compressed bundles are not searched.
+/// Collects the GPU architectures that the uncompressed offload bundles in a file name. Compressed bundles are not
+/// searched.
 #[derive(Debug, Default)]
 pub(crate) struct Targets {
     found: BTreeSet<String>,
@@ -34,7 +35,7 @@ impl Targets {
         self.tail.drain(..self.tail.len() - keep);
     }
 
-    /// Returns the architectures that were found, after the last chunk.
+    /// Ends the search after the last chunk, and returns the architectures that were found.
     pub(crate) fn end(mut self) -> BTreeSet<String> {
         self.see(b"\0");
         self.found

@@ -19,8 +19,8 @@ pub(super) enum LinkError {
     File(PathError),
 }
 
-/// Normalises the path of an archive member to a path relative to the folder. `None` if the path is absolute or leads
-/// out of the folder.
+/// Converts the path of an archive member to a path relative to the folder into which the archive is unpacked. `None`
+/// if the path is absolute or leads out of the folder.
 pub(super) fn relative(path: &Path) -> Option<PathBuf> {
     let mut relative = PathBuf::new();
     for component in path.components() {
@@ -33,7 +33,8 @@ pub(super) fn relative(path: &Path) -> Option<PathBuf> {
     Some(relative)
 }
 
-/// Returns true if the target of a link is inside the folder according to the two paths alone, without reading links.
+/// Returns true if the target of a link is inside the folder. Only the two paths are compared: existing links are not
+/// read.
 pub(super) fn stays_inside(link: &Path, target: &Path) -> bool {
     let Some(mut level) = link.components().count().checked_sub(1) else { return false };
     for component in target.components() {

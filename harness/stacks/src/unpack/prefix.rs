@@ -35,12 +35,13 @@ impl Format {
     }
 }
 
-/// Name of the first member of an archive that a CI run published. The member lists, one per line, folders of the build
-/// tree that are not part of a path in the prefix (TheRock's `fileset_tool.py artifact-flatten`).
+/// Name of the first member of an archive that a CI run published. The member lists folders of the build tree, one per
+/// line. These folders are removed from the beginnings of the other members' paths (TheRock's `fileset_tool.py
+/// artifact-flatten`).
 const PART_MANIFEST: &str = "artifact_manifest.txt";
 
 /// Error message for a link that leads out of the prefix.
-const OUTSIDE: &str = "links to what is outside the prefix";
+const OUTSIDE: &str = "links to a path outside the prefix";
 
 /// Maximum size of the member [`PART_MANIFEST`], which has a few lines.
 const LONGEST_MANIFEST: u64 = 1 << 20;
@@ -145,7 +146,7 @@ impl<'a> Unpacker<'a> {
                 let source = self.prefix.join(relative(&target).ok_or_else(hostile)?);
                 make_room(self.prefix, &at)?;
                 fs::hard_link(&source, &at).map_err(|error| match error.kind() {
-                    io::ErrorKind::NotFound => damaged(name, "a link to what it does not hold"),
+                    io::ErrorKind::NotFound => damaged(name, "a hard link has no target"),
                     _ => ObtainError::io("create", &at)(error),
                 })
             }
@@ -221,7 +222,7 @@ impl<'a> Unpacker<'a> {
         })
     }
 
-    /// Creates the symbolic links. `name` is the archive's name in messages.
+    /// Creates the symbolic links of all unpacked archives. `name` is the archive's name in messages.
     ///
     /// # Errors
     /// A link leads out of the prefix, [`ObtainError::Cancelled`], and I/O errors.
@@ -233,7 +234,7 @@ impl<'a> Unpacker<'a> {
             make_link(self.prefix, path, target).map_err(|error| match error {
                 LinkError::BelowLink => hostile(name, path, "is below a symbolic link"),
                 LinkError::Taken => {
-                    damaged(name, &format!("{} is a link and something else", path.display()))
+                    damaged(name, &format!("{} is both a link and another member", path.display()))
                 }
                 LinkError::File(error) => error.into(),
             })?;

@@ -132,8 +132,8 @@ pub fn runtime(text: &str) -> Vec<u8> {
 pub fn bomb(entries: &[Entry], mebibytes: usize) -> Vec<u8> {
     let packed = |bytes: &[u8]| {
         let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        packer.write_all(bytes).expect("memory takes everything");
-        packer.finish().expect("memory takes everything")
+        packer.write_all(bytes).expect("writing to memory succeeds");
+        packer.finish().expect("writing to memory succeeds")
     };
     let mut header = tar::Header::new_gnu();
     header.set_path("lib/bomb").expect("a short path");
@@ -152,21 +152,21 @@ pub fn pack(entries: &[Entry], ending: &str) -> Vec<u8> {
         "tar" => plain(),
         "tar.gz" => {
             let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-            packer.write_all(&plain()).expect("memory takes everything");
-            packer.finish().expect("memory takes everything")
+            packer.write_all(&plain()).expect("writing to memory succeeds");
+            packer.finish().expect("writing to memory succeeds")
         }
         "tar.xz" => {
             let options = lzma_rust2::XzOptions::with_preset(0);
             let mut packer = lzma_rust2::XzWriter::new(Vec::new(), options).expect("sound options");
-            packer.write_all(&plain()).expect("memory takes everything");
-            packer.finish().expect("memory takes everything")
+            packer.write_all(&plain()).expect("writing to memory succeeds");
+            packer.finish().expect("writing to memory succeeds")
         }
         "tar.zst" => {
             let level = ruzstd::encoding::CompressionLevel::Fastest;
             ruzstd::encoding::compress_to_vec(Cursor::new(plain()), level)
         }
         "whl" => wheel(entries),
-        other => panic!("no archive is a .{other}"),
+        other => panic!("unknown archive extension .{other}"),
     }
 }
 
@@ -190,9 +190,9 @@ pub fn tar(entries: &[Entry]) -> Vec<u8> {
         header.set_size(content.len() as u64);
         header.set_mode(if matches!(entry, Entry::File(_, _, true)) { 0o755 } else { 0o644 });
         header.set_cksum();
-        builder.append(&header, content).expect("memory takes everything");
+        builder.append(&header, content).expect("writing to memory succeeds");
     }
-    builder.into_inner().expect("memory takes everything")
+    builder.into_inner().expect("writing to memory succeeds")
 }
 
 fn wheel(entries: &[Entry]) -> Vec<u8> {
@@ -204,7 +204,7 @@ fn wheel(entries: &[Entry]) -> Vec<u8> {
                 let mode = if *executable { 0o755 } else { 0o644 };
                 let options = options.unix_permissions(mode);
                 writer.start_file(path, options).expect("a name");
-                writer.write_all(content).expect("memory takes everything");
+                writer.write_all(content).expect("writing to memory succeeds");
             }
             Entry::Link(path, target) => {
                 writer.add_symlink(path, target, options).expect("a name");
@@ -212,7 +212,7 @@ fn wheel(entries: &[Entry]) -> Vec<u8> {
             other => panic!("a wheel has no {other:?}"),
         }
     }
-    writer.finish().expect("memory takes everything").into_inner()
+    writer.finish().expect("writing to memory succeeds").into_inner()
 }
 
 /// Returns the SHA-256 of the bytes in hexadecimal.

@@ -109,7 +109,7 @@ impl World {
         std::thread::scope(|scope| {
             let waits = scope.spawn(|| self.fetch(&[], &[]).0);
             while !so_far() {
-                assert!(!waits.is_finished(), "it did not come so far");
+                assert!(!waits.is_finished(), "the fetch ended too early");
                 std::thread::sleep(std::time::Duration::from_millis(1));
             }
             std::thread::sleep(std::time::Duration::from_millis(200));
@@ -200,7 +200,7 @@ fn fetches_a_complete_stack_only_once() {
     let (stack, events) = world.fetch(&[], &[]);
     let stack = stack.unwrap();
     assert_eq!(events, ["Download", "Unpack"]);
-    assert!(stack.library("libhiprand.so").is_some(), "it comes with it");
+    assert!(stack.library("libhiprand.so").is_some(), "hipRAND is a default extra");
     assert_eq!(stack.rocm.as_ref().unwrap().to_string(), "5.7.1");
     assert!(stack.library("libamdhip64.so").is_some());
     let manifest = stack.manifest.unwrap();
@@ -230,7 +230,7 @@ fn libraries_add_up() {
     let (stack, _) = world.fetch(&[Extra::Rocblas], &["gfx1030"]);
     assert_eq!(stack.unwrap().manifest.unwrap().architectures, ["gfx1030", "gfx90a"]);
     let (_, events) = world.fetch(&[Extra::Rocblas], &["gfx1030"]);
-    assert!(events.is_empty(), "it was all there: {events:?}");
+    assert!(events.is_empty(), "everything was there before: {events:?}");
     let (_, events) = world.fetch(&[Extra::Hiprand], &["gfx906"]);
     assert!(events.is_empty(), "kernels of hipRAND are in its library: {events:?}");
     let error = in_full(&world.fetch(&[Extra::Hipblaslt], &[]).0.unwrap_err());
