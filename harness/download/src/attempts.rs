@@ -55,7 +55,7 @@ pub(crate) struct Trouble {
     from: Origin,
 }
 
-/// Origin of the failure of an attempt.
+/// Party that caused a failed attempt.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Origin {
     /// The network or the connection failed.
@@ -91,15 +91,15 @@ impl<'a> Attempts<'a> {
         Self { failed: 0, http, url, cancel, progress }
     }
 
-    /// Notes that the host sent what was asked for, so that it gets the usual number of attempts.
+    /// Records that the host sent a requested file, so that its further files get the usual number of attempts again.
     pub(crate) fn has_answered(&self) {
         if let Ok(mut refusing) = self.http.refusing.lock() {
             refusing.remove(host(self.url));
         }
     }
 
-    /// Returns the maximum number of attempts. Each download of a host that refuses all would otherwise take as long as
-    /// the first one.
+    /// Returns the maximum number of attempts. It is lower for a host that refused another file, because otherwise each
+    /// further download from that host would take as long as the first one.
     fn most(&self) -> u32 {
         let refuses = self.http.refusing.lock().is_ok_and(|all| all.contains(host(self.url)));
         if refuses { TRIES_OF_REFUSING } else { TRIES }

@@ -266,9 +266,9 @@ impl Http {
         self.resume(url, name, PartialDownload::default(), bound, cancel, progress)
     }
 
-    /// Continues a download whose first bytes an earlier process has downloaded. The maximum applies to these bytes and
-    /// the new ones together. If the host sent no entity tag, only a checksum of the whole file can show that both
-    /// belong to the same file.
+    /// Continues a download whose first bytes an earlier process has downloaded. The maximum applies to the old and the
+    /// new bytes together. If the host sent no entity tag, only a checksum of the whole file can show that the old and
+    /// the new bytes belong to the same file.
     ///
     /// # Errors
     /// The errors of [`Http::open`], and [`DownloadError::Changed`] if the host now has another file.
