@@ -5,8 +5,8 @@ use crate::{Version, VersionRange};
 /// Minor releases of ROCm: the major number, and the first and the last minor number of a series without gaps.
 ///
 /// Sources: ROCm's [release history](https://rocm.docs.amd.com/en/latest/release/versions.html), and the tags of
-/// [ROCm/ROCm](https://github.com/ROCm/ROCm/tags). 7.2 was followed by 7.9, the first release of TheRock, and the
-/// releases of TheRock by 10.0. The last series are open, because they may continue.
+/// [ROCm/ROCm](https://github.com/ROCm/ROCm/tags). 7.2 was followed by 7.9, the first release of TheRock. The series
+/// that begins with 7.9 was followed by 10.0, but has no last minor number here, because it may continue.
 const SERIES: &[(u32, u32, u32)] = &[
     (1, 0, 9),
     (2, 0, 10),
@@ -18,7 +18,8 @@ const SERIES: &[(u32, u32, u32)] = &[
     (7, 9, u32::MAX),
 ];
 
-/// First major version whose releases are not listed, because they are not complete yet.
+/// First major version that is not listed in [`SERIES`], because its releases are not complete yet. This version and
+/// all later ones count as existing.
 const OPEN_MAJOR: u32 = 10;
 
 /// Smallest number that is HIP's build number and not a patch number of ROCm, for example in `6.4.43482`.
@@ -29,7 +30,7 @@ const BUILD_NUMBERS: u32 = 1000;
 pub struct NonexistentVersion {
     /// Description of the mistake.
     pub message: String,
-    /// Releases that may be meant.
+    /// Explanation that names the releases which may be meant.
     pub hint: String,
 }
 

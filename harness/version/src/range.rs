@@ -43,7 +43,7 @@ impl fmt::Display for VersionRange {
     }
 }
 
-/// Explains how a range that ends with a version, or contains only this version, is written.
+/// Explains how to write the range that ends with a version (inclusive), and the range that contains only this version.
 fn exactly(version: &str) -> String {
     let next = version.rsplit_once('.').and_then(|(before, last)| {
         Some(format!("{before}.{}", last.parse::<u32>().ok()?.checked_add(1)?))
@@ -52,7 +52,7 @@ fn exactly(version: &str) -> String {
         Some(next) => {
             format!("`<{next}` includes {version}, and `>={version} <{next}` is only {version}")
         }
-        None => "a range has `>=` and `<`".to_owned(),
+        None => "only `>=` and `<` are allowed".to_owned(),
     }
 }
 
