@@ -228,6 +228,12 @@ pub(crate) fn verb_with_key(entries: &[(Key, Node)], key: &str) -> Option<&'stat
 pub(crate) fn stream(name: &str) -> Option<String> {
     let is_null =
         ["0", "null", "NULL", "nullptr", "hipStreamDefault", "hipStreamLegacy"].contains(&name);
+    if !is_null && name.starts_with("hipStream") {
+        return Some(
+            "a stream has a name of its own, such as `s`; a C++ `program` can use HIP's handles"
+                .to_owned(),
+        );
+    }
     is_null.then(|| {
         format!("the null stream is called `{DEFAULT_STREAM}`, and is used if `stream` is missing")
     })

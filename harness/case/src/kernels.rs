@@ -139,10 +139,15 @@ pub(crate) fn read_own(reader: &mut Reader, key: &Key, node: &Node, kernels: &Ke
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let source = source.filter(|source| !source.trim().is_empty() && name.chars().all(is_name));
     if let Some(why) = source.and_then(|source| not_found_by_name(source, name)) {
-        let help = format!("the source needs `extern \"C\" __global__ void {name}(...)`");
+        let defined = source.map(|source| plan::kernel_names(source)).unwrap_or_default();
+        let help = match &defined[..] {
+            [only] if only != name => {
+                format!("the source defines `{only}`: name the entry `{only}`")
+            }
+            _ => format!("the source needs `extern \"C\" __global__ void {name}(...)`"),
+        };
         reader.mistake_with_help(key.at, why, Some(help));
-    }
-    if let Some(computes) = computes {
+    } else if let Some(computes) = computes {
         let nothing = String::new();
         let source = own.source.as_ref().or_else(|| kernels.get(name)).unwrap_or(&nothing);
         own.computes = formulas(reader, computes, name, source);

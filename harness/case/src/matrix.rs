@@ -321,10 +321,25 @@ impl BadSubstitution {
                 "" => "`$` must be followed by the name of an axis".to_owned(),
                 axis => format!("the matrix has no axis `{axis}`"),
             },
-            help: suggest(axis, trial.values.iter().map(|(axis, _)| &**axis))
-                .or_else(|| Some("a dollar sign in a text is written as `$$`".to_owned())),
+            help: Some(hint_for_name(axis, trial)),
         })
     }
+}
+
+/// Returns a hint for a name after a `$` that is not an axis: an environment variable, the index of a loop, or a misspelt
+/// axis.
+fn hint_for_name(name: &str, trial: &Trial) -> String {
+    if !name.is_empty() && name.chars().all(|c| c.is_ascii_uppercase() || c == '_') {
+        return format!(
+            "variables of the environment are not expanded in a case; in a text, a dollar sign is written as `$$`: `$${name}`"
+        );
+    }
+    if ["i", "j", "k", "index", "iteration"].contains(&name) {
+        return "`repeat` has no index; `for_each` gives each copy of the steps values of its own"
+            .to_owned();
+    }
+    let axes = trial.values.iter().map(|(axis, _)| &**axis);
+    suggest(name, axes).unwrap_or_else(|| "a dollar sign in a text is written as `$$`".to_owned())
 }
 
 /// Replaces `$axis` and `${axis}` in every text of the tree.

@@ -32,9 +32,13 @@ fn with_steps(
 ) -> Vec<Diagnostic> {
     let mut steps: Vec<Vec<_>> = Vec::new();
     let mut called = Vec::new();
+    let mut idle = uncalled::Idle::new(case);
     for trial in case.trials() {
         match analyse(case, &trial, kernels) {
-            Ok(plan) if !case.is_program() => called.push(uncalled::Called::of(&trial, &plan)),
+            Ok(plan) if !case.is_program() => {
+                called.push(uncalled::Called::of(&trial, &plan));
+                idle.note(&trial, &plan);
+            }
             Ok(_) => {}
             Err(found) => steps.push(found),
         }
@@ -49,7 +53,7 @@ fn with_steps(
     }
     if steps.iter().all(Vec::is_empty) && mistakes.is_empty() {
         mistakes.extend(unused::axes(case, text));
-        mistakes.extend(uncalled::functions(case, text, &called));
+        mistakes.extend(uncalled::mistakes(case, text, &called, &idle));
     }
     mistakes.extend(steps.into_iter().flatten());
     let mut all = sorted(mistakes);

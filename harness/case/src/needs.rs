@@ -119,7 +119,7 @@ pub(crate) fn read_needs(reader: &mut Reader, node: &Node, matrix: &Matrix) -> N
 /// Device options that a case may require, named as in `--device-option`. The number of devices is a separate
 /// requirement. The remaining device options change how the emulated device works, so they are not properties that a
 /// GPU can have.
-const OF_DEVICE: &[&str] = &["large-bar", "memory", "gtt"];
+pub(crate) const OF_DEVICE: &[&str] = &["large-bar", "memory", "gtt"];
 
 fn read_device(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Vec<(String, String)> {
     let Some(fields) = reader.fields(node, "`device`", OF_DEVICE) else { return Vec::new() };

@@ -9,6 +9,7 @@ use crate::{
     diagnostic::suggest,
     expression::evaluate,
     hints,
+    needs::OF_DEVICE,
     yaml::{Key, Node, Value},
 };
 
@@ -64,6 +65,9 @@ impl Reader {
             let help = match meant {
                 Some(meant) => Some(format!("did you mean `{meant}`?")),
                 None if what == "a case" => hints::key_of_case(&key.text).map(str::to_owned),
+                None if what == "`needs`" && OF_DEVICE.contains(&key.text.as_str()) => {
+                    Some(format!("write `needs: {{device: {{{}: ...}}}}`", key.text))
+                }
                 None => hints::key_of_a_step(&key.text)
                     .map(|of_step| {
                         format!(
@@ -113,7 +117,8 @@ impl Reader {
                 None
             }
             Value::Map(_) | Value::List(_) | Value::Scalar(_) => {
-                self.mistake(node.at, format!("{what} must be text"));
+                let message = format!("{what} must be text");
+                self.mistake_with_help(node.at, message, hints::forms::text(what));
                 None
             }
         }
@@ -223,6 +228,13 @@ impl Reader {
                 self.mistake(key.at, format!("`{range}` and `{other}` overlap"));
             }
             ranges.push((range, self.texts(value, what)));
+        }
+        let all = ranges.iter().map(|(range, _)| range);
+        if let Some(gap) = all.clone().find_map(|range| range.gap_after(all.clone())) {
+            let message =
+                format!("{what} says nothing for ROCm {gap}, where anything would be right");
+            let help = "let the ranges meet; `any` accepts every result".to_owned();
+            self.mistake_with_help(node.at, message, Some(help));
         }
         Some(ByVersion(ranges))
     }

@@ -1,13 +1,16 @@
-//! Reports faults and signatures that name a function which no step calls in the selected trials: the fault would change
-//! nothing, and no failure would have the signature.
+//! Reports what no step of a case uses: kernels that no step launches, faults that concern no step, and faults and
+//! signatures that name a function which no step calls in the selected trials. Such a fault would change nothing, and no
+//! failure would have such a signature.
 
 use std::collections::BTreeSet;
 
+use device::Place;
 use plan::{Plan, api, apis};
 
 use crate::{
-    At, Case, Diagnostic, Selector, Trial,
+    At, Case, Diagnostic, FaultEntry, Selector, Trial,
     hints::quoted,
+    plant,
     signature::{OTHERS, names_function},
     yaml::{self, Node, Value},
 };
@@ -41,10 +44,97 @@ impl Called {
     }
 }
 
-/// Returns the mistakes of a case whose file has no other mistakes. `called` has one entry for each trial.
-pub(crate) fn functions(case: &Case, text: &str, called: &[Called]) -> Vec<Diagnostic> {
-    let Some(root) = yaml::parse(text, &mut Vec::new()) else { return Vec::new() };
+/// Faults that have concerned no step of the trials so far, by their number in the case. A fault that names a function,
+/// and a fault of the device, is not among them.
+pub(crate) struct Idle<'c> {
+    faults: Vec<(usize, &'c FaultEntry)>,
+    kernels: BTreeSet<String>,
+}
+
+impl<'c> Idle<'c> {
+    /// Returns the faults and the kernels of a case.
+    pub(crate) fn new(case: &'c Case) -> Idle<'c> {
+        let at_calls = |entry: &FaultEntry| {
+            entry.planted.fault.place() == Place::Call && entry.planted.which("call").is_empty()
+        };
+        let faults = case.faults.iter().enumerate().filter(|(_, entry)| at_calls(entry));
+        let declared = value_of(case.body(), "kernels").map(|node| &node.value);
+        let kernels = match declared {
+            Some(Value::Map(entries)) => entries.iter().map(|(key, _)| key.text.clone()).collect(),
+            _ => BTreeSet::new(),
+        };
+        Idle { faults: faults.collect(), kernels }
+    }
+
+    /// Removes the faults and the kernels that concern a step of a trial.
+    pub(crate) fn note(&mut self, trial: &Trial, plan: &Plan) {
+        self.kernels.retain(|kernel| !plan.own_kernels.contains_key(kernel));
+        self.faults.retain(|(_, entry)| {
+            if !entry.on.matches(trial) {
+                return true;
+            }
+            let mut with_fault = plan.clone();
+            plant::plant(&mut with_fault, &entry.planted);
+            with_fault.steps().iter().all(|step| step.planted.is_empty())
+        });
+    }
+
+    fn mistakes(&self, root: &Node) -> Vec<Diagnostic> {
+        let nodes = entries(root, "faults");
+        let faults = self.faults.iter().filter_map(|(number, entry)| {
+            let fault = entry.planted.fault;
+            let message = format!("no step is of the kind that `{fault}` concerns");
+            let help = format!("`{fault}`: {}", fault.about());
+            Some(Diagnostic { at: nodes.get(*number)?.at, message, help: Some(help) })
+        });
+        let declared = match value_of(root, "kernels").map(|node| &node.value) {
+            Some(Value::Map(entries)) => &entries[..],
+            _ => &[],
+        };
+        let unused = declared.iter().filter(|(key, _)| self.kernels.contains(&key.text));
+        let kernels = unused.map(|(key, _)| Diagnostic {
+            at: key.at,
+            message: format!("no step launches kernel `{}`", key.text),
+            help: Some(format!("add `launch: {{kernel: {}, args: [...]}}`", key.text)),
+        });
+        kernels.chain(faults).collect()
+    }
+}
+
+/// Returns an entry under `faults`, `known` or `expectation` whose `on` selects no trial.
+fn without_trials(case: &Case, root: &Node) -> Vec<Diagnostic> {
+    let trials = case.trials();
+    let selectors = [
+        ("faults", case.faults.iter().map(|entry| &entry.on).collect::<Vec<_>>()),
+        ("known", case.known.iter().map(|entry| &entry.on).collect()),
+        ("expectation", case.expectation.iter().map(|entry| &entry.on).collect()),
+    ];
     let mut found = Vec::new();
+    for (key, selectors) in selectors {
+        for (on, node) in selectors.into_iter().zip(entries(root, key)) {
+            if trials.iter().all(|trial| !on.matches(trial)) {
+                let at = value_of(node, "on").unwrap_or(node).at;
+                let message = "this selects no trial, because `exclude` leaves these trials out";
+                found.push(Diagnostic { at, message: message.to_owned(), help: None });
+            }
+        }
+    }
+    found
+}
+
+/// Returns the mistakes of a case whose file has no other mistakes. `called` has one entry for each trial.
+pub(crate) fn mistakes(
+    case: &Case,
+    text: &str,
+    called: &[Called],
+    idle: &Idle<'_>,
+) -> Vec<Diagnostic> {
+    let Some(root) = yaml::parse(text, &mut Vec::new()) else { return Vec::new() };
+    let mut found = without_trials(case, &root);
+    if called.is_empty() {
+        return found;
+    }
+    found.extend(idle.mistakes(&root));
     for (entry, node) in case.faults.iter().zip(entries(&root, "faults")) {
         let function = entry.planted.which("call");
         // Without a name, the function is the default of the fault; `prove` reports if no step calls it.

@@ -6,12 +6,23 @@ use crate::{
 };
 
 /// Returns the axes that neither a text of the case nor a selection of trials names. Their trials would be the same. A
-/// program may read its axes by name, so the axes of program cases are not checked unless the program is in the case.
+/// program may read its axes by name, so an axis whose quoted name is in the text of a program case counts as used, and
+/// the axes are not checked if the program is in a file or computes the names.
 pub(crate) fn axes(case: &Case, text: &str) -> Vec<Diagnostic> {
-    if case.is_program() && (case.file_beside().is_some() || text.contains("parameter(")) {
+    let computes_names = text
+        .match_indices("parameter(")
+        .any(|(at, call)| !text[at + call.len()..].trim_start().starts_with(['"', '\'']));
+    if case.is_program() && (case.file_beside().is_some() || computes_names) {
         return Vec::new();
     }
-    let unused = case.matrix.axes.iter().filter(|axis| !is_used(case.body(), &axis.name, false));
+    let is_read = |name: &str| {
+        case.is_program() && ['"', '\''].iter().any(|q| text.contains(&format!("{q}{name}{q}")))
+    };
+    let unused = case
+        .matrix
+        .axes
+        .iter()
+        .filter(|axis| !is_used(case.body(), &axis.name, false) && !is_read(&axis.name));
     unused
         .filter(|axis| axis.values.len() > 1)
         .map(|axis| Diagnostic {

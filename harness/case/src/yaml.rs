@@ -85,7 +85,7 @@ fn misplaced_text(text: &str, line: &str, at: At) -> Option<String> {
         if let Some((_, axis)) = line.split_once(": ${")
             && let Some((axis, _)) = axis.split_once('}')
         {
-            let axis = axis.trim_start_matches('{').trim();
+            let axis = axis.trim_start_matches(['{', ' ']).split([' ', '}']).next().unwrap_or(axis);
             let axis = axis.rsplit('.').next().unwrap_or(axis);
             return Some(format!("the value of an axis is written without braces: `${axis}`"));
         }

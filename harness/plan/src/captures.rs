@@ -51,6 +51,9 @@ pub struct Captures<'a> {
     execs: HashMap<&'a str, Vec<Node<'a>>>,
     /// Graphs and executable graphs that were destroyed.
     destroyed: HashSet<(Thing, &'a str)>,
+    /// Graphs and executable graphs that do not exist because the step that would make them must fail, with the verb and the
+    /// line of that step.
+    failed: HashMap<&'a str, (&'static str, u32)>,
     /// Graphs that `empty_graph` created, which are built node by node.
     by_hand: HashSet<&'a str>,
     /// Streams that were assigned to random generators. A generator without an entry uses the null stream.
@@ -97,6 +100,7 @@ impl<'a> Captures<'a> {
             open: BTreeMap::new(),
             capture_count: 0,
             graphs: HashMap::new(),
+            failed: HashMap::new(),
             execs: HashMap::new(),
             destroyed: HashSet::new(),
             by_hand: HashSet::new(),
@@ -112,6 +116,15 @@ impl<'a> Captures<'a> {
     /// Returns a message if the call must fail but the step does not expect it. Such a call has no effect.
     pub fn visit(&mut self, step: &'a Step) -> Result<CaptureRole<'a>, String> {
         if !may_succeed(step) {
+            match step.call.on_captures() {
+                OnCaptures::End { graph, .. } => {
+                    self.failed.insert(graph, ("end_capture", step.line));
+                }
+                OnCaptures::Instantiate { exec, .. } => {
+                    self.failed.insert(exec, ("instantiate", step.line));
+                }
+                _ => {}
+            }
             if let OnCaptures::End { stream, .. } = step.call.on_captures()
                 && failure_ends_capture(step)
             {
@@ -375,7 +388,9 @@ impl<'a> Captures<'a> {
     /// Returns a message if the executable graph does not exist.
     pub(crate) fn nodes(&self, exec: &str) -> Result<Vec<Node<'a>>, String> {
         self.execs.get(exec).cloned().ok_or_else(|| {
-            if self.destroyed.contains(&(Thing::Exec, exec)) {
+            if let Some((verb, line)) = self.failed.get(exec) {
+                format!("`{exec}` does not exist: by its `returns`, the `{verb}` in line {line} must fail")
+            } else if self.destroyed.contains(&(Thing::Exec, exec)) {
                 format!(
                     "executable graph `{exec}` was destroyed before; move its `destroy_exec` behind the last use"
                 )
@@ -390,17 +405,15 @@ impl<'a> Captures<'a> {
     }
 
     fn graph(&self, graph: &str) -> Result<Vec<Node<'a>>, String> {
-        self.graphs
-            .get(graph)
-            .cloned()
-            .ok_or_else(|| match self.destroyed.contains(&(Thing::Graph, graph)) {
-                true => format!(
-                    "graph `{graph}` was destroyed before; move its `destroy_graph` behind the last use"
-                ),
-                false => format!(
-                    "graph `{graph}` was not made before; `end_capture` or `empty_graph` makes it"
-                ),
-            })
+        self.graphs.get(graph).cloned().ok_or_else(|| {
+            if let Some((verb, line)) = self.failed.get(graph) {
+                format!("graph `{graph}` does not exist: by its `returns`, the `{verb}` in line {line} must fail")
+            } else if self.destroyed.contains(&(Thing::Graph, graph)) {
+                format!("graph `{graph}` was destroyed before; move its `destroy_graph` behind the last use")
+            } else {
+                format!("graph `{graph}` was not made before; `end_capture` or `empty_graph` makes it")
+            }
+        })
     }
 }
 

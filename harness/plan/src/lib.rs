@@ -75,6 +75,7 @@ pub use pattern::{GUARD_BYTE, POISON_BYTE, digest, fill_stamp, pattern};
 pub use program::Program;
 pub use scalar::{Scalar, ScalarType};
 pub use source::{
-    KernelCode, OwnKernel, OwnKind, OwnParameter, flat_args, flat_parameters, own_parameters,
+    KernelCode, OwnKernel, OwnKind, OwnParameter, flat_args, flat_parameters, kernel_names,
+    own_parameters,
 };
 pub use version::{ByVersion, ParseVersionError, Version, VersionRange};

@@ -152,6 +152,27 @@ fn split_struct(kind: &OwnKind, bytes: &[u8]) -> Vec<Arg> {
     }
 }
 
+/// Returns the names of the kernels that a source defines or declares, as far as they can be read without a compiler.
+pub fn kernel_names(source: &str) -> Vec<String> {
+    let tokens = tokens(source).unwrap_or_default();
+    let mut names = Vec::new();
+    let mut is_kernel = false;
+    for (at, token) in tokens.iter().enumerate() {
+        let is_call = tokens.get(at + 1).is_some_and(|next| next == "(");
+        match token.as_str() {
+            "__global__" => is_kernel = true,
+            ";" | "{" | "}" => is_kernel = false,
+            // Attributes, for example `__launch_bounds__(64)`, stand before the name.
+            name if is_kernel && is_call && !name.starts_with("__") => {
+                names.push(name.to_owned());
+                is_kernel = false;
+            }
+            _ => {}
+        }
+    }
+    names
+}
+
 /// Reads the parameters of a kernel from its source, without a compiler. Returns `None` if they cannot be read, for
 /// example because a macro generates them. A compiler may understand the source differently.
 pub fn own_parameters(source: &str, kernel: &str) -> Option<Vec<OwnParameter>> {

@@ -22,6 +22,21 @@ impl VersionRange {
             && self.until.as_ref().is_none_or(|u| version < u)
     }
 
+    /// Returns the versions between the end of this range and the beginning of the next one among `others`; `None` if the
+    /// next range begins where this one ends, or if there is none.
+    pub fn gap_after<'r>(
+        &self,
+        others: impl Iterator<Item = &'r VersionRange> + Clone,
+    ) -> Option<VersionRange> {
+        let end = self.until.as_ref()?;
+        if others.clone().any(|other| other.contains(end)) {
+            return None;
+        }
+        let next =
+            others.filter_map(|other| other.from.as_ref()).filter(|from| *from > end).min()?;
+        Some(VersionRange { from: Some(end.clone()), until: Some(next.clone()) })
+    }
+
     /// Returns true if the two ranges overlap, so that a version may be in both.
     pub fn overlaps(&self, other: &VersionRange) -> bool {
         let before = |a: &VersionRange, b: &VersionRange| match (&a.until, &b.from) {
@@ -150,6 +165,22 @@ mod tests {
         for text in ["", "7", ">6.0", ">=7 <6", ">=7.0 <7.0", ">=x", "<7.2.4.1", "=7.0"] {
             assert!(text.parse::<VersionRange>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn gap_is_between_neighbours() {
+        let gap = |texts: &[&str]| {
+            let ranges: Vec<VersionRange> =
+                texts.iter().map(|text| text.parse().unwrap()).collect();
+            let found = ranges.iter().find_map(|range| range.gap_after(ranges.iter()));
+            found.map(|gap| gap.to_string())
+        };
+        assert_eq!(gap(&["<6.0", ">=7.9"]).as_deref(), Some(">=6.0 <7.9"));
+        assert_eq!(gap(&[">=7.9", ">=6.0 <7.0", "<6.0"]).as_deref(), Some(">=7.0 <7.9"));
+        assert_eq!(gap(&["<6.0", ">=6.0 <7.9", ">=7.9"]), None);
+        assert_eq!(gap(&["<6.0"]), None);
+        assert_eq!(gap(&[">=6.0", "<6.0"]), None);
+        assert_eq!(gap(&["*"]), None);
     }
 
     #[test]

@@ -15,6 +15,14 @@ use crate::{
 /// Reports names under `returns` that are not statuses of the library whose function the verb calls. `hipSuccess` means
 /// the success status of every library.
 pub(super) fn check_returns(reader: &mut Reader, verb: &str, node: &Node) {
+    if ["query", "query_event"].contains(&verb)
+        && wanted(node).next().is_some()
+        && wanted(node).all(|(text, _)| text == "hipErrorNotReady")
+    {
+        let help = "list both: `returns: [hipSuccess, hipErrorNotReady]`".to_owned();
+        let message = format!("whether `{verb}` finds the work done depends on time");
+        reader.mistake_with_help(node.at, message, Some(help));
+    }
     let known = statuses::of(verb).iter().copied().chain(["any", "hipSuccess"]);
     for (text, item) in wanted(node) {
         if !known.clone().any(|name| name == text) {
@@ -48,6 +56,13 @@ pub(super) fn check_gives(reader: &mut Reader, verb: &Verb, key: &Key, node: &No
         if !(counts && number) && text != "any" && !words.contains(&text) {
             let help = match words.is_empty() {
                 true => Some("write a number such as `2`, or a bound such as `>=1`".to_owned()),
+                false if counts && nearest(text, words.iter().copied()).is_none() => {
+                    let words: Vec<_> = words.iter().map(|word| format!("`{word}`")).collect();
+                    let unit = if *verb == "elapsed" { " of microseconds" } else { "" };
+                    let number =
+                        format!("a whole number{unit} such as `2`, or a bound such as `>=1`");
+                    Some(format!("write {number}, or {}", words.join(", ")))
+                }
                 false => suggest(text, words.iter().copied()),
             };
             reader.mistake_with_help(item.at, format!("`{verb}` cannot return `{text}`"), help);

@@ -204,6 +204,13 @@ impl Args<'_, '_, '_, '_> {
             self.reader.mistake_with_help(node.at, message, help);
             return None;
         }
+        let ends_with = |name: &&str| name.to_lowercase().ends_with(&text.to_lowercase());
+        let is_word = text.starts_with(|c: char| c.is_ascii_alphabetic());
+        if let Some(name) = known.iter().find(|name| is_word && ends_with(name)) {
+            let message = format!("`{text}` is not the name of a `{plain}`");
+            self.reader.mistake_with_help(node.at, message, Some(format!("write `{name}`")));
+            return None;
+        }
         self.hip_number(node, number)
     }
 

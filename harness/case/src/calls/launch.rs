@@ -29,6 +29,13 @@ impl Args<'_, '_, '_, '_> {
             None => &[],
         };
         let (kernel, block) = (name?, block?.unwrap_or([256, 1, 1]));
+        if shared == Some(0) && declares_dynamic_shared(&self.scope.source(&kernel)) {
+            let message = format!(
+                "kernel `{kernel}` declares `extern __shared__`, and this launch gives it no bytes"
+            );
+            let help = "add `shared: BYTES` to the launch".to_owned();
+            self.reader.mistake_with_help(self.step, message, Some(help));
+        }
         let args = self.arguments(&kernel, nodes);
         let grid = match (grid?, items?) {
             (Some(grid), _) => grid,
@@ -286,6 +293,13 @@ impl Args<'_, '_, '_, '_> {
         };
         Scalar::parse(ty, &computed).map_err(|why| self.reader.mistake(node.at, why)).ok()
     }
+}
+
+/// Returns true if the source declares an array whose size each launch gives.
+fn declares_dynamic_shared(source: &str) -> bool {
+    let code = source.lines().map(|line| line.split("//").next().unwrap_or_default());
+    let words: Vec<&str> = code.flat_map(str::split_whitespace).collect();
+    words.windows(2).any(|pair| pair == ["extern", "__shared__"])
 }
 
 /// Kinds of argument that a kernel parameter accepts.

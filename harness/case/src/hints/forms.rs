@@ -61,11 +61,27 @@ pub(crate) fn mapping(what: &str) -> Option<String> {
         "`matrix`" => "{bytes: [0, 64]}",
         "`needs`" => "{gfx: [gfx90a]}",
         "`buffers`" => "{p: {on: device, bytes: 1024, fill: zero}}",
+        "an expectation" => "{kind: documented, source: HIP runtime API reference (hipMemcpy)}",
         "a `known` entry" => "{rocm: \">=6.0\", signature: \"crash:hipFree\"}",
         _ if what.starts_with("buffer ") => "{on: device, bytes: 1024, fill: zero}",
         _ => return None,
     };
     Some(format!("such as `{example}`"))
+}
+
+/// Returns a hint for a value that must be a single text, by what the value is called in messages.
+pub(crate) fn text(what: &str) -> Option<String> {
+    let example = match what {
+        "`rocm`" => {
+            "such as `\">=6.4 <7.3\"`: one range; for several ranges, write one entry for each"
+        }
+        "`numbers`" => {
+            "write the type, such as `numbers: f32`: the values are chosen, and the reference model knows them"
+        }
+        "`title`" | "`about`" => "put a text that has `: ` or begins with `[` or `{` in quotes",
+        _ => return None,
+    };
+    Some(example.to_owned())
 }
 
 /// Returns a hint for a missing key, by what lacks it in messages.

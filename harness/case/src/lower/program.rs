@@ -9,7 +9,7 @@ use super::read_environment;
 use crate::{
     At, Case, Diagnostic, Trial,
     case_keys::KEYS,
-    diagnostic::finish,
+    diagnostic::{finish, suggest},
     matrix::substitute,
     needs::read_gfx,
     program::{file_named, not_a_program},
@@ -64,7 +64,12 @@ fn read(reader: &mut Reader, case: &Case, trial: &Trial, root: &Node) -> Option<
     if let Some(Node { at, value: Value::Scalar(text) }) = fields.get("args")
         && text.trim().contains(' ')
     {
-        let words: Vec<_> = text.split_whitespace().collect();
+        // The text of the case has the names of axes, and is the same in each trial.
+        let (text, words) = match program_entry(case.body(), "args") {
+            Some(Node { value: Value::Scalar(written), .. }) => (written, written),
+            _ => (text, text),
+        };
+        let words: Vec<_> = words.split_whitespace().collect();
         let help = format!("write a list: `[{}]`", words.join(", "));
         let message = format!("`{text}` is more than one argument");
         reader.mistake_with_help(*at, message, Some(help));
@@ -94,6 +99,7 @@ fn read(reader: &mut Reader, case: &Case, trial: &Trial, root: &Node) -> Option<
         stated,
         line: at.line,
     };
+    check_parameters(reader, case, fields.get("cpp").or_else(|| fields.get("python")), &program);
     // A key `exit`, `says` or `never` is a check, even if its value is wrong and has been reported.
     if ["exit", "says", "never"].iter().all(|key| fields.get(key).is_none()) {
         check_that_it_states(reader, &program, at);
@@ -134,6 +140,19 @@ fn read_what(reader: &mut Reader, fields: &Fields<'_>, case: &Case, at: At) -> O
         }
         _ => {
             let words = reader.texts(node, "`command`");
+            if let [word] = &words[..]
+                && word.trim().contains(' ')
+            {
+                let parts: Vec<_> = word.split_whitespace().collect();
+                let shell = parts.iter().any(|part| ["|", "&&", "||", ">", ";"].contains(part));
+                let help = match shell {
+                    true => format!("a shell runs it: `[sh, -c, \"{word}\"]`"),
+                    false => format!("write a list: `[{}]`", parts.join(", ")),
+                };
+                let message = format!("`{word}` is more than one word, and no shell divides it");
+                reader.mistake_with_help(node.at, message, Some(help));
+                return None;
+            }
             (!words.is_empty()).then_some(ProgramBody::Command(words))
         }
     }
@@ -184,11 +203,60 @@ fn read_source(reader: &mut Reader, case: &Case, kind: &str, node: &Node) -> Opt
         reader.mistake_with_help(node.at, message, Some(help));
         return None;
     }
+    if let Some((file, arguments)) = file_with_arguments(text, kind) {
+        let words: Vec<_> = arguments.split_whitespace().collect();
+        let message = format!("`{}` is a file with arguments, not a program", text.trim());
+        let help = format!("write `{kind}: {file}` and `args: [{}]`", words.join(", "));
+        reader.mistake_with_help(node.at, message, Some(help));
+        return None;
+    }
     if text.trim().is_empty() {
         reader.mistake(node.at, "the program is empty");
         return None;
     }
     Some(Source { text: text.to_owned(), file: None, above: node.at.line.saturating_sub(1) })
+}
+
+/// Divides a line such as `train.py --epochs 1` into the name of the file and the arguments. Returns `None` for a program.
+fn file_with_arguments<'t>(text: &'t str, kind: &str) -> Option<(String, &'t str)> {
+    let (first, rest) = text.trim().split_once(' ')?;
+    let file = file_named(first, kind).filter(|_| !rest.contains('\n'))?;
+    Some((file, rest.trim()))
+}
+
+/// Returns a value under `program` as it is in the case file, before the values of a trial are substituted.
+fn program_entry<'n>(root: &'n Node, key: &str) -> Option<&'n Node> {
+    let (_, node) = crate::program::of(root)?;
+    let Value::Map(entries) = &node.value else { return None };
+    entries.iter().find(|(of, _)| of.text == key).map(|(_, node)| node)
+}
+
+/// Reports names in calls of the helper's `parameter` that are not axes: the program would get an empty text.
+fn check_parameters(reader: &mut Reader, case: &Case, node: Option<&Node>, program: &Program) {
+    let (Some(node), Some(source)) = (node, program.source()) else { return };
+    if source.file.is_some() || case.matrix.unknown_axes {
+        return;
+    }
+    for (number, line) in source.text.lines().enumerate() {
+        for (at, call) in line.match_indices("parameter(") {
+            let rest = line[at + call.len()..].trim_start();
+            let Some(quote) = rest.chars().next().filter(|c| ['"', '\''].contains(c)) else {
+                continue;
+            };
+            let Some((name, after)) = rest[1..].split_once(quote) else { continue };
+            // A call with a second argument has a default.
+            let has_default = after.trim_start().starts_with(',');
+            if has_default || case.matrix.axes.iter().any(|axis| axis.name == name) {
+                continue;
+            }
+            let help = suggest(name, case.matrix.axes.iter().map(|axis| axis.name.as_str()));
+            let help =
+                help.or_else(|| Some(format!("add `matrix: {{{name}: [...]}}` to the case")));
+            let line = node.at.line + number as u32;
+            let at = At { line, column: 1, length: 1 };
+            reader.mistake_with_help(at, format!("the matrix has no axis `{name}`"), help);
+        }
+    }
 }
 
 fn read_packages(reader: &mut Reader, fields: &Fields<'_>, what: &ProgramBody) -> Packages {

@@ -176,7 +176,7 @@ fn maps_and_lists_nest_up_to_the_limit() {
         messages(&text)[0].split_once(' ').expect("a place and a message").1.to_owned()
     };
     for (open, close) in [("{a: ", "}"), ("[", "]")] {
-        assert_eq!(nested(open, close, 63), "`about` must be text");
+        assert!(nested(open, close, 63).starts_with("`about` must be text"));
         assert_eq!(nested(open, close, 64), "nested too deeply");
     }
 }

@@ -6,6 +6,7 @@ mod claims;
 mod coverage;
 mod edges;
 mod files;
+mod first_cases;
 mod for_each;
 mod forms;
 mod library;

@@ -109,9 +109,12 @@ impl<'a, B: Bytes> Model<'a, B> {
                 Ok((bytes, unknown)) => self.write(now, out, &B::from_bytes(bytes), &unknown),
                 Err((item, why)) => {
                     let why = match why {
-                        FormulaError::Outside => "an element is outside of its buffer",
-                        FormulaError::Undefined(why) => why,
-                        FormulaError::TooMuch => "the evaluation takes too many steps",
+                        FormulaError::Outside => {
+                            let buffers = self.sizes_of(&args);
+                            format!("an element is outside of its buffer; {buffers}")
+                        }
+                        FormulaError::Undefined(why) => why.to_owned(),
+                        FormulaError::TooMuch => "the evaluation takes too many steps".to_owned(),
                     };
                     let message = format!(
                         "the formula of kernel `{name}` has no defined result for i = {item}: {why}"
@@ -120,6 +123,19 @@ impl<'a, B: Bytes> Model<'a, B> {
                 }
             }
         }
+    }
+
+    /// Lists the sizes of the buffers among the arguments of a kernel.
+    fn sizes_of(&self, args: &[Arg]) -> String {
+        let mut sizes: Vec<String> = Vec::new();
+        for (place, _) in args.iter().flat_map(Arg::places) {
+            let bytes = self.states.get(place.buffer.as_str()).map_or(0, |state| state.bytes.len());
+            let size = format!("`{}` has {bytes} bytes", place.buffer);
+            if !sizes.contains(&size) {
+                sizes.push(size);
+            }
+        }
+        sizes.join(", ")
     }
 
     /// Returns the memory from an address to the end of its buffer. Returns `Some(None)` if the model does not store

@@ -186,7 +186,7 @@ fn hip_functions_write_unknown_bytes_and_read_existing_buffers() {
     accepted(with(written("pinned"), "other"));
     let read = |from: &str| call("hipMemcpyHtoA", vec![null(), first(), place(from), bytes()]);
     accepted(with(read("pinned"), "pinned"));
-    refused(read("spare"), 1, "buffer `spare` is used before it is allocated");
+    refused(read("spare"), 1, "buffer `spare` is used before a step allocates it (`alloc`)");
     // The table of functions treats a function that reads and writes ranges of equal size as a copy.
     let stream = HipArg::Stream("default".to_owned());
     let copied = vec![place("pinned"), place("other"), bytes(), stream];
