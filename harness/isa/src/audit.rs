@@ -50,7 +50,7 @@ pub fn listing(arch: Arch, code: &[u8]) -> Result<Vec<Place>, String> {
     Ok(places)
 }
 
-/// Returns the distinct mnemonics of the instructions in this address range that waves have executed. The code must
+/// Returns the distinct mnemonics of those instructions in an address range that waves have executed. The code must
 /// still be in memory.
 ///
 /// # Safety

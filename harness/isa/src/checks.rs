@@ -7,7 +7,8 @@
 //! uninitialised too. It is an error if a kernel stores such a result, branches on it, uses it as an address, or
 //! changes it with an atomic. [`flow`] describes how instructions propagate uninitialised data.
 //!
-//! The sanitizer reports each error once for the instructions involved, and the launch continues as on hardware.
+//! The sanitizer reports an error only once for the same instruction or pair of instructions. The launch continues
+//! after an error, as it does on hardware.
 //!
 //! In a launch without checks, the decoder does not wrap the instructions in [`Checked`], so the sanitizer does not
 //! slow that launch down.
@@ -45,7 +46,7 @@ use crate::{
     wave::{Step, Wave, active},
 };
 
-/// Slot in a [`Machine`] for its [`Checks`].
+/// Field of a [`Machine`] that contains the [`Checks`] of its workgroup; `None` if the launch has no checks.
 pub type Watch = Option<Box<dyn Any>>;
 
 /// An error of the kernel that the checks found at the instruction that is being executed.
@@ -72,7 +73,7 @@ pub enum Found {
     NeverWritten {
         /// Instruction that read the memory.
         read: taint::Origin,
-        /// Kind of use of the uninitialised data.
+        /// Forbidden use of the uninitialised data, for example a branch that depends on it.
         how: shadow::Use,
     },
     /// Two waves access the same bytes of the LDS without synchronisation.
@@ -84,7 +85,7 @@ pub enum Found {
         /// Access that was executed second in this run.
         second: races::Access,
     },
-    /// The launch and other work access the same memory without synchronisation.
+    /// A race between the launch and other work: they access the same memory without synchronisation.
     Unordered(crate::Unordered),
     /// An instruction uses a register before the result of an earlier instruction has arrived there.
     Early(Box<Early>),
@@ -113,10 +114,10 @@ pub(crate) type Reader<'a> = Box<dyn FnMut(u64) -> Option<Arc<[Text]>> + 'a>;
 /// Function that creates a [`Reader`] for the code in memory.
 pub(crate) type Code = for<'a> fn(&Site, &'a dyn AddressSpace) -> Reader<'a>;
 
-/// State of the sanitizer for one workgroup, and of the results that are held back.
+/// State of the sanitizer for one workgroup. It also keeps loaded values that the registers have not received yet.
 pub struct Checks {
     watched: bool,
-    /// True if each loaded value is held back until the wave waits for it.
+    /// True if a register receives a loaded value only when the wave waits for that value.
     late: bool,
     code: Code,
     /// Race detection in memory; `None` unless the launch is checked and has several waves.
@@ -189,14 +190,14 @@ pub(crate) fn checked(exec: Bound, site: &Site, text: &str, parsed: &[Text]) -> 
     Ok(Box::new(Checked { exec, site, origin, effect, scope, swaps, pieces, address, flows }))
 }
 
-/// Analyses how the code at `pc` uses the value that the instruction there reads.
+/// Analyses how the code after the read at `pc` uses the value that was read.
 fn looks(code: Code, space: &dyn AddressSpace, site: &Site, pc: u64) -> Looks {
     let code = RefCell::new(code(site, space));
     Looks::at(pc, &|address| (code.borrow_mut())(address))
 }
 
-/// Reads a byte of memory; `None` if the address is not mapped. The checks make this access, not the kernel, so the
-/// kernel is never blamed for it.
+/// Reads a byte of memory; `None` if the address is not mapped. This access is made by the checks, so it is not
+/// reported as an error of the kernel.
 fn byte(machine: &mut Machine<'_>, address: u64) -> Option<u8> {
     let known = machine.beyond.len();
     let there = machine.read::<1>(address).ok().map(|[byte]| byte);
@@ -227,7 +228,8 @@ impl Exec for Checked {
 }
 
 impl Checks {
-    /// Creates the state for a launch that is checked (`watched`), whose loaded values are held back (`late`), or both.
+    /// Creates the state for a workgroup. `watched` is true if the kernel is checked for errors. `late` is true if a
+    /// register receives a loaded value only when the wave waits for that value.
     pub(crate) fn new(watched: bool, late: bool, code: Code) -> Checks {
         Checks {
             watched,
@@ -276,7 +278,7 @@ impl Checks {
             && Checks::of(&mut machine.watch).is_none_or(|checks| checks.found.is_empty())
     }
 
-    /// Prepares the checks for a workgroup with this number and this number of waves.
+    /// Prepares the checks for the workgroup with index `number`, which has `waves` waves.
     pub fn begin(&mut self, waves: usize, number: u64) {
         self.workers = match &self.between {
             Some(between) => between.workers(number),
@@ -301,8 +303,8 @@ impl Checks {
         self.races.barrier(self.boards.iter().map(Scoreboard::done));
     }
 
-    /// Updates the happens-before state of a wave that has acquired in the LDS what another wave released. This
-    /// synchronisation orders accesses to memory too.
+    /// Updates the happens-before state of memory if the last instruction acquired, through the LDS, what another wave
+    /// released. This synchronisation orders accesses to memory too.
     fn hears(&mut self, between: &mut Between) {
         let Some((wave, made)) = self.races.take_heard() else { return };
         let outstanding = self.boards.iter().map(Scoreboard::outstanding);
@@ -310,7 +312,7 @@ impl Checks {
         self.races.comes(self.boards.iter().map(Scoreboard::done));
     }
 
-    /// Ends the checks of the launch and returns the races that remain. This function needs the checks of all
+    /// Ends the checks of the launch and returns the remaining suspected races in the LDS. It needs the checks of all
     /// workgroups, because any of them may show that a suspected race is legal.
     pub(crate) fn end<'a>(all: impl Iterator<Item = &'a mut Checks>) -> Vec<Found> {
         Races::end(all.map(|checks| &mut checks.races).collect())
@@ -409,8 +411,8 @@ impl Checks {
         self.found.append(&mut self.shadow.found);
     }
 
-    /// Reports accesses past the LDS that the workgroup requested. Such an access is an error already, so it is not
-    /// checked for races.
+    /// Reports accesses past the end of the LDS that the workgroup requested. Such an access is an error already, so it
+    /// is not checked for races.
     fn leave_the_lds(&mut self, checked: &Checked, machine: &mut Machine<'_>) {
         let Machine { lds, lds_asked, .. } = machine;
         let Checks { touches, found, .. } = self;

@@ -1,5 +1,5 @@
-//! Modifiers of vector instructions that are not part of an operand: which lanes are written, from which lanes the
-//! first source operand is read, and how the result is scaled or clamped.
+//! Modifiers of vector instructions that are not part of an operand: they select the lanes that are written and the
+//! lanes from which the first source operand is read, and they scale or clamp the result.
 
 use crate::{
     registers::HALF,
@@ -34,7 +34,7 @@ struct Permutation {
     enabled: u64,
     /// True if lanes without a source lane read zero. Otherwise the instruction does not write these lanes.
     zero: bool,
-    /// True if inactive lanes may be read.
+    /// True if the permutation may also read inactive lanes.
     fetch_inactive: bool,
 }
 
@@ -43,8 +43,8 @@ impl Control {
         self.permutation.is_none() && self.scale.is_none() && !self.clamp
     }
 
-    /// Permutes the lanes of the first source operand. Returns the lanes that have a source lane. The instruction
-    /// writes those of them that are also in [`Control::rows`].
+    /// Permutes the lanes of the first source operand. Returns the lanes that have a source lane. Of these lanes, the
+    /// instruction writes only those that are also in [`Control::rows`].
     #[inline(always)]
     pub(crate) fn begin(&self, wave: &mut Wave, words: usize) -> u64 {
         match &self.permutation {
@@ -127,7 +127,8 @@ impl Text {
         if self.modifier_names().all(known) { Ok(()) } else { Err(Unsupported) }
     }
 
-    /// Returns true if the instruction has `clamp` and an integer result, and the interpreter does not implement this.
+    /// Returns true if the instruction has `clamp` and an integer result, which the interpreter does not implement for
+    /// it.
     pub(crate) fn lacks_clamp(&self, of: &Type) -> bool {
         of.sign == 0 && self.has("clamp") && !self.mnemonic.ends_with(" clamp")
     }

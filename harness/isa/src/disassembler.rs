@@ -1,5 +1,5 @@
-//! Disassembler of a ROCm release, `libamd_comgr`. The library decodes all generations, and AMD tests it with the
-//! compiler of the same release.
+//! Disassembler: calls `libamd_comgr` of a ROCm release. The library decodes all GPU generations, and AMD tests it with
+//! the compiler of the same release.
 //!
 //! Source for the interface: `amd_comgr.h`, `amd_comgr_create_disassembly_info` (since 1.8).
 
@@ -70,7 +70,7 @@ struct Library {
     infos: Mutex<HashMap<Arch, Info>>,
 }
 
-/// The library is never closed, because the process needs comgr for HIP anyway.
+/// The library is never closed, because HIP needs comgr in this process anyway.
 static LIBRARY: OnceLock<Result<Library, String>> = OnceLock::new();
 
 fn open() -> Result<Library, String> {

@@ -71,8 +71,8 @@ where
     }
 }
 
-/// An operation on the lanes of a wave. Implementations mark `run` with `#[inline(always)]`, so that on x86-64 the
-/// compiler uses AVX2 and FMA. Without FMA, `f32::mul_add` is a call into libm for each lane.
+/// An operation on the lanes of a wave. Implementations mark `run` with `#[inline(always)]`, because only then does the
+/// compiler use AVX2 and FMA for it on x86-64. Without FMA, `f32::mul_add` is a call into libm for each lane.
 pub(crate) trait Lanes: Send + Sync + 'static {
     fn run(&self, wave: &mut Wave);
 }

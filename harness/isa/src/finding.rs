@@ -21,7 +21,7 @@ pub enum Finding {
     LdsOutOfRange {
         /// Offset of the access in the LDS, in bytes.
         offset: u64,
-        /// True for a write or an atomic.
+        /// True for a write or an atomic, false for a read.
         write: bool,
         /// Size of the LDS that the workgroup requested, in bytes.
         size: u64,
@@ -37,9 +37,9 @@ pub enum Finding {
         address: u64,
         /// Instruction that read the memory.
         read: At,
-        /// Description of how the data was used.
+        /// Description of the forbidden use of the data, for messages.
         how: &'static str,
-        /// Instruction that used the data.
+        /// Instruction that uses the data.
         instruction: At,
     },
     /// Two waves of a workgroup access the same byte of the LDS without synchronisation, at least one of them writing.
@@ -55,8 +55,8 @@ pub enum Finding {
     Early {
         /// Name of the register, in assembler syntax.
         register: String,
-        /// True if the instruction reads the register and gets its old value. False if the instruction writes the
-        /// register, so that the late result will overwrite the written value.
+        /// True if the instruction reads the register and therefore gets the old value. False if it writes the
+        /// register, so that the late result will overwrite the new value.
         read: bool,
         /// Number of the wave in its workgroup.
         wave: u32,
@@ -74,8 +74,8 @@ pub enum Finding {
         /// Instruction that uses the register.
         instruction: At,
     },
-    /// A wave reads LDS bytes that another wave wrote before a barrier without waiting for its write to complete. Or a
-    /// wave accesses LDS bytes that a load from memory to the LDS may still overwrite.
+    /// A wave accesses LDS bytes that another wave wrote before a barrier without waiting for that write to complete.
+    /// Or a wave accesses LDS bytes that a load from memory to the LDS may still overwrite.
     LdsEarly {
         /// Offset in the LDS of the first byte that both accesses contain.
         offset: u64,
@@ -107,7 +107,7 @@ pub enum Finding {
 }
 
 impl Finding {
-    /// Returns the memory address of the error; `None` for the LDS.
+    /// Returns the memory address of the error; `None` if the error concerns the LDS or a register.
     pub fn address(&self) -> Option<u64> {
         match self {
             Finding::Outside { address, .. }
@@ -121,7 +121,7 @@ impl Finding {
         }
     }
 
-    /// Returns a text that identifies the error. It does not depend on the launch, the wave or the address.
+    /// Returns a text that identifies the error. The text does not depend on the launch, the wave or the address.
     pub fn mistake(&self) -> String {
         match self {
             Finding::Outside { write, instruction, .. } => format!("outside {write} {instruction}"),
@@ -168,9 +168,9 @@ impl fmt::Display for Finding {
             ),
             Finding::LdsOutOfRange { offset, write, size, given, instruction } => {
                 let effect = match (given, write) {
-                    (true, true) => ", which gives out LDS in granules, writes there",
-                    (true, false) => ", which gives out LDS in granules, reads what is there",
-                    (false, true) => " drops what is written there",
+                    (true, true) => " allocates whole granules and writes to these bytes",
+                    (true, false) => " allocates whole granules and reads what was left there",
+                    (false, true) => " ignores the write",
                     (false, false) => " reads zero there",
                 };
                 write!(
@@ -232,7 +232,7 @@ impl Finding {
         if let Some(lane) = lane {
             write!(f, ", lane {lane}")?;
         }
-        write!(f, "; {producer} asked for it, which is done at {counter}({needs})")?;
+        write!(f, "; {producer} requested it, and a wait for {counter}({needs}) completes it")?;
         match waited {
             Some((wait, left)) => {
                 write!(f, "; the last wait between them, {wait}, leaves {counter} at {left}")

@@ -19,7 +19,7 @@ impl F16 {
             let quiet = if magnitude > 0x7c00 { 0x0040_0000 } else { 0 };
             return f32::from_bits(sign | 0x7f80_0000 | ((magnitude & 0x3ff) << 13) | quiet);
         }
-        // Multiplying by 2^112 corrects the exponent and normalises denormals in one exact product.
+        // A multiplication by 2^112 is exact, corrects the exponent and normalises denormals.
         let scaled = f32::from_bits(magnitude << 13) * f32::from_bits(0x7780_0000);
         f32::from_bits(scaled.to_bits() | sign)
     }
@@ -71,8 +71,8 @@ impl F16 {
         if saturates { F16::saturating_from_f32 } else { F16::from_f32 }
     }
 
-    /// Replaces an infinity by the largest finite number of the same sign, unless `is_true` is set. Returns every other
-    /// number unchanged.
+    /// Replaces an infinity by the largest finite number of the same sign, unless `is_true` says that the infinity is
+    /// correct. Returns every other number unchanged.
     pub(crate) fn saturated_unless(self, is_true: bool) -> F16 {
         F16(if self.0 & 0x7fff == 0x7c00 && !is_true { self.0 - 1 } else { self.0 })
     }
@@ -117,9 +117,9 @@ impl Bf16 {
     }
 }
 
-/// Returns the f32 next to `value` toward zero, with the last bit set if the conversion is inexact (rounding to odd). A
-/// second rounding to a format that is at least two bits narrower then has the same result as rounding `value` once
-/// (Boldo, Melquiond).
+/// Returns the f32 next to `value` toward zero, with the last bit set if the conversion is inexact (rounding to odd).
+/// If the result is rounded again, to a format that is at least two bits narrower, this gives the same number as
+/// rounding `value` once (Boldo, Melquiond).
 pub(crate) fn round_to_odd(value: f64) -> f32 {
     let nearest = value as f32;
     if nearest.is_nan() || f64::from(nearest) == value {

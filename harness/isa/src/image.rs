@@ -2,8 +2,8 @@
 //!
 //! Sources: the ISA guides of Vega, CDNA and RDNA 2 to 4 ("Image resource descriptor", "Image sampler") for the fields,
 //! and the headers of ROCr's image library for the numbers of the formats. The interpreter stores texels row by row on
-//! every architecture (`SW_MODE` 0, linear). Only instructions of the GPU access an image, so a kernel cannot observe
-//! its tiling.
+//! every architecture (`SW_MODE` 0, linear). A kernel accesses an image only with image instructions, so it cannot
+//! observe how the image is tiled.
 
 mod descriptor;
 mod format;
@@ -15,8 +15,8 @@ pub use sampler::{Border, Sampler, Wrap};
 
 use device::{Arch, Descriptors};
 
-/// Returns the element format in the fourth word of a buffer descriptor; `None` if the interpreter does not support the
-/// format.
+/// Returns the element format that the fourth dword of a buffer descriptor contains; `None` if the interpreter does not
+/// support the format.
 pub(crate) fn buffer_format(word: u32, arch: Arch) -> Option<Format> {
     let family = arch.facts().descriptors;
     let numbers = match family {
@@ -28,7 +28,8 @@ pub(crate) fn buffer_format(word: u32, arch: Arch) -> Option<Format> {
     Format::find(family, numbers)
 }
 
-/// Returns the fourth word of a buffer descriptor for a format and component selection.
+/// Returns the fourth dword of a buffer descriptor for an element format and a component selection; `None` if the
+/// architecture does not have the format.
 pub fn buffer_word(format: Format, select: [u8; 4], arch: Arch) -> Option<u32> {
     let family = arch.facts().descriptors;
     let (format, number) = format.numbers(family)?;

@@ -1,5 +1,5 @@
-//! Internal items that the tests of this crate and the fuzz targets use, so that they need not compile the interpreter
-//! a second time. They are not part of the crate's interface.
+//! Internal items that the tests of this crate and the fuzz targets use, so that the interpreter is not compiled a
+//! second time for them. The module is not part of the crate's interface.
 
 pub mod checks {
     pub use crate::checks::{Checks, Found, Watch};

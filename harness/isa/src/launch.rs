@@ -38,7 +38,7 @@ struct Descriptor {
     /// Values for the registers `COMPUTE_PGM_RSRC1` and `COMPUTE_PGM_RSRC2`.
     rsrc1: u32,
     rsrc2: u32,
-    /// Field `KERNEL_CODE_PROPERTIES` of the kernel descriptor.
+    /// Field `KERNEL_CODE_PROPERTIES` of the kernel descriptor, a bit mask.
     properties: u16,
     preload: u16,
 }
@@ -125,7 +125,7 @@ struct Grid<'a> {
     progress: Progress,
 }
 
-/// Result of one host thread: the numbers of instructions and waves that it executed, or the failed workgroup and the
+/// Result of one host thread: the numbers of instructions and waves that it executed, or the failed workgroup with the
 /// reason.
 type Part = Result<Executed, Failed>;
 
@@ -275,14 +275,14 @@ impl Descriptor {
         ROWS.min(((self.rsrc1 as usize & 63) + 1) * self.register_granule)
     }
 
-    /// Returns true if a workgroup may use two compute units, which have separate caches (`ENABLE_WGP_MODE` of GFX10
-    /// and later; the bit is 0 on older GPUs).
+    /// Returns true if the workgroup runs in WGP mode, in which it may use two compute units with separate caches
+    /// (`ENABLE_WGP_MODE` of GFX10 and later; the bit is 0 on older GPUs).
     fn has_two_units(&self) -> bool {
         self.rsrc1 >> 29 & 1 == 1
     }
 }
 
-/// Returns the MODE register of a new wave: FLOAT_MODE, FP16_OVFL in bit 23, and before GFX12 ENABLE_DX10_CLAMP and
+/// Returns the initial MODE register of a wave: FLOAT_MODE, FP16_OVFL in bit 23, and before GFX12 ENABLE_DX10_CLAMP and
 /// ENABLE_IEEE_MODE. Source: the AMDGPU usage guide, `compute_pgm_rsrc1`.
 pub fn initial_mode(rsrc1: u32, arch: Arch) -> u32 {
     let overflow = if rsrc1 >> 26 & 1 == 1 { FP16_OVFL } else { 0 };
@@ -333,7 +333,7 @@ fn initial_scalars(
         *next += 2;
     };
     if enabled(0) {
-        // A buffer descriptor for scratch. The swizzle bit marks the accesses that use it.
+        // The buffer descriptor for scratch. An access that uses this descriptor is recognised by the swizzle bit.
         pair(wave, u64::from(PRIVATE_APERTURE) << 32 | u64::from(SWIZZLE_ENABLE) << 32, &mut next);
         pair(wave, u64::from(u32::MAX), &mut next);
     }
@@ -355,14 +355,15 @@ fn initial_scalars(
             .map_err(|_| Trap::Unmapped { what: "kernel arguments", address })?;
         wave.scalar[usize::from(next + word)] = u32::from_le_bytes(bytes);
     }
-    // The system registers follow all user registers, also those that the kernel does not use.
+    // The system registers follow the user registers, including those user registers that the kernel does not use.
     let user = (descriptor.rsrc2 >> 1 & 31) as u16;
     next = (next + preload.0).max(user);
     if launch.arch.facts().ids_in_trap_temporaries {
         // TTMP9 contains the x of the workgroup's id, TTMP7 contains y and z.
         wave.scalar[usize::from(register::TTMP) + 9] = group[0];
         wave.scalar[usize::from(register::TTMP) + 7] = (group[1] & 0xffff) | group[2] << 16;
-        // TTMP8\[29:25\] contains the number of the wave in its group (LLVM, `lowerWaveID` in AMDGPULegalizerInfo.cpp).
+        // TTMP8\[29:25\] contains the number of the wave in its workgroup (LLVM, `lowerWaveID` in
+        // AMDGPULegalizerInfo.cpp).
         wave.scalar[usize::from(register::TTMP) + 8] = wave.index << 25;
     } else {
         for (axis, id) in group.iter().enumerate() {
@@ -372,17 +373,18 @@ fn initial_scalars(
             }
         }
     }
-    // On hardware, workgroup info and the scratch offset of the wave follow. The interpreter sets both to zero, because
-    // each wave has its own scratch.
+    // On hardware, workgroup info and the scratch offset of the wave follow. The interpreter leaves these two registers
+    // at zero, because it keeps the scratch of each wave separately.
     Ok(())
 }
 
-/// Work-items of one wave. All workgroups have the same work-item ids, so the ids are computed once per launch.
+/// Work-items of one wave. The ids of work-items within their workgroup are the same for all workgroups, so they are
+/// computed once per launch.
 struct Items {
     wave: u32,
     /// For each lane, the id of its work-item within the workgroup. The last wave may have fewer work-items than lanes.
     ids: Vec<[u32; 3]>,
-    /// Ids in the layout of the kernel's registers: packed into one register, or one register per axis.
+    /// The ids in the form in which the kernel expects them: packed into one register, or in one register per axis.
     rows: Vec<Row>,
 }
 

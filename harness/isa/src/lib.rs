@@ -1,12 +1,12 @@
 //! Interpreter for AMDGPU machine code. It executes kernels on the host, one wave after another, instruction by
 //! instruction.
 //!
-//! The crate decodes and executes code, and models registers and memory. It knows nothing of HSA queues and signals. A
+//! The crate decodes and executes code, and models registers and memory. It does not contain HSA queues and signals. A
 //! device address is a host address of the same process.
 //!
 //! The interpreter does not model timing, caches, the memory model (every access is immediately visible), arithmetic
-//! hazards, or the order in which hardware runs waves. Workgroups run one after another. If a workgroup does not end,
-//! several workgroups run in turns.
+//! hazards, or the order in which hardware runs waves. Each host thread runs one workgroup after another. If a
+//! workgroup does not end soon, the thread starts more workgroups and runs them in turns.
 
 mod able;
 mod audit;
@@ -62,7 +62,7 @@ pub use written::Written;
 /// # Safety
 /// Ranges from [`AddressSpace::range`] and [`AddressSpace::pages`] must stay mapped, readable and writable until the
 /// launch returns. Until then no Rust reference to them may exist, because kernels read and write them as raw bytes. If
-/// host threads write there at the same time, a kernel reads any mixture of old and new bytes, as on a GPU.
+/// host threads write to these ranges at the same time, a kernel reads any mixture of old and new bytes, as on a GPU.
 pub unsafe trait AddressSpace: Sync {
     /// Returns the mapped range that contains `address`; `None` if a GPU would page-fault there.
     fn range(&self, address: u64) -> Option<Range<u64>>;
@@ -73,20 +73,20 @@ pub unsafe trait AddressSpace: Sync {
         false
     }
 
-    /// Returns the range of pages around `address` that a GPU can access although no allocation contains `address`.
-    /// Only checked launches call this function.
+    /// Returns the range of pages around `address` that a GPU can access although they belong to no allocation. Only
+    /// checked launches call this function.
     fn pages(&self, _address: u64) -> Option<Range<u64>> {
         None
     }
 
-    /// Receives an error of the kernel in a checked launch. Returns whether the launch continues. A launch passes each
-    /// error only once.
+    /// Receives an error of the kernel in a checked launch. Returns whether the launch continues. A launch reports the
+    /// same error only once.
     fn found(&self, _finding: &Finding) -> ControlFlow<()> {
         ControlFlow::Break(())
     }
 
-    /// Receives a [`Trap::Hang`], once, when the launch has made no progress for [`Launch::patience`]. Returns whether
-    /// the launch continues to wait.
+    /// Receives a [`Trap::Hang`] when the launch has made no progress for [`Launch::patience`]. Called at most once per
+    /// launch. Returns whether the launch continues to wait.
     fn hangs(&self, _hang: &Trap) -> ControlFlow<()> {
         ControlFlow::Break(())
     }
@@ -96,8 +96,8 @@ pub unsafe trait AddressSpace: Sync {
         false
     }
 
-    /// Returns the record of which bytes of the allocation that contains `address` are initialised, for a checked
-    /// launch; `None` if the record does not exist.
+    /// Returns the record that tracks which bytes of the allocation at `address` are initialised; `None` if these bytes
+    /// are not tracked. Used only in checked launches.
     fn written(&self, _address: u64) -> Option<Arc<Written>> {
         None
     }
@@ -127,7 +127,7 @@ pub unsafe trait AddressSpace: Sync {
 
 /// An instruction that a wave is about to execute.
 pub struct Executing<'a> {
-    /// Number of the workgroup.
+    /// Index of the workgroup in the grid.
     pub workgroup: u64,
     /// Number of the wave in the workgroup.
     pub wave: u32,
@@ -139,7 +139,7 @@ pub struct Executing<'a> {
 }
 
 impl Executing<'_> {
-    /// Returns the active lanes.
+    /// Returns the active lanes, as a bit mask.
     pub fn lanes(&self) -> u64 {
         self.registers.exec()
     }
@@ -224,11 +224,11 @@ pub struct Executed {
     pub waves: u64,
 }
 
-/// Reason why a dispatch stopped early.
+/// Reason why a launch stopped early.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Trap {
-    /// The interpreter does not support the instruction, or does not support its operands or modifiers.
+    /// The interpreter does not support the instruction, one of its operands or one of its modifiers.
     Unimplemented {
         /// Text of the instruction, and its position in the kernel.
         instruction: At,
@@ -254,19 +254,19 @@ pub enum Trap {
     },
     /// An error of the kernel that stops the launch; only in checked launches.
     Found(Box<Finding>),
-    /// No workgroup on the device has made progress or ended for [`Launch::patience`].
+    /// No workgroup on the device has ended or made other progress for [`Launch::patience`].
     Hang {
         /// A waiting workgroup.
         workgroup: u64,
         /// A waiting wave of that workgroup.
         wave: u32,
-        /// A load in the polling loop of that wave.
+        /// A load in the spin loop of that wave.
         instruction: At,
         /// Address from which the load reads; `None` if it is unknown.
         address: Option<u64>,
         /// Number of workgroups that are on the device.
         present: usize,
-        /// True if all workgroups have been started. False if some workgroups cannot start before others end.
+        /// True if all workgroups have been started. False if workgroups remain that can only start when others end.
         all_begun: bool,
     },
     /// A wave executed [`Launch::step_limit`] instructions.
@@ -304,7 +304,7 @@ pub struct Unordered {
     pub this: String,
     /// Description of the access that was executed first in this run.
     pub other: String,
-    /// Description of the work that made the other access. The text is the same each time the program runs.
+    /// Description of the work that made the other access. The text is the same in each run of the program.
     pub rival: String,
 }
 
@@ -389,7 +389,7 @@ impl fmt::Display for Trap {
                 if let Some(address) = address {
                     write!(f, " for another value at {address:#x}")?;
                 }
-                write!(f, "; none of the {present} workgroups on the device comes on")?;
+                write!(f, "; none of the {present} workgroups on the device makes progress")?;
                 if !all_begun {
                     f.write_str(", and the device has no room for the others")?;
                 }
@@ -409,7 +409,7 @@ impl fmt::Display for Trap {
 
 impl std::error::Error for Trap {}
 
-/// Runs a kernel until it ends.
+/// Executes a kernel until all its waves have ended.
 ///
 /// # Errors
 /// Returns the first [`Trap`] of any wave. Memory that waves have written keeps the written contents.

@@ -1,9 +1,9 @@
 //! Finds the bits of an instruction that the disassembler's text omits.
 //!
 //! The interpreter executes the text. Therefore each set bit must affect the text: if the bit is cleared, the
-//! disassembler must print another text or find no instruction. If the text stays the same, one of three things
-//! happens. The interpreter knows the bit and reads it from the encoding (`op_sel` of VOP3, the pattern of
-//! `ds_swizzle_b32`), or hardware is known to ignore the bit, or the interpreter rejects the instruction.
+//! disassembler must print another text or reject the instruction. A bit that does not affect the text is handled in
+//! one of three ways. The interpreter knows the bit and reads it from the encoding (`op_sel` of VOP3, the pattern of
+//! `ds_swizzle_b32`). Or hardware is known to ignore the bit. Otherwise the interpreter rejects the instruction.
 //!
 //! Source for the encodings: "Microcode Formats" of AMD's guides to the ISAs of Vega, CDNA 1 to 3 and RDNA 1 to 4.
 
@@ -26,7 +26,8 @@ use crate::{
 /// Number of a bit in an instruction, counted from the lowest bit of the first dword.
 pub(crate) type Bit = usize;
 
-/// For each bit of an instruction, whether the bit affects the text. This holds for all instructions of one [`shape`].
+/// For each bit of an instruction, true if the bit is known to affect the text. The entries apply to all instructions
+/// of one [`shape`].
 type Shown = [bool; 8 * LONGEST];
 
 /// Cached results by architecture, [`shape`] and [`mode`]. The disassembler's output does not change within a process.
@@ -37,13 +38,14 @@ static SHOWN: LazyLock<Mutex<ByShape>> = LazyLock::new(Mutex::default);
 const OF_ENCODING: Range<Bit> = 26..32;
 /// Lowest bits of the three source operand fields in the second dword of VOP3 and VOP3P.
 const SOURCES: [Bit; 3] = [32, 32 + 9, 32 + 18];
-/// Number that means the constant 0 in a source operand field. Since release 22, LLVM writes it to unused fields.
+/// Number that encodes the constant 0 in a source operand field. Since release 22, LLVM writes this number to unused
+/// fields.
 const ZERO: u64 = 0x80;
 const EXEC_LO: u32 = 0x7e;
 /// `op_sel` of VOP3: one bit for each source operand, then one for the result.
 const OP_SEL: [Bit; 4] = [11, 12, 13, 14];
-/// Offset field of DS, which contains the pattern of `ds_swizzle_b32`. LLVM prints a bit that the `or` mask sets as
-/// `1`, whether the `and` mask sets it or not, so several patterns have the same text.
+/// Offset field of DS, which contains the pattern of `ds_swizzle_b32`. LLVM prints `1` for a bit of the `or` mask,
+/// whatever the `and` mask contains, so several patterns have the same text.
 const PATTERN: Range<Bit> = 0..16;
 const HALVES: [&str; 4] = ["f16", "i16", "u16", "b16"];
 /// `op_sel_hi` of VOP3P, from the first source operand to the third. The text omits the field if all its bits are set.
@@ -105,7 +107,7 @@ pub fn completed(
     }
 }
 
-/// Returns the bits that do not affect the text, except bits with their default value.
+/// Returns the bits that do not affect the text. Bits with their default value are not tested.
 fn hidden(
     site: &Site,
     bytes: &[u8],
@@ -145,9 +147,9 @@ fn hidden(
     Ok(hidden)
 }
 
-/// Returns the bits of the first dword that decide which other bits the disassembler reads. In scalar memory
-/// instructions on GFX9, these bits decide whether the offset is a number and whether a register is added to it. In
-/// VOP3, they are `abs` and `op_sel`.
+/// Returns the bits of the first dword that determine which other bits the disassembler reads. In scalar memory
+/// instructions on GFX9, these bits determine whether the offset is a number and whether a register is added. In VOP3,
+/// they are `abs` and `op_sel`.
 fn mode(arch: Arch, first: u32) -> u32 {
     match encoding(arch, first) {
         Encoding::Vop3 => first & 0x7f << 8,
@@ -156,7 +158,7 @@ fn mode(arch: Arch, first: u32) -> u32 {
     }
 }
 
-/// Returns the text without its numbers. If two texts have the same shape, they are affected by the same bits.
+/// Returns the text without its numbers. Instructions with the same shape are affected by the same bits.
 fn shape(text: &str) -> String {
     let (mnemonic, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let mut shape = format!("{mnemonic} ");
@@ -172,9 +174,9 @@ fn shape(text: &str) -> String {
     shape
 }
 
-/// Returns the fields of a memory instruction that the operation may leave unused, most of them register fields. For
-/// example, a load has no data register, and a buffer access without an index has no address register. If the text
-/// names no register for a field, the operation does not use the field.
+/// Returns the fields of a memory instruction that the operation may leave unused. Most of them are register fields.
+/// For example, a load has no data register, and a buffer access without an index has no address register. If the text
+/// names no register for such a field, the operation does not use the field.
 fn unused_registers(arch: Arch, first: u32) -> &'static [Range<Bit>] {
     const ADDRESS: &[Range<Bit>] = std::slice::from_ref(&(32..40));
     let gfx12 = arch.facts().microcode.is_gfx12();
@@ -199,8 +201,8 @@ fn is_unread(site: &Site, bytes: &[u8], text: &str, bit: Bit) -> bool {
     if text.starts_with("v_accvgpr_") && OP_SEL_HI.contains(&bit) {
         return true;
     }
-    // Since RDNA, `v_cmpx` writes only EXEC. LLVM puts the number of EXEC into the field for the result, but does not
-    // print it.
+    // Since RDNA, `v_cmpx` writes only EXEC. LLVM stores the number of EXEC in the result field, but does not print
+    // EXEC.
     let result = word(bytes, 0) & 0xff;
     if encoding == Encoding::Vop3
         && !site.arch.facts().cmpx_writes_scalar
@@ -210,8 +212,8 @@ fn is_unread(site: &Site, bytes: &[u8], text: &str, bit: Bit) -> bool {
     {
         return true;
     }
-    // Returns true if the bit is in the source operand field that starts at `first` and the instruction has no such
-    // operand.
+    // Returns true if `bit` belongs to the source operand field that starts at bit `first`, and the instruction does
+    // not have this operand.
     let absent = |first: Bit| {
         let all = u64::from(word(bytes, 0)) | u64::from(word(bytes, 4)) << 32;
         (first..first + 9).contains(&bit) && all >> first & 0x1ff == ZERO
@@ -219,13 +221,13 @@ fn is_unread(site: &Site, bytes: &[u8], text: &str, bit: Bit) -> bool {
     if encoding != Encoding::Other && SOURCES.into_iter().any(absent) {
         return true;
     }
-    // The source operand is not a pair of halves, or does not exist.
+    // These bits have no meaning if the source operand is not a pair of halves or does not exist.
     if encoding == Encoding::Vop3p && OP_SEL_HI.contains(&bit) {
         let third = bit == OP_SEL_HI[2];
         let pairs = Text::parse(text, site).map_or(0, |text| text.operands.len());
         return NO_PAIRS.iter().any(|start| text.starts_with(start)) || third && pairs == 3;
     }
-    // A 16-bit operand is the lower half of the constant after the instruction. The upper half is not read.
+    // A 16-bit operand uses only the lower half of the constant that follows the instruction.
     let last = site.size as usize - 4;
     let behind_operands = match encoding {
         Encoding::Other => last == 4 && word(bytes, 0) >> 30 != 3,
@@ -236,8 +238,8 @@ fn is_unread(site: &Site, bytes: &[u8], text: &str, bit: Bit) -> bool {
         && text.split([' ', ',']).any(|part| part == format!("{:#x}", word(bytes, last) & 0xffff))
 }
 
-/// Returns the values of the `op_sel` bits for the source operands and the result, as text. Also returns the numbers of
-/// those bits. Returns `None` if the instruction has lost no bit of `op_sel`.
+/// Returns the values of the `op_sel` bits for the source operands and the result, as text, and the numbers of these
+/// bits. Returns `None` if the text has not lost any bit of `op_sel`.
 fn op_sel(
     site: &Site,
     bytes: &[u8],

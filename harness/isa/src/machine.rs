@@ -30,7 +30,7 @@ pub struct Machine<'a> {
     /// Most recently used memory ranges, newest first. Most accesses are to a few buffers, so this makes look-ups
     /// faster.
     recent: [Range<u64>; 4],
-    /// State of the module `checks`; `None` unless the launch is checked or its loaded values are held back.
+    /// State of the sanitizer; `None` unless the launch is checked or its loaded values arrive late.
     pub watch: Option<Box<dyn Any>>,
     /// True if [`AddressSpace::executes`] is called before every instruction.
     pub(crate) follows: bool,
@@ -60,11 +60,14 @@ impl<'a> Machine<'a> {
         self.space
     }
 
-    /// Returns a pointer to `bytes` mapped bytes at `address`, or a page fault.
+    /// Returns a pointer to `bytes` mapped bytes at `address`.
+    ///
+    /// # Errors
+    /// Returns a page fault if one of the bytes is not mapped.
     #[inline(always)]
     pub fn memory(&mut self, address: u64, bytes: u64, write: bool) -> Result<*mut u8, Box<Stop>> {
         let range = &self.recent[0];
-        // The condition does not compute the end of the access, which may be past the end of the address space.
+        // The condition does not compute the end of the access, because that could overflow.
         if range.contains(&address) && range.end - address >= bytes {
             return Ok(std::ptr::with_exposed_provenance_mut(address as usize));
         }
@@ -92,8 +95,8 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Handles an access outside of every allocation. In a checked launch, the access is recorded as an error if a GPU
-    /// can access the page. Otherwise the access is a page fault.
+    /// Handles an access outside of every allocation. In a checked launch, the access is recorded as an error and
+    /// allowed if a GPU can access the page. Otherwise the access is a page fault.
     fn beyond(
         &mut self,
         (address, outside): (u64, u64),
@@ -112,7 +115,7 @@ impl<'a> Machine<'a> {
     pub fn read<const N: usize>(&mut self, address: u64) -> Result<[u8; N], Box<Stop>> {
         let at = self.memory(address, N as u64, false)?;
         // SAFETY: `memory` returned a pointer to mapped bytes, and unaligned reads of bytes are allowed. Other threads
-        // may write them, as on a device, but no reference to them is ever created.
+        // may write the bytes, as on a device, but there is never a reference to them.
         Ok(unsafe { at.cast::<[u8; N]>().read_unaligned() })
     }
 
@@ -139,7 +142,7 @@ impl<'a> Machine<'a> {
         self.lds.get_mut(start..start.saturating_add(bytes))
     }
 
-    /// Returns true if a wave that waits at global wave sync may continue.
+    /// Returns true if a wave that waits for `awaits` at global wave sync may continue.
     pub fn lets_go(&self, awaits: Option<Awaits>) -> bool {
         match (self.sync, awaits) {
             (Some(sync), Some(awaits)) => sync.lets_go(awaits),
@@ -147,7 +150,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Returns the nanoseconds since the start of the launch, for `s_memtime`.
+    /// Returns the time since the start of the launch in nanoseconds, for `s_memtime`.
     pub(crate) fn nanoseconds(&self) -> u64 {
         self.started.elapsed().as_nanos() as u64
     }

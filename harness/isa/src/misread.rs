@@ -8,8 +8,7 @@ use device::Arch;
 /// VOP3 opcodes of `v_cvt_pk_fp8_f32` and `v_cvt_pk_bf8_f32` on GFX12, whose `quad_perm` LLVM 22 misprints: `[1,0,3,0]`
 /// instead of `[1,0,3,2]`.
 const MISPRINTED: [u32; 2] = [0x369, 0x36a];
-/// Value of a source operand field which means that the third dword contains the first source operand and the DPP16
-/// control.
+/// Value of a source operand field that means: the third dword contains the first source operand and the DPP16 control.
 const DPP16: u32 = 0xfa;
 const SDWA: u32 = 0xf9;
 const LITERAL: u32 = 0xff;
@@ -19,8 +18,8 @@ const VECTOR: u32 = 0x100;
 /// Encoding of `quad_perm:[0,1,2,3]`, which LLVM prints correctly.
 const IN_ORDER: u8 = 0b11_10_01_00;
 
-/// Returns true if LLVM crashes when it disassembles these bytes. The causes are reserved values, literals where an
-/// operand cannot be a literal, and a trailing 16-bit constant that is 0xff.
+/// Returns true if LLVM crashes when it disassembles these bytes. LLVM crashes at reserved values, at literals in
+/// operands that cannot be literals, and at a trailing 16-bit constant that is 0xff.
 pub fn kills(arch: Arch, bytes: &[u8]) -> bool {
     let Some([first, second]) = dwords(bytes) else { return false };
     let facts = arch.facts();
@@ -28,8 +27,8 @@ pub fn kills(arch: Arch, bytes: &[u8]) -> bool {
     let is_literal = |operand: u32, at: u32| operand >> at & 0x1ff == LITERAL;
     let opcode = first >> 16 & 0x3ff;
     match first >> 26 {
-        // SDWA selects a byte or a half of each operand, and of the result. The result of a comparison is a mask, which
-        // has no such selection.
+        // SDWA selects a byte or a half of each operand, and of the result. The result of a comparison is a lane mask,
+        // of which no part is selected.
         0..0x20 if facts.has_sdwa && first & 0x1ff == SDWA => {
             let part = |at: u32| second >> at & 7 == 7;
             let result = first >> 25 != 0x3e && (part(8) || second >> 11 & 3 == 3);
@@ -59,7 +58,7 @@ pub fn kills(arch: Arch, bytes: &[u8]) -> bool {
     }
 }
 
-/// Returns the bytes to disassemble in place of `bytes`, and a function that corrects the resulting text.
+/// Returns the bytes that are disassembled in place of `bytes`, and a function that corrects the resulting text.
 pub fn instead(arch: Arch, bytes: &[u8]) -> (Cow<'_, [u8]>, impl Fn(&str) -> String + use<>) {
     let control = misprinted(arch, bytes);
     let shown = match control {
@@ -80,8 +79,9 @@ pub fn instead(arch: Arch, bytes: &[u8]) -> (Cow<'_, [u8]>, impl Fn(&str) -> Str
     (shown, right)
 }
 
-/// Corrects the DPP8 lanes in the text of an instruction from its last dword. If a VOP1 instruction has a float source
-/// and its lanes from the fourth on are 0, LLVM prints `dpp8:[0,0,0,0,0,0,0,0]` in place of `dpp8:[0,0,2,0,0,0,0,0]`.
+/// Corrects the DPP8 lanes in the text of an instruction, using the instruction's last dword. If a VOP1 instruction has
+/// a float source and its lanes from the fourth on are 0, LLVM prints `dpp8:[0,0,0,0,0,0,0,0]` in place of
+/// `dpp8:[0,0,2,0,0,0,0,0]`.
 pub fn with_lanes(text: String, bytes: &[u8], size: u64) -> String {
     const NAME: &str = "dpp8:[";
     let last = (size as usize).checked_sub(4).and_then(|at| bytes.get(at..at + 4));
@@ -99,7 +99,7 @@ const WITH_CONSTANT: [(&str, usize); 4] =
 /// Constants that LLVM mistakes for source operand numbers. For example, it prints 0x80 as 0.
 const LIKE_OPERANDS: std::ops::RangeInclusive<u32> = 0x80..=0xff;
 
-/// Corrects the constant in the text of an instruction or of a dual-issue pair from its last dword. LLVM prints
+/// Corrects the constant in the text of an instruction or of a dual-issue pair, using the last dword. LLVM prints
 /// `v_madak_f32 v0, v1, v2, 0x0` if the constant is 0x80.
 pub fn with_constant(text: String, bytes: &[u8], size: u64) -> String {
     let last = (size as usize).checked_sub(4).and_then(|at| bytes.get(at..at + 4));

@@ -1,6 +1,6 @@
 //! Reads and writes the operands of lane operations, and applies their modifiers.
 //!
-//! This code is not generic over the operation, because there are about five hundred operations. Only the
+//! This code is not generic over the operation, because it would then be compiled about five hundred times. Only the
 //! arithmetic, and the loop for operands without modifiers, are compiled separately for each operation.
 
 use std::marker::PhantomData;
@@ -14,7 +14,7 @@ use crate::{
     wave::{Wave, flushed},
 };
 
-/// Results of 32 lanes that have not yet been written to the destination.
+/// Results for half a wave (32 lanes) that have not yet been written to the destination.
 pub(crate) struct Results<R> {
     pub(crate) words: [Half; 2],
     of: PhantomData<R>,
@@ -35,7 +35,7 @@ impl<R: Value> Results<R> {
         }
     }
 
-    /// Writes whole registers, starting at `row`.
+    /// Writes the results to whole registers, starting at `row`.
     #[inline(always)]
     pub(crate) fn write_rows(&self, wave: &mut Wave, row: usize, half: usize, mask: u32) {
         for word in 0..R::WORDS {
@@ -44,7 +44,7 @@ impl<R: Value> Results<R> {
     }
 }
 
-/// Source operands of an operation, and the lanes that the operation writes.
+/// Source operands of an operation, with the modifiers that select the lanes that the operation writes.
 pub(crate) struct Sources<const N: usize> {
     pub(crate) each: [Source; N],
     types: [&'static Type; N],
@@ -52,7 +52,8 @@ pub(crate) struct Sources<const N: usize> {
 }
 
 impl<const N: usize> Sources<N> {
-    /// Creates source operands of these types from the operands with these numbers.
+    /// Creates the source operands: `types` are their types, `at` their positions among the operands of the
+    /// instruction.
     pub(crate) fn of(
         text: &Text,
         types: [&'static Type; N],
@@ -76,8 +77,8 @@ impl<const N: usize> Sources<N> {
     }
 
     /// Returns true if [`is_plain`](Self::is_plain) holds and no source operand overlaps the lane mask in the scalar
-    /// registers from `first`. The instruction writes the mask half by half, so an overlapping operand would change
-    /// between the halves.
+    /// registers from `first`. The lane mask is written separately for each half of the wave, so an overlapping operand
+    /// would change before the second half is executed.
     pub(crate) fn is_plain_beside(&self, first: u16) -> bool {
         self.is_plain() && !self.each.iter().any(|source| source.overlaps_mask(first))
     }
@@ -90,20 +91,21 @@ impl<const N: usize> Sources<N> {
     }
 
     /// Starts reading the source operands of all active lanes, including those that `row_mask` and `bank_mask` disable.
-    /// Instructions whose result is a lane mask need this.
+    /// Used for instructions whose result is a lane mask.
     #[inline(never)]
     pub(crate) fn begin_all_rows(&self, wave: &mut Wave) -> Taken<N> {
         let active = self.control.begin(wave, self.types[0].words);
         Taken { active, next: 0, half: 0, mask: 0, words: [[[0; HALF]; 2]; N] }
     }
 
-    /// Removes from the lanes to be written those that `row_mask` and `bank_mask` disable.
+    /// Removes the lanes that `row_mask` and `bank_mask` disable from the lanes that are written.
     #[inline(always)]
     pub(crate) fn keep_rows(&self, taken: &mut Taken<N>) {
         taken.mask &= (self.control.rows() >> (taken.half * HALF)) as u32;
     }
 
-    /// Reads the source operands of the next half wave that has lanes to write. Returns false after the last half.
+    /// Reads the source operands of the next half of the wave that has lanes to write. Returns false if no such half
+    /// remains.
     #[inline(never)]
     pub(crate) fn take(&self, wave: &Wave, taken: &mut Taken<N>) -> bool {
         while taken.next < wave.halves() {
@@ -153,8 +155,8 @@ pub(crate) struct Operands<const N: usize> {
 }
 
 impl<const N: usize> Operands<N> {
-    /// Creates operands: sources of these types from the operands with these numbers, and a destination from operand
-    /// `target`. [`Text::target`] explains `preserves`.
+    /// Creates the operands: sources of the given types from the operands at the positions `at`, and a destination of
+    /// type `result` from the first operand. [`Text::target`] explains `preserves`.
     pub(crate) fn of(
         text: &Text,
         types: [&'static Type; N],

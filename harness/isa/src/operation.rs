@@ -1,4 +1,4 @@
-//! Properties of one operation: how to execute it, how MODE rounds its results, and how uninitialised source operands
+//! Properties of an operation: how it is executed, how MODE rounds its results, and how uninitialised source operands
 //! affect its results.
 
 use std::{collections::HashMap, sync::Arc};
@@ -58,10 +58,10 @@ type Rounded = Box<dyn Fn(Rounding) -> Binder + Send + Sync>;
 pub struct Operation {
     /// Binds the operation with rounding to nearest even, if the operation rounds.
     binder: Binder,
-    /// Binds the operation with a rounding mode other than round to nearest even. `None` for operations whose
-    /// rounding does not depend on MODE: approximations (reciprocals, roots, powers, logarithms, sines), which are
-    /// accurate to about one bit in every mode, matrix products, dot products, atomics, and conversions whose name
-    /// states the rounding.
+    /// Binds the operation with a rounding mode other than round to nearest even. `None` for operations whose rounding
+    /// does not depend on MODE: approximations (reciprocals, roots, powers, logarithms, sines), which are accurate to
+    /// about one bit in every mode, matrix products, dot products, atomics, and conversions whose name contains the
+    /// rounding mode.
     rounded: Option<(Field, Rounded)>,
     pub(crate) passes: Passes,
 }
@@ -138,8 +138,8 @@ pub(crate) fn picks(operation: impl Into<Operation>) -> Operation {
     operation.into().that(Passes::Picks)
 }
 
-/// Returns a binder that chooses the operation by architecture. The caller must set the rounding and the propagation of
-/// uninitialised data, because those of the chosen operation are ignored.
+/// Returns a binder that chooses the operation by architecture. The rounding and the `passes` of the chosen operation
+/// are ignored, so the caller must set them.
 pub(crate) fn by_arch<O: Into<Operation>>(
     choose: impl Fn(Arch) -> O + Send + Sync + 'static,
 ) -> Binder {
@@ -177,7 +177,8 @@ pub(crate) fn add(table: &mut Table, name: &str, operation: Arc<Operation>) {
     assert!(before.is_none(), "two operations are called {name}");
 }
 
-/// Adds operations to the table. Each line has the names of an operation in all generations, and then the operation.
+/// Adds operations to the table. Each line contains the names of an operation in all GPU generations, and then the
+/// operation.
 macro_rules! operations {
     ($table:ident; $($($name:literal)|+ => $operation:expr;)+) => {
         $(

@@ -40,7 +40,7 @@ use crate::{
 pub(crate) use buffer::SWIZZLE_ENABLE;
 pub use indexed::moved;
 
-/// Operations by mnemonic. The table does not contain the instructions whose names are parsed (`Family`).
+/// Operations by mnemonic. Instructions of a `Family` are not in the table, because their names are parsed.
 pub static TABLE: LazyLock<Table> = LazyLock::new(|| {
     let mut table = Table::new();
     scalar_alu::register(&mut table);
@@ -100,8 +100,8 @@ pub(crate) fn has_no_effect(name: &str) -> bool {
     NO_EFFECT.contains(&name) || name.starts_with("s_waitcnt") || name.starts_with("s_wait_")
 }
 
-/// Returns the operation of an instruction. If the instruction has `clamp` and the table has an operation of its own
-/// for this, also returns the text with the name of that operation.
+/// Returns the operation of an instruction. If the table has a separate operation for the instruction with `clamp`,
+/// returns that operation and the text with its name in the table.
 fn find(text: &Text) -> Option<(&'static Operation, Option<Text>)> {
     if text.has("clamp") {
         let mnemonic = format!("{} clamp", text.mnemonic);
@@ -114,8 +114,8 @@ fn find(text: &Text) -> Option<(&'static Operation, Option<Text>)> {
     TABLE.get(&text.mnemonic).map(|operation| (&**operation, None))
 }
 
-/// Returns true for `v_pk_add_f32` and similar instructions if a source operand is not a vector register and the
-/// architecture uses the same 32 bits of such an operand for both results.
+/// Returns true for `v_pk_add_f32` and similar instructions with a source operand that is not a vector register, on an
+/// architecture that uses the same 32 bits of such an operand for both results.
 fn is_refused(text: &Text) -> bool {
     if !text.site.arch.facts().packed_f32_repeats_scalars {
         return false;
@@ -179,7 +179,7 @@ pub(crate) fn passes(text: &Text) -> Passes {
     }
 }
 
-/// Groups of instructions whose names are parsed, because each part of the name has a meaning.
+/// Groups of instructions whose names are parsed, because they consist of parts that each have a meaning.
 enum Family {
     NoEffect,
     ScalarMemory,

@@ -34,12 +34,12 @@ pub(crate) struct Instruction {
     /// Parsed text of the instruction. A dual-issue pair has two entries.
     pub(crate) parts: Arc<[Text]>,
     /// True if the instruction may branch, stop the wave, or change how later instructions are executed. Only scalar
-    /// instructions and global wave sync can do so.
+    /// instructions and instructions of global wave sync can have such an effect.
     pub(crate) directs: bool,
 }
 
-/// A page of code with the instructions that have been decoded so far. A comparison of `bytes` with memory shows
-/// whether other code was loaded at the same address.
+/// A page of code with the instructions that have been decoded so far. `bytes` are compared with memory to detect that
+/// other code has been loaded at the same address.
 pub(crate) struct Page {
     pub(crate) base: u64,
     arch: Arch,
@@ -64,8 +64,8 @@ pub(crate) enum Missing {
 type Pages = HashMap<(Arch, usize, bool, u64), Arc<Page>>;
 static PAGES: LazyLock<Mutex<Pages>> = LazyLock::new(Mutex::default);
 
-/// Calls `tell` with the text of each decoded instruction in this code. An instruction is decoded when a wave first
-/// executes it, so these are the instructions that have been executed.
+/// Calls `tell` with the text of each instruction in this code that has been decoded. A wave decodes an instruction
+/// when it first executes it, so these are the executed instructions.
 pub(crate) fn decoded(arch: Arch, start: u64, code: &[u8], mut tell: impl FnMut(&str)) {
     let end = start + code.len() as u64;
     let pages = PAGES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -74,7 +74,7 @@ pub(crate) fn decoded(arch: Arch, start: u64, code: &[u8], mut tell: impl FnMut(
         if from >= to {
             continue;
         }
-        // The page may still contain instructions of code that was at this address before.
+        // The page may still contain instructions of other code that was at this address before.
         let here = &code[(from - start) as usize..(to - start) as usize];
         let there = &page.bytes[(from - page.base) as usize..(to - page.base) as usize];
         if here == there {
@@ -83,7 +83,7 @@ pub(crate) fn decoded(arch: Arch, start: u64, code: &[u8], mut tell: impl FnMut(
     }
 }
 
-/// Pages of code that one launch uses. Each page is compared with memory once.
+/// Pages of code that one launch uses. Each page is compared with memory when the launch first uses it.
 pub struct Code<'a> {
     arch: Arch,
     lanes: usize,
@@ -91,7 +91,7 @@ pub struct Code<'a> {
     space: &'a dyn AddressSpace,
     pages: Vec<Arc<Page>>,
     /// Indices in `pages` of recently used pages. The low bits of the page number select the entry. There are several
-    /// entries, because waves that take turns execute different pages.
+    /// entries, because the waves of a workgroup take turns and may execute different pages.
     near: [usize; NEAR],
 }
 
@@ -142,7 +142,7 @@ impl<'a> Code<'a> {
             before => {
                 let slots = Box::new([const { OnceLock::new() }; (PAGE / 4) as usize]);
                 let mut page = Page { base, arch, lanes, checked, bytes, slots };
-                // A page that another launch still executes cannot be reused.
+                // A page cannot be reused while another launch executes it.
                 if let Some(before) = before.and_then(Arc::into_inner) {
                     page.take_over(before);
                 }
@@ -153,8 +153,8 @@ impl<'a> Code<'a> {
         Ok(page)
     }
 
-    /// Copies the bytes of the page, and the bytes that follow, because an instruction may cross the end of the page.
-    /// Unmapped bytes are zero.
+    /// Copies the bytes of the page, and the first bytes after it, because an instruction may cross the end of the
+    /// page. Unmapped bytes are zero.
     fn snapshot(&self, pc: u64) -> Result<Vec<u8>, Missing> {
         let base = pc & !(PAGE - 1);
         let range = self.space.range(pc).ok_or(Missing::Unmapped)?;
@@ -170,11 +170,11 @@ impl<'a> Code<'a> {
 }
 
 impl Page {
-    /// Moves the decoded instructions whose bytes have not changed from an older page to this one.
+    /// Moves decoded instructions from an older page to this one, if their bytes have not changed.
     fn take_over(&mut self, before: Page) {
         let slots: Box<[OnceLock<Instruction>]> = before.slots;
         for (slot, known) in slots.into_iter().enumerate() {
-            // Range of bytes that the disassembler has read.
+            // Bytes that the disassembler read for the instruction.
             let bytes = 4 * slot..4 * slot + LONGEST;
             if let Some(instruction) = known.into_inner()
                 && before.bytes[bytes.clone()] == self.bytes[bytes]
@@ -214,8 +214,8 @@ impl Page {
     }
 }
 
-/// Classifies bytes that the disassembler does not know: as empty memory, or as an instruction that may be newer than
-/// the disassembler.
+/// Classifies bytes that the disassembler does not know: empty memory, or an instruction that may be newer than the
+/// disassembler.
 fn unnamed(bytes: &[u8]) -> Missing {
     match bytes.first_chunk().map(|word| u32::from_le_bytes(*word)) {
         None | Some(0 | u32::MAX) => Missing::Illegal,
@@ -287,8 +287,9 @@ pub(crate) fn bind(parts: &[Text], one: impl Fn(&Text) -> Bound) -> Bound {
     }
 }
 
-/// Cache of instructions for waves on a detour, that is, with another rounding mode or in indexing mode. The key is
-/// address, rounding bits of MODE, and M0. The value is `None` if the detour does not affect the instruction.
+/// Cache of instructions for waves on a detour. A wave is on a detour if it has a rounding mode other than to nearest
+/// even, or is in indexing mode. The key consists of the address, the rounding bits of MODE, and M0 in indexing mode.
+/// The value is `None` if the detour does not affect the instruction.
 #[derive(Default)]
 pub struct Detours(HashMap<Detour, Option<Box<dyn Exec>>>);
 
@@ -304,7 +305,7 @@ impl Detours {
         wave: &Wave,
         checked: bool,
     ) -> Result<Option<&dyn Exec>, Unsupported> {
-        // Indexing mode does not affect instructions with an immediate, nor does the rounding mode.
+        // Neither indexing mode nor the rounding mode affects instructions with an immediate.
         let mode = wave.mode() & Field::ALL;
         let m0 = wave.indexes().then(|| wave.scalar[usize::from(register::M0)]);
         let exec = match self.0.entry((site.address, mode, m0)) {
@@ -322,7 +323,8 @@ impl Detours {
     }
 }
 
-/// Binds an instruction, or a dual-issue pair, with M0 added to its register numbers and with the rounding of `mode`.
+/// Binds an instruction, or a dual-issue pair, with M0 added to its register numbers (if `m0` is `Some`) and with the
+/// rounding mode in `mode`. Returns `None` if neither affects the instruction.
 fn bind_detour(
     texts: &mut [Text],
     mode: u32,
@@ -347,13 +349,13 @@ fn bind_detour(
     if changed.get() { exec.map(Some) } else { Ok(None) }
 }
 
-/// Executes two operations as a pair: both read their sources before either writes.
+/// Executes two operations as a dual-issue pair: both read their sources before one of them writes.
 fn dual(
     (first, first_exec): (&Text, Box<dyn Exec>),
     (second, second_exec): (&Text, Box<dyn Exec>),
 ) -> Bound {
     let target = first.row(0, 1)?;
-    // Operand 0 counts as a source of the second instruction, because `fmac` reads it.
+    // Operand 0 of the second instruction counts as a source, because `fmac` reads it.
     let conflict = second.operands.iter().any(|operand| match operand.base {
         Base::Vector { first, count } => {
             (usize::from(first)..usize::from(first + count)).contains(&target)

@@ -8,7 +8,7 @@ use std::{
 use memmap2::{MmapMut, UncheckedAdvice};
 
 /// Number of lanes in half a row. A row is one register of all lanes. A wave of 64 lanes has two halves, and a wave of
-/// 32 lanes has one, so loops over a half have a fixed length.
+/// 32 lanes has one. With this division, loops over a half have a fixed length.
 pub(crate) const HALF: usize = 32;
 pub(crate) type Half = [u32; HALF];
 pub(crate) type Row = [Half; 2];
@@ -25,9 +25,9 @@ static SPARE: Mutex<Vec<RegisterFile>> = Mutex::new(Vec::new());
 /// Maximum number of register files in [`SPARE`], enough for two large workgroups.
 const KEPT: usize = 64;
 
-/// All rows of a wave, initially zero. A row is one register of all lanes. The file is a mapping of its own, whose
-/// pages are allocated on the first write. A kernel uses few rows, and unused rows cost nothing. An allocator would
-/// clear all 128 KiB.
+/// All rows of a wave, initially zero. A row is one register of all lanes. The file is a memory mapping of its own,
+/// whose pages are allocated on the first write. Most kernels use few rows, and unused rows then cost nothing. Memory
+/// from an allocator would have to be cleared, all 128 KiB of it.
 pub struct RegisterFile(MmapMut);
 
 impl RegisterFile {
@@ -40,8 +40,8 @@ impl RegisterFile {
         })
     }
 
-    /// Keeps the file for another launch. `rows` is the number of rows that the kernel declares. They are overwritten
-    /// with zeros, and the pages of all other rows are returned to the operating system.
+    /// Keeps the file for another launch. `rows` is the number of rows that the kernel declares. These rows are
+    /// overwritten with zeros. The pages of all other rows are returned to the operating system.
     pub fn keep(mut self, rows: usize) {
         // Miri does not support madvise(2).
         if cfg!(miri) {
@@ -50,8 +50,9 @@ impl RegisterFile {
         let rows = rows.next_multiple_of(PAGE / size_of::<Row>());
         self[..rows].fill([[0; HALF]; 2]);
         let others = rows * size_of::<Row>();
-        // SAFETY: the range is inside the mapping, and `self` has the only view of the mapping. Its contents are not
-        // needed any more. They read as zeros afterwards, because the mapping is private and anonymous (madvise(2)).
+        // SAFETY: the range is inside the mapping, and `self` has the only view of the mapping. The contents of the
+        // range are not needed any more. The range reads as zeros afterwards, because the mapping is private and
+        // anonymous (madvise(2)).
         let cleared = unsafe {
             self.0.unchecked_advise_range(UncheckedAdvice::DontNeed, others, BYTES - others)
         };

@@ -2,8 +2,8 @@
 //!
 //! A workgroup that ends soon has the device for itself. A workgroup that runs for long may be waiting for another
 //! workgroup. Therefore more workgroups start and take turns, up to the maximum number for the device. Workgroups that
-//! wait for each other then make progress, as on hardware. The launch hangs if no workgroup makes progress, that is, if
-//! no wave has reached a new state for a long time.
+//! wait for each other then make progress, as on hardware. The launch is treated as hung if no wave reaches a new state
+//! for a long time.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -27,17 +27,17 @@ use crate::{
 const ALONE: u64 = 1 << 20;
 const SHARED: u64 = 1 << 16;
 
-/// Maximum number of states that are recorded for each wave. A wave in a polling loop has fewer states.
+/// Maximum number of states that are recorded for each wave. A wave in a spin loop has fewer states.
 const STATES: usize = 256;
 
-/// A hung launch ends after this many times [`Launch::patience`](crate::Launch::patience). Until then the host may
+/// Multiple of [`Launch::patience`](crate::Launch::patience) after which a hung launch ends. Until then the host may
 /// still do what the launch waits for.
 const PATIENT: u32 = 6;
 
-/// Time for which a thread sleeps when no workgroup makes progress, so that the host can do what the launch waits for.
+/// Duration of a thread's sleep when no workgroup makes progress. Meanwhile the host can do what the launch waits for.
 pub const PAUSE: Duration = Duration::from_micros(100);
 
-/// A workgroup that is on the device while another workgroup runs.
+/// A workgroup that is on the device and that is not running now, because another one is.
 pub(crate) struct Resident {
     pub(crate) number: u64,
     pub(crate) waves: Vec<Wave>,
@@ -45,7 +45,7 @@ pub(crate) struct Resident {
     pub(crate) lds_asked: u64,
     pub(crate) watch: Watch,
     pub(crate) clock: Clock,
-    /// For each wave, hashes of the states in which its turns have ended.
+    /// For each wave, hashes of its states at the ends of its turns.
     states: Vec<HashSet<u64>>,
 }
 
@@ -102,7 +102,7 @@ fn state(wave: &Wave, rows: usize) -> u64 {
     all.digest()
 }
 
-/// Progress of all threads of a launch, which the threads share.
+/// Progress of all threads of a launch. All these threads share this state.
 pub struct Progress {
     /// Number of times that a thread has reported progress.
     count: AtomicU64,
@@ -111,12 +111,13 @@ pub struct Progress {
     told: AtomicBool,
 }
 
-/// Processor time that one thread has used since the launch last made progress.
+/// Measures, for one thread, the time since the launch last made progress. The time counts only while the thread has
+/// the processor or sleeps.
 pub struct Quiet {
     /// Value of [`Progress::count`] when this thread last checked.
     count: u64,
     before: Duration,
-    /// Processor time that the thread has used since the launch last made progress.
+    /// Time since the launch last made progress, in which the thread had the processor or slept.
     pub worked: Duration,
 }
 
@@ -132,12 +133,13 @@ impl Progress {
         self.count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns true if the lack of progress must be reported now, which happens once.
+    /// Returns true if the lack of progress must be reported now. After that, returns false until there has been
+    /// progress.
     pub fn is_to_be_told(&self, quiet: &Quiet) -> bool {
         quiet.worked > self.patience && !self.told.swap(true, Ordering::Relaxed)
     }
 
-    /// Returns true if the launch must end because it has made no progress for several times the patience.
+    /// Returns true if the launch must end, because the time without progress is several times the patience.
     pub fn is_at_an_end(&self, quiet: &Quiet) -> bool {
         quiet.worked > PATIENT * self.patience
     }
@@ -149,7 +151,7 @@ impl Quiet {
         Quiet { count: 0, before: processor_time(), worked: Duration::ZERO }
     }
 
-    /// Updates the time without progress. `slept` is the time that the thread has slept since the last call.
+    /// Updates the time without progress. `slept` is the time for which the thread has slept since the last call.
     pub fn goes_on(&mut self, progress: &Progress, slept: Duration) {
         let (now, count) = (processor_time(), progress.count.load(Ordering::Relaxed));
         if self.count == count {
@@ -171,7 +173,7 @@ pub fn processor_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Workgroups that one thread of the host executes.
+/// Workgroups that one host thread executes, and their state.
 pub(crate) struct Residents<'a, 'b> {
     pub(crate) group: Group<'a>,
     pub(crate) progress: &'b Progress,
@@ -233,7 +235,7 @@ impl<'a, 'b> Residents<'a, 'b> {
                 }
                 None => {
                     self.all_begun = true;
-                    // The state may contain findings about an earlier workgroup, which are reported at the end.
+                    // The state may contain suspected races of an earlier workgroup, which are reported at the end.
                     self.spare.push(one);
                 }
             }
@@ -286,11 +288,11 @@ impl<'a, 'b> Residents<'a, 'b> {
     /// and no workgroup has ended in this round.
     fn wait(&mut self) -> Result<(), Failed> {
         let rows = self.rows;
-        // `any` would stop at the first workgroup with a new state, but all states must be recorded.
+        // `any` would stop at the first workgroup with a new state, but the states of all workgroups must be recorded.
         let new =
             self.present.iter_mut().filter_map(|one| one.is_in_a_new_state(rows).then_some(()));
         let is_new = new.count() > 0;
-        // The sleep is counted as `PAUSE`, even if it took longer.
+        // The sleep counts as `PAUSE`, even if it took longer.
         let slept = if std::mem::take(&mut self.slept) { PAUSE } else { Duration::ZERO };
         self.quiet.goes_on(self.progress, slept);
         if is_new {
@@ -318,7 +320,7 @@ impl<'a, 'b> Residents<'a, 'b> {
             let mut present = self.present.iter().enumerate();
             present.find_map(|(index, one)| Some((index, waits(one)?)))
         };
-        // A wave in a polling loop shows the cause better than a wave that waits at global wave sync.
+        // A wave in a spin loop shows the cause better than a wave that waits at global wave sync.
         let found = find(&[State::Running, State::Resting]).or_else(|| find(&[State::AtSync]));
         let (index, wave) = found.unwrap_or_default();
         let Some(mut one) = self.present.remove(index) else {

@@ -5,8 +5,8 @@
 
 use crate::float16::F16;
 
-/// A rounding mode other than to nearest even: a value of `MODE.FP_ROUND` other than 0. Source: the ISA guides, "Mode
-/// register".
+/// A rounding mode other than round to nearest even: a value of `MODE.FP_ROUND` other than 0. Source: the ISA guides,
+/// "Mode register".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rounding {
     Upward,
@@ -15,7 +15,7 @@ pub(crate) enum Rounding {
 }
 
 impl Rounding {
-    /// Parses a rounding field of MODE; `None` for 0, which means to nearest even.
+    /// Parses a rounding field of MODE; `None` for 0, which means round to nearest even.
     pub(crate) fn of(field: u32) -> Option<Rounding> {
         match field & 3 {
             0 => None,
@@ -45,7 +45,7 @@ pub(crate) enum Field {
 impl Field {
     pub(crate) const ALL: u32 = 0xf;
 
-    /// Returns the rounding mode that this field selects; `None` means to nearest even.
+    /// Returns the rounding mode that this field of `mode` selects; `None` means round to nearest even.
     pub(crate) fn of(self, mode: u32) -> Option<Rounding> {
         Rounding::of(match self {
             Field::Single => mode,
@@ -54,7 +54,7 @@ impl Field {
     }
 }
 
-/// A rounding mode, which may be to nearest even. Operations are generic over the rounding mode.
+/// A rounding mode, which may be round to nearest even. Operations are generic over the rounding mode.
 pub(crate) trait Rounds: Copy + Send + Sync + 'static {
     fn add<T: Float>(self, a: T, b: T) -> T;
     fn subtract<T: Float>(self, a: T, b: T) -> T;
@@ -109,7 +109,7 @@ pub(crate) trait Float: Copy {
     fn wide(self) -> f64;
     fn special(value: f64) -> Self;
     fn negated(self) -> Self;
-    // The functions below use the host's arithmetic, which rounds to nearest even.
+    // The methods below round to nearest even. They use the host's arithmetic.
     fn plus(self, other: Self) -> Self;
     fn minus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
@@ -199,8 +199,8 @@ impl Float for F16 {
     fn negated(self) -> F16 {
         F16(self.0 ^ 0x8000)
     }
-    // f32 has more than twice the digits of f16. Therefore rounding the f32 result to f16 is the same as rounding the
-    // exact result once.
+    // f32 has more than twice the digits of f16. Therefore rounding first to f32 and then to f16 gives the same result
+    // as rounding once.
     #[inline(always)]
     fn plus(self, other: F16) -> F16 {
         F16::from_f32(self.to_f32() + other.to_f32())
@@ -226,8 +226,8 @@ impl Float for F16 {
 }
 
 pub(crate) fn scale_f32(x: f32, n: i32) -> f32 {
-    // An f32 times 2^-800..=2^800 is exact in f64, so only the conversion to f32 rounds. Beyond these powers, the
-    // result is zero or infinity anyway.
+    // An f32 times 2^-800..=2^800 is exact in f64, so only the conversion to f32 rounds. With larger or smaller powers,
+    // the result is zero or infinity anyway.
     (f64::from(x) * exponent(n.clamp(-800, 800))) as f32
 }
 
@@ -261,11 +261,11 @@ pub(crate) fn exponent(n: i32) -> f64 {
     f64::from_bits(((i64::from(n) + 1023) as u64) << 52)
 }
 
-/// A finite number `significand * 2^exponent` with a sign. Zero has a sign too.
+/// A finite number with the value `significand * 2^exponent`, and its sign. Zero has a sign too.
 #[derive(Clone, Copy, Debug)]
 struct Exact {
     negative: bool,
-    /// At most 106 bits after a multiplication.
+    /// Significand, which has at most 106 bits after a multiplication.
     significand: u128,
     exponent: i32,
 }
@@ -296,9 +296,9 @@ impl Exact {
         Exact { significand: self.significand << shift, exponent: self.exponent - shift, ..self }
     }
 
-    /// Returns the sum. The last bit of the sum is set if lower bits were lost. Lost bits are far below the precision
-    /// of any format, because the operands end with 20 zeros. `rounding` determines the sign of a zero that results
-    /// from cancellation.
+    /// Returns the sum. The last bit of the sum is set if lower bits were lost. This does not affect rounding, because
+    /// the operands end with 20 zeros, so the lost bits are far below the precision of any format. `rounding`
+    /// determines the sign of a zero that results from cancellation.
     fn plus(self, other: Exact, rounding: Rounding) -> Exact {
         let cancelled =
             Exact { negative: rounding == Rounding::Downward, significand: 0, exponent: 0 };
@@ -334,7 +334,7 @@ impl Exact {
 
     fn rounded<T: Float>(self, rounding: Rounding) -> T {
         let bits = 128 - self.significand.leading_zeros() as i32;
-        // Exponent of the unit in the last place.
+        // Exponent of the last bit of the result.
         let unit = (self.exponent + bits - T::PRECISION).max(T::LEAST);
         let is_away = rounding.is_away(self.negative);
         let units = match unit - self.exponent {

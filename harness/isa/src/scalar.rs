@@ -18,7 +18,7 @@ fn write<R: Value>(wave: &mut Wave, target: u16, value: R) {
 }
 
 /// Applies `MODE.FP16_OVFL`: replaces an infinity by the largest finite number, unless a source operand is infinite.
-/// Scalar instructions have no division, whose infinities would have to be kept.
+/// Unlike for vector instructions, infinities of divisions need not be kept, because scalar divisions do not exist.
 #[inline(always)]
 fn saturated<R: Value, const N: usize>(
     wave: &Wave,
@@ -57,7 +57,7 @@ pub(crate) fn unary<A: Value, R: Value>(
     })
 }
 
-/// Binds `op dst, a`, which sets SCC to 1 if the result is not zero, otherwise to 0.
+/// Binds `op dst, a`, which sets SCC to 1 if the result is non-zero, and to 0 otherwise.
 pub(crate) fn unary_nz<A: Value, R: Value>(
     f: impl Fn(A) -> R + Copy + Send + Sync + 'static,
 ) -> Binder {
@@ -86,7 +86,7 @@ pub(crate) fn binary<A: Value, B: Value, R: Value>(
     })
 }
 
-/// Binds `op dst, a, b`, which sets SCC to 1 if the result is not zero, otherwise to 0.
+/// Binds `op dst, a, b`, which sets SCC to 1 if the result is non-zero, and to 0 otherwise.
 pub(crate) fn binary_nz<A: Value, B: Value, R: Value>(
     f: impl Fn(A, B) -> R + Copy + Send + Sync + 'static,
 ) -> Binder {
@@ -100,7 +100,7 @@ pub(crate) fn binary_nz<A: Value, B: Value, R: Value>(
     })
 }
 
-/// Binds `op dst, a, b`. `f` receives the operands and SCC, and returns the result and the new SCC.
+/// Binds `op dst, a, b`. `f` receives the operands and the old SCC, and returns the result and the new SCC.
 pub(crate) fn binary_scc<A: Value, B: Value, R: Value>(
     f: impl Fn(A, B, bool) -> (R, bool) + Copy + Send + Sync + 'static,
 ) -> Binder {
@@ -114,7 +114,8 @@ pub(crate) fn binary_scc<A: Value, B: Value, R: Value>(
     })
 }
 
-/// Binds `op dst, a, b, c`. In an instruction without a third source operand, the destination takes its place.
+/// Binds `op dst, a, b, c`. `third` is the position of operand `c`. For an instruction that adds to its destination,
+/// this is 0.
 pub(crate) fn ternary<A: Value, B: Value, C: Value, R: Value>(
     third: usize,
     f: impl Fn(A, B, C) -> R + Copy + Send + Sync + 'static,
@@ -177,8 +178,9 @@ pub(crate) fn compare_immediate(
     Operation::from(binder).that(Passes::Condition)
 }
 
-/// Binds `op dst, a`, which combines `a` with EXEC and saves the old EXEC in `dst`. The instruction defines the width
-/// of the mask; the width of the wave does not matter.
+/// Binds `op dst, a`, which combines `a` with EXEC, writes the result to EXEC, and saves the old EXEC in `dst` (or the
+/// result, if `keeps_result` is true). The instruction determines the width of the mask, whatever the width of the wave
+/// is.
 pub(crate) fn save_exec<T: Value>(
     f: impl Fn(T, T) -> T + Copy + Send + Sync + 'static,
     keeps_result: bool,

@@ -2,15 +2,15 @@
 //!
 //! Sources: the OCP 8-bit floating point specification for GFX12 and GFX950; the CDNA 3 ISA guide for the formats of
 //! GFX942, which have neither infinities nor a negative zero; the CDNA 4 ISA guide, "BF8 / FP8 and Smaller Formats and
-//! Conversions", for formats of 4 and 6 bits.
+//! Conversions", for 4-bit and 6-bit formats.
 
 use device::{Arch, Float8};
 
-/// Rules for the special codes of a format: NaNs, infinities and negative zero.
+/// Rules for the special codes of a format, which represent NaNs, infinities and negative zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rules {
-    /// The bias is one more than in OCP's formats. The code of negative zero is the only NaN, and infinities do not
-    /// exist.
+    /// The exponent bias is one more than in OCP's formats. The code of negative zero is the only NaN, and infinities
+    /// do not exist.
     Fnuz,
     /// The rules of OCP's formats. `signed_nans` is true if NaNs keep their sign in conversions.
     Ocp { signed_nans: bool },
@@ -18,7 +18,7 @@ enum Rules {
     Finite,
 }
 
-/// A format of 4, 6 or 8 bits.
+/// A 4-bit, 6-bit or 8-bit float format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SmallFloat {
     exponent: u32,
@@ -30,8 +30,8 @@ pub struct SmallFloat {
     saturates: bool,
 }
 
-/// Result of converting a NaN of an OCP format to f32 on GFX12. In the other direction, NaNs become 0xff and 0xfe,
-/// whose sign bit is also set. Measured on a Radeon RX 9070 XT.
+/// Result of the conversion of a NaN from an OCP format to f32 on GFX12. In the other direction, a NaN becomes 0xff or
+/// 0xfe, depending on the format; the sign bit is set there too. Measured on a Radeon RX 9070 XT.
 const MEASURED_NAN: f32 = f32::from_bits(0xffc0_0000);
 
 impl SmallFloat {
@@ -62,7 +62,7 @@ impl SmallFloat {
         Some(SmallFloat { exponent, fraction, rules: Rules::Finite, saturates: false })
     }
 
-    /// Returns the format with saturation on or off. `MODE.FP16_OVFL` turns it on.
+    /// Returns the format with saturation on or off (`MODE.FP16_OVFL`).
     pub(crate) fn saturating(self, saturates: bool) -> SmallFloat {
         SmallFloat { saturates, ..self }
     }
@@ -129,13 +129,13 @@ impl SmallFloat {
     }
 
     /// Rounds stochastically: rounds away from zero with a probability equal to the lost fraction of a unit in the last
-    /// place. To do so, adds upper bits of `random` below the unit and truncates the sum. `of` is the number of
-    /// fraction bits of the format that is converted. The number of added bits is the difference between `of` and the
-    /// fraction bits of this format.
+    /// place. To do so, adds the upper bits of `random` below the unit and truncates the sum. The number of these bits
+    /// is the difference between `of`, the number of fraction bits of the source format, and the number of fraction
+    /// bits of this format.
     ///
     /// The ISA guides name these bits (`V_CVT_SR_FP8_F32`), but then describe rounding to nearest even, which would
-    /// change exact values half of the time. `from_float_sr` in HIP's `amd_hip_ocp_host.hpp` uses these bits for all
-    /// formats.
+    /// change exact values half of the time. `from_float_sr` in HIP's `amd_hip_ocp_host.hpp` uses the upper bits for
+    /// all formats.
     pub fn round_by_chance(self, value: f64, random: u32, of: u32) -> u8 {
         let bits = of - self.fraction;
         let chance = f64::from(random >> (32 - bits)) / f64::from(1u32 << bits);
@@ -157,8 +157,8 @@ impl SmallFloat {
     fn encode(self, value: f64, to_integer: impl Fn(f64) -> f64) -> u8 {
         let sign = if value.is_sign_negative() { self.sign() } else { 0 };
         // The ISA guides treat infinities like numbers that are too large ("CVT_*FP8_F32 and CVT*_BF8_F32 FP16_OVFL
-        // rule"). On GFX12 the result for an infinity does not depend on FP16_OVFL. Others measured this on a Radeon RX
-        // 9070 XT. It contradicts the guide.
+        // rule"). On GFX12, in contradiction to the guide, the result for an infinity does not depend on FP16_OVFL,
+        // according to measurements by others on a Radeon RX 9070 XT.
         let keeps_infinity = value.is_infinite() && self.rules == Rules::Ocp { signed_nans: false };
         let overflow = match (self.rules, self.exponent) {
             _ if self.saturates && !keeps_infinity => sign | self.greatest(),
@@ -174,7 +174,7 @@ impl SmallFloat {
             return overflow;
         }
         let magnitude = value.abs();
-        // Exponent of the unit in the last place. All denormals have the smallest one.
+        // Exponent of the unit in the last place. For all denormals, this is the smallest exponent.
         let least = 1 - self.bias();
         let exponent = ((magnitude.to_bits() >> 52) as i32 - 1023).max(least);
         let power = |n: i32| f64::from_bits(((n + 1023) as u64) << 52);

@@ -54,14 +54,14 @@ impl Part {
 /// would cost as much as most instructions.
 pub(crate) type Buffer = MaybeUninit<Half>;
 
-/// Zeros: the second words of a source operand that has one word per lane.
+/// Zeros, which are used as the second words of a source operand that has one word per lane.
 pub(crate) static NO_WORDS: Half = [0; HALF];
 
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     pub(crate) place: Place,
     part: Option<Part>,
-    /// `abs` as a mask of the bits to keep, and `neg` as a mask of the bits to flip.
+    /// `abs` and `neg` as masks: the bits to keep (`keep`), and the bits to flip (`flip`).
     keep: u64,
     flip: u64,
 }
@@ -79,8 +79,8 @@ impl Source {
         T::from_bits(bits)
     }
 
-    /// Returns word number `word` of the operand in 32 lanes. If the operand is not a whole register, the words are
-    /// written to `buffer`.
+    /// Returns word number `word` of the operand for half a wave. If the operand is not a whole vector register, the
+    /// words are written to `buffer`.
     #[inline(always)]
     pub(crate) fn lanes<'a>(
         &self,
@@ -95,8 +95,8 @@ impl Source {
         self.register(wave, half, word, buffer)
     }
 
-    /// Reads the operand for half a wave and applies its modifiers. If MODE flushes denormals of type `of`, flushes
-    /// them.
+    /// Reads the operand for half a wave and applies its modifiers. Also flushes denormals if MODE requires it for the
+    /// type `of`.
     pub(crate) fn take(&self, of: &Type, wave: &Wave, half: usize, words: &mut [Half; 2]) {
         for (word, values) in words.iter_mut().enumerate().take(of.words) {
             let mut buffer = Buffer::uninit();
@@ -115,7 +115,7 @@ impl Source {
         }
     }
 
-    /// Returns true if the operand is read as whole words. Otherwise it is a part of a register.
+    /// Returns true if the operand is read as whole words, false if it is a part of a register.
     pub(crate) fn is_whole(&self) -> bool {
         self.part.is_none()
     }
@@ -126,7 +126,7 @@ impl Source {
         matches!(self.place, Place::Scalar(index) if index < first + 2 && first < index + 2)
     }
 
-    /// Returns word number `word` of the operand in 32 lanes. [`Source::is_whole`] must be true.
+    /// Returns word number `word` of the operand for half a wave. [`Source::is_whole`] must be true.
     #[inline(always)]
     pub(crate) fn whole<'a>(
         &self,
@@ -181,7 +181,7 @@ impl Source {
         self.value(low, high)
     }
 
-    /// Returns the value of an operand that has the same value in all lanes.
+    /// Returns the value of an operand, which must be the same in all lanes.
     #[inline(always)]
     pub(crate) fn uniform<T: Value>(&self, wave: &Wave) -> T {
         self.lane(wave, 0)
@@ -259,7 +259,7 @@ impl Text {
     }
 
     /// Returns operand `index` as a source operand of type `of`. `position` is its number among the source operands,
-    /// which selects its bit of `op_sel` and its SDWA selection.
+    /// from which follow its bit of `op_sel` and its SDWA selection.
     pub(crate) fn source(
         &self,
         of: &Type,
@@ -270,13 +270,14 @@ impl Text {
         let operand = self.operand(index)?;
         let register = !matches!(source.place, Place::Constant(_));
         let bit = match (index, position) {
-            // The `op_sel` bit of a result also applies when the instruction reads the old value.
+            // If the instruction reads the old value of its result, the `op_sel` bit of the result applies to that
+            // value too.
             (0, 1..) => self.half_of_result(index),
             _ => self.list("op_sel").and_then(|bits| bits.get(position).copied()),
         };
         let high = self.is_upper(of, operand, bit)?;
         if high && !register {
-            // No guide specifies the upper half of a constant.
+            // No guide specifies what the upper half of a constant is.
             return Err(Unsupported);
         }
         if of.half && register {
@@ -291,7 +292,7 @@ impl Text {
         } else if operand.sign_extend {
             return Err(Unsupported);
         }
-        // A plain low half needs no extraction, because the value types ignore the upper bits.
+        // The low half of a register needs no extraction, because the value types ignore the upper bits.
         if source.part == Some(Part::LOW) && of.half {
             source.part = None;
         }
@@ -327,7 +328,7 @@ impl Text {
             Base::Scalar { first, count } if wide(count) => Ok(Place::Scalar(first)),
             Base::Constant(constant) => Ok(Place::Constant((of.constant)(constant))),
             Base::Bits(bits) if of.words == 2 => Ok(Place::Constant(bits)),
-            // The 32-bit form of an aperture reads its high half.
+            // A 32-bit operation reads the upper half of an aperture.
             Base::Bits(bits) => Ok(Place::Constant(bits >> 32)),
             Base::Null => Ok(Place::Constant(0)),
             _ => Err(Unsupported),
@@ -336,7 +337,7 @@ impl Text {
 
     /// Returns operand `index` as the destination of a vector instruction with a result of type `of`. `preserves`
     /// matters for 16-bit results on GFX9: if it is true, the upper half of the register keeps its value. From GFX10
-    /// on, the upper half always does (LLVM, `GCNSubtarget::zeroesHigh16BitsOfDest`).
+    /// on, the upper half always keeps its value (LLVM, `GCNSubtarget::zeroesHigh16BitsOfDest`).
     pub(crate) fn target(
         &self,
         of: &Type,
@@ -369,7 +370,7 @@ impl Text {
         Ok(Target { row: first, part })
     }
 
-    /// Returns the first row of a destination of `words` whole registers.
+    /// Returns the number of the first vector register of an operand that consists of `words` whole registers.
     pub(crate) fn row(&self, index: usize, words: u16) -> Result<usize, Unsupported> {
         match self.operand(index)?.base {
             Base::Vector { first, count } if count >= words => Ok(usize::from(first)),
@@ -377,7 +378,8 @@ impl Text {
         }
     }
 
-    /// Returns a scalar destination of `words` registers. Writes to `null` are discarded.
+    /// Returns the number of the first scalar register of an operand that consists of `words` registers. For `null`,
+    /// returns a register whose contents are never read.
     pub(crate) fn scalar(&self, index: usize, words: u16) -> Result<u16, Unsupported> {
         match self.operand(index)?.base {
             Base::Scalar { first, count } if count >= words => Ok(first),

@@ -1,7 +1,7 @@
 //! Global wave sync (GWS): counters on the device that synchronise the waves of all workgroups of a launch.
 //!
-//! A cooperative queue has 64 resources, which keep their state between dispatches. The HIP runtime initialises one of
-//! them with a kernel of its own before a cooperative launch. The last instruction on a resource decides whether the
+//! A cooperative queue has 64 resources, which keep their state between dispatches. Before a cooperative launch, the
+//! HIP runtime runs a kernel that initialises one of them. The last instruction on a resource determines whether the
 //! resource is a barrier or a semaphore. Each wave that arrives at a barrier decrements the counter. The wave that
 //! finds the counter at zero releases all waves and sets the counter for the next use. A semaphore has a number of
 //! units. A wave that takes a unit waits until one is available.
@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const RESOURCES: usize = 64;
 
-/// Global wave sync of one queue: a barrier or a semaphore per resource.
+/// Global wave sync of one queue. Each resource is a barrier or a semaphore.
 #[derive(Debug)]
 pub struct WaveSync([Mutex<Resource>; RESOURCES]);
 
@@ -31,8 +31,8 @@ struct Resource {
     counter: u32,
     /// Number of times that the barrier has opened. Hardware stores only the lowest bit of this number.
     opened: u64,
-    /// Number of waves that have requested a unit of the semaphore, and number of waves that have received one. Waves
-    /// receive units in the order of their requests.
+    /// Number of waves that have requested a unit of the semaphore (`asked`), and number of waves that have received
+    /// one (`served`). Waves receive units in the order of their requests.
     asked: u64,
     served: u64,
 }
@@ -46,9 +46,9 @@ pub enum Action {
     Barrier,
     /// Adds one unit to the semaphore.
     Release,
-    /// Adds the number of units that the operand specifies.
+    /// Adds as many units to the semaphore as the operand specifies.
     ReleaseSome,
-    /// Adds one unit for each waiting wave.
+    /// Adds one unit to the semaphore for each waiting wave.
     ReleaseAll,
     /// Takes a unit of the semaphore.
     Acquire,
@@ -110,7 +110,7 @@ impl WaveSync {
         let mut awaits = None;
         match action {
             Action::Init => {
-                // Waves that still wait belong to an earlier launch that has ended.
+                // Waves that are still waiting belong to an earlier launch that has ended.
                 (it.counter, it.served) = (value, it.asked);
                 (synced.lets_go, synced.opens) = (false, false);
             }

@@ -7,7 +7,7 @@ use device::{Arch, MatrixUnit};
 pub mod register {
     pub(crate) const FLAT_SCRATCH: u16 = 102;
     pub(crate) const XNACK_MASK: u16 = 104;
-    /// Default destination for carries and the results of comparisons.
+    /// Default destination of carries and comparisons.
     pub const VCC: u16 = 106;
     pub(crate) const TTMP: u16 = 108;
     /// Register that many instructions use as an index or an offset.
@@ -24,11 +24,11 @@ pub mod register {
 }
 
 /// Upper half of all flat addresses in the LDS. `src_shared_base`, `src_private_base` and HW_REG_SH_MEM_BASES must
-/// contain this number and the one for scratch.
+/// contain this number and the corresponding number for scratch.
 pub const SHARED_APERTURE: u32 = 0x0002_0000;
 pub(crate) const PRIVATE_APERTURE: u32 = 0x0001_0000;
 
-/// A constant operand. Its bits depend on the operand type of the operation.
+/// A constant operand. Its bits depend on the operand type of the instruction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Constant {
     /// An inline integer, printed in decimal.
@@ -86,8 +86,8 @@ pub struct Operand {
 pub struct Site {
     /// Architecture of the code.
     pub arch: Arch,
-    /// Number of lanes of the wave that executes the instruction. The disassembler does not receive this number and
-    /// prints registers as for the default number of lanes.
+    /// Number of lanes of the wave that executes the instruction. The disassembler does not know this number and prints
+    /// registers as for the default number of lanes.
     pub lanes: usize,
     /// Address of the instruction.
     pub address: u64,
@@ -98,7 +98,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// Returns the properties of an instruction of 8 bytes at address 0, in a wave of the default size.
+    /// Returns the properties of an 8-byte instruction at address 0, in a wave of the default size.
     pub fn of(arch: Arch) -> Site {
         Site { arch, lanes: arch.wave_size() as usize, address: 0, size: 8, immediate: 0 }
     }
@@ -107,7 +107,7 @@ impl Site {
 /// A parsed instruction.
 #[derive(Clone, Debug)]
 pub struct Text {
-    /// Mnemonic without the suffix of the encoding.
+    /// Mnemonic without the suffix of the encoding, for example `_e64`.
     pub mnemonic: String,
     /// Operands, in the order of the text.
     pub operands: Vec<Operand>,
@@ -156,8 +156,8 @@ impl Text {
     }
 
     /// Halves the number of registers of matrix operands in an RDNA wave of 64 lanes. The disassembler assumes waves of
-    /// 32 lanes, where a matrix uses twice as many registers per lane. The operands A and B on GFX11 are unchanged,
-    /// because GFX11 stores two copies of them (the RDNA 3 and RDNA 4 ISA guides, "WMMA").
+    /// 32 lanes, in which a matrix occupies twice as many registers per lane. The operands A and B on GFX11 are
+    /// unchanged, because GFX11 stores two copies of them (the RDNA 3 and RDNA 4 ISA guides, "WMMA").
     fn fit_to_wave(&mut self) {
         if self.site.lanes != 64 || self.site.arch.wave_size() != 32 {
             return;
@@ -198,7 +198,7 @@ impl Text {
     }
 
     /// Returns the number after a modifier, for example 16 for `offset:16`; 0 if the instruction does not have the
-    /// modifier. No field has more than 32 bits.
+    /// modifier. A number of more than 32 bits is not supported, because no field is larger.
     pub fn number(&self, modifier: &str) -> Result<i64, Unsupported> {
         let Some(text) = self.value(modifier) else { return Ok(0) };
         integer(text).filter(|number| i32::try_from(*number).is_ok()).ok_or(Unsupported)
@@ -324,7 +324,8 @@ fn parse_operand(text: &str) -> Option<Operand> {
             operand.sign_extend = true;
             rest = inner;
         } else if let Some(inner) = enclosed(rest, "lit64(", ")") {
-            // A 32-bit literal is extended according to the operand's type. A 64-bit literal is used unchanged.
+            // A 32-bit literal is extended according to the type of the operand. `lit64` marks a 64-bit literal, which
+            // is used unchanged.
             if let Some(bits) =
                 inner.strip_prefix("0x").and_then(|hex| u64::from_str_radix(hex, 16).ok())
                 && u32::try_from(bits).is_ok()

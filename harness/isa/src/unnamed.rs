@@ -7,8 +7,8 @@
 //! disassembles the result, and appends the suffix for the half to the register, as newer releases do: `v5.h`.
 //!
 //! VOP3 and VOP3P have three source operand fields, and hardware ignores the fields that an instruction does not use.
-//! LLVM wrote zeros to unused fields. Since release 22 it writes the constant 0 (0x80), which older disassemblers
-//! reject. This module restores the zeros.
+//! Before release 22, LLVM wrote zeros to unused fields. Since then it writes the constant 0 (0x80), which older
+//! disassemblers reject. This module restores the zeros.
 //!
 //! Source for the encodings: the RDNA 3 and RDNA 4 ISA guides, "VOP1", "VOP2", "VOPC", "DPP16", "DPP8" and "VOP3".
 
@@ -20,14 +20,13 @@ use crate::disassembler::disassemble;
 pub type Named = Result<Option<(String, u64)>, String>;
 
 /// Opcodes and names of the VOP1 instructions that were introduced together with operands in upper halves. Their
-/// operands are those of `v_not_b16`.
+/// operands are encoded like those of `v_not_b16` (`MODEL`).
 const BY_HALVES: [(u32, &str); 2] = [(28, "v_mov_b16"), (102, "v_swap_b16")];
 const MODEL: (u32, &str) = (105, "v_not_b16");
 /// Number that is added to a VOP1 opcode to form the opcode of the instruction in VOP3.
 const VOP1_IN_VOP3: u32 = 0x180;
 
-/// Values of a source operand field which mean that the second dword contains the first source operand and its DPP
-/// control.
+/// Values of a source operand field that mean: the second dword contains the first source operand and its DPP control.
 const DPP: [u32; 3] = [0xe9, 0xea, 0xfa];
 
 /// Encoding of a 32-bit instruction.
@@ -57,8 +56,8 @@ pub fn encoding(word: u32) -> Encoding {
 struct Field {
     /// Highest bit of the field, counted from the lowest bit of the first dword.
     bit: u32,
-    /// Position of the operand in the text, counted from the first operand. It is counted from the last one if a lane
-    /// mask may precede the operand.
+    /// Position of the operand in the text. It is counted from the last operand if a lane mask may precede the operand,
+    /// otherwise from the first.
     operand: Place,
 }
 
@@ -124,7 +123,7 @@ fn remodelled(word: u32) -> Option<(u32, &'static str)> {
 }
 
 /// Disassembles an instruction that the stack's disassembler rejects. To do so, changes the instruction to one that the
-/// disassembler knows, and corrects the text.
+/// disassembler knows, and then corrects the text.
 ///
 /// # Errors
 /// Returns the reason why no disassembler for the architecture is available.
@@ -142,8 +141,9 @@ pub(crate) fn name(arch: Arch, address: u64, bytes: &[u8]) -> Named {
     })
 }
 
-/// Disassembles a VOP3 or VOP3P instruction whose third source operand, or also the second, is unused and contains the
-/// constant 0.
+/// Disassembles a VOP3 or VOP3P instruction whose third source operand, and maybe the second one too, is unused and
+/// contains the constant 0. `vop3` is the value of the highest six bits of a VOP3 instruction. Returns `None` for any
+/// other instruction.
 pub fn without_sources(vop3: u32, bytes: &[u8], disassemble: &dyn Fn(&[u8]) -> Named) -> Named {
     const SOURCE: u64 = 0x1ff;
     const ZERO: u64 = 0x80;
@@ -166,7 +166,7 @@ pub fn without_sources(vop3: u32, bytes: &[u8], disassemble: &dyn Fn(&[u8]) -> N
         }
         let bare = lacking.iter().fold(all, |all, bit| all & !(SOURCE << bit));
         let Some(text) = named(bare)? else { continue };
-        // The field is unused if other register numbers in it do not change the text, or are rejected.
+        // The field is unused if the disassembler rejects another register number in it, or prints the same text.
         let mut with_register = lacking.iter().map(|bit| named(bare | 1 << bit));
         if with_register.all(|other| other.is_ok_and(|other| other.is_none_or(|it| it == text))) {
             return Ok(Some(text));
@@ -175,7 +175,7 @@ pub fn without_sources(vop3: u32, bytes: &[u8], disassemble: &dyn Fn(&[u8]) -> N
     Ok(None)
 }
 
-/// Disassembles an instruction that uses upper halves of registers. `disassemble` need not know upper halves.
+/// Disassembles an instruction that uses upper halves of registers. `disassemble` need not support them.
 pub fn name_by(bytes: &[u8], disassemble: &dyn Fn(&[u8]) -> Named) -> Named {
     let Some(Ok(dwords)) = bytes.get(..8).map(<[u8; 8]>::try_from) else { return Ok(None) };
     let all = u64::from_le_bytes(dwords);
@@ -193,7 +193,8 @@ pub fn name_by(bytes: &[u8], disassemble: &dyn Fn(&[u8]) -> Named) -> Named {
         None => text,
     };
     let fields = upper([all as u32, (all >> 32) as u32]);
-    // A 32-bit operand may also be above v127. Therefore the bits of as few fields as possible are cleared.
+    // The bit may also belong to the number of a 32-bit operand above v127. Therefore the bits of as few fields as
+    // possible are cleared.
     let mut sets: Vec<u32> = (0..1 << fields.len()).collect();
     sets.sort_by_key(|set: &u32| set.count_ones());
     for set in sets {

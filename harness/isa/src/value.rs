@@ -23,7 +23,8 @@ pub(crate) trait Value: Copy + Send + Sync + 'static {
     fn constant(constant: Constant) -> u64;
     /// True if `MODE.FP16_OVFL` turns results of this type that are too large into the largest finite number.
     const SATURATES: bool = false;
-    /// Returns the class of a source operand. Classes decide whether `MODE.FP16_OVFL` replaces an infinite result.
+    /// Returns the class of a source operand. The classes determine whether `MODE.FP16_OVFL` replaces an infinite
+    /// result.
     fn class(self) -> Class {
         Class::Other
     }
@@ -37,14 +38,14 @@ pub(crate) trait Value: Copy + Send + Sync + 'static {
     fn scaled(self, _factor: f32) -> Self {
         self
     }
-    /// Clamps to 0..=1. -0 becomes +0. A NaN becomes 0 unless `keeps_nans` is set.
+    /// Clamps to the range from 0 to 1. -0 becomes +0. A NaN becomes 0 unless `keeps_nans` is true.
     fn clamped(self, _keeps_nans: bool) -> Self {
         self
     }
 }
 
-/// Properties and functions of a [`Value`] type at run time. Code that uses them is compiled only once, not once per
-/// operation.
+/// Properties and functions of a [`Value`] type at run time. They make it possible to compile code once instead of once
+/// per operation.
 #[derive(Clone, Copy)]
 pub(crate) struct Type {
     pub(crate) words: usize,
@@ -56,7 +57,7 @@ pub(crate) struct Type {
     pub(crate) class: fn(u64) -> Class,
     pub(crate) saturated: fn(u64) -> u64,
     /// Applies [`Value::scaled`] to 32 lanes. If the last argument is true, also applies [`Value::saturated`] to the
-    /// lanes that have become infinite.
+    /// lanes that became infinite by the scaling.
     pub(crate) scaled: fn(&mut [Half; 2], f32, bool),
     pub(crate) clamped: fn(&mut [Half; 2], bool),
 }
@@ -87,9 +88,10 @@ impl Type {
         }
     }
 
-    /// Returns a constant of a packed 16-bit instruction as a word. `op_sel` and `op_sel_hi` select the halves of this
-    /// word. The upper half of an inline integer contains its sign. An inline float is a binary16 number in the lower
-    /// half, or a whole binary32 number for integer instructions (LLVM, `getInlineEncodingV216` in AMDGPUBaseInfo.cpp).
+    /// Returns a constant operand of a packed 16-bit instruction as a word, of which `op_sel` and `op_sel_hi` select
+    /// the halves. The upper half of an inline integer contains its sign. An inline float is a binary16 number in the
+    /// lower half, or a whole binary32 number for integer instructions (LLVM, `getInlineEncodingV216` in
+    /// AMDGPUBaseInfo.cpp).
     pub(crate) fn packed(&self, constant: Constant) -> u32 {
         match constant {
             Constant::Inline(value) => value as u32,
@@ -135,10 +137,10 @@ impl Class {
         }
     }
 
-    /// Returns true if these source operands have an infinite result that is exact and not an overflow, so that it
-    /// stays infinite under `MODE.FP16_OVFL` (the ISA guides). This is the case if an operand is infinite, or for a
-    /// division by zero if `divides` is set. An operation with a single source operand can only turn zero into infinity
-    /// if it is a division or a logarithm.
+    /// Returns true if an infinite result of these source operands is exact and not an overflow, so that it stays
+    /// infinite under `MODE.FP16_OVFL` (the ISA guides). This is the case if an operand is infinite, and for a division
+    /// by zero if `divides` is true. An operation with a single source operand that turns zero into infinity is a
+    /// division or a logarithm.
     pub(crate) fn makes_infinity(sources: &[Class], divides: bool) -> bool {
         sources.contains(&Class::Infinite) || divides && sources == [Class::Zero]
     }
@@ -152,8 +154,8 @@ fn constant32(constant: Constant) -> u64 {
     }
 }
 
-/// Bits of 1/(2*pi). The text may contain fewer digits than the constant has, because this is the only inexact inline
-/// constant.
+/// Bits of 1/(2*pi). The disassembler may print fewer digits than the constant has, because this is the only inline
+/// constant that is not exact in decimal.
 const INVERSE_TWO_PI: u64 = 0x3fc4_5f30_6dc9_c882;
 
 fn float64(value: f64) -> u64 {
@@ -175,7 +177,7 @@ macro_rules! integer {
             }
             #[inline(always)]
             fn bits(self) -> u64 {
-                // The conversion uses the unsigned type of 32 or 64 bits, so that the sign is not extended beyond the
+                // The conversion uses the unsigned 32-bit or 64-bit type, so that the sign is not extended beyond the
                 // type.
                 integer_bits(self as i64 as u64, $words, $half)
             }
@@ -375,7 +377,7 @@ impl Value for AsItIs {
     }
 }
 
-/// A binary16 result that MODE.FP16_OVFL does not affect.
+/// A binary16 result that `MODE.FP16_OVFL` does not affect.
 #[derive(Clone, Copy)]
 pub(crate) struct Settled(pub(crate) F16);
 

@@ -12,8 +12,8 @@ use crate::{
     wave::Wave,
 };
 
-/// Defines the operations with `$n` source operands: a struct, a loop over lanes with modifiers, and a loop without
-/// modifiers.
+/// Defines the operations with `$n` source operands: a struct, a loop over the lanes for instructions with modifiers,
+/// and a loop for instructions without modifiers.
 macro_rules! family {
     ($family:ident, $n:literal: $(($index:literal: $type:ident, $low:ident, $high:ident))+) => {
         struct $family<$($type,)+ R, F> {
@@ -97,7 +97,7 @@ pub(crate) fn binary<A: Value, B: Value, R: Value>(
     of_two(f, false)
 }
 
-/// Binds `op dst, a, b` with a 16-bit result. On every generation, the instruction keeps the other half of the
+/// Binds `op dst, a, b` with a 16-bit result. On all architectures, the instruction keeps the other half of the
 /// destination.
 pub(crate) fn keeping<A: Value, B: Value, R: Value>(
     f: impl Fn(A, B) -> R + Copy + Send + Sync + 'static,

@@ -30,7 +30,7 @@ pub(crate) type Step = Result<(), Box<Stop>>;
 pub enum State {
     /// The wave executes instructions.
     Running,
-    /// The wave sleeps until the other waves have had a turn.
+    /// The wave sleeps until the other waves have executed a turn.
     Resting,
     /// The wave waits for the other waves of its workgroup.
     AtBarrier,
@@ -48,7 +48,7 @@ pub(crate) const ROUNDING: u8 = 2;
 
 /// Registers and state of a wave.
 pub struct Wave {
-    /// Scalar registers. The module [`register`] names their numbers.
+    /// Scalar registers. The constants of the module [`register`] are their numbers.
     pub scalar: [u32; register::COUNT],
     pub(crate) vector: RegisterFile,
     /// Address of the next instruction.
@@ -109,7 +109,7 @@ impl Wave {
         self.scalar[first + 1] = (value >> 32) as u32;
     }
 
-    /// Returns a lane mask from scalar registers. It occupies one register in a wave of 32 lanes, otherwise two.
+    /// Returns a lane mask from scalar registers. The mask occupies one register in a wave of 32 lanes, otherwise two.
     #[inline(always)]
     pub fn mask(&self, first: u16) -> u64 {
         if self.lanes == HALF {
@@ -179,12 +179,14 @@ impl Wave {
     }
 }
 
-/// Bits of MODE.FP_DENORM for 32-bit floats: one keeps denormal operands, the other keeps denormal results.
+/// Bits of MODE.FP_DENORM for 32-bit floats. `KEEPS_SOURCES` keeps denormal operands, `KEEPS_RESULTS` keeps denormal
+/// results.
 const KEEPS_SOURCES: u32 = 1 << 4;
 const KEEPS_RESULTS: u32 = 1 << 5;
-/// Bit of MODE.FP_DENORM that keeps denormal results of 16 and 64 bits.
+/// Bit of MODE.FP_DENORM that keeps 16-bit and 64-bit denormal results.
 const KEEPS_OTHER_RESULTS: u32 = 1 << 7;
-/// `MODE.DX10_CLAMP`, which makes `clamp` turn NaNs into zeros. GFX12 always does so and has no such bit.
+/// `MODE.DX10_CLAMP`, which makes `clamp` turn NaNs into zeros. On GFX12, which has no such bit, NaNs always become
+/// zeros.
 const DX10_CLAMP: u32 = 1 << 8;
 /// `MODE.FP16_OVFL`, which turns results of at most 16 bits that are too large into the largest finite number.
 pub(crate) const FP16_OVFL: u32 = 1 << 23;
@@ -196,7 +198,7 @@ impl Wave {
         self.mode
     }
 
-    /// Sets the register HW_REG_MODE and the detours that follow from it.
+    /// Sets the register HW_REG_MODE, and the detour that follows from its rounding mode.
     pub fn set_mode(&mut self, mode: u32) {
         self.mode = mode;
         self.set_detour(ROUNDING, mode & Field::ALL != 0);
@@ -242,7 +244,7 @@ impl Wave {
     }
 
     /// Returns true if an instruction may apply output modifiers. `single` is true for a 32-bit result. Hardware
-    /// ignores output modifiers under IEEE rules, and if MODE keeps denormal results of this size. Source: "Output
+    /// ignores output modifiers if MODE selects IEEE rules or keeps denormal results of this size. Source: "Output
     /// modifiers" of the ISA guides before RDNA 4.
     #[inline(never)]
     pub(crate) fn scales_results(&self, single: bool) -> bool {
@@ -262,7 +264,7 @@ pub(crate) fn flushed(values: &Half) -> Half {
 #[inline(always)]
 pub(crate) fn sign_bits(words: &Half) -> u32 {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: only operations call this function, and a machine runs them. The machine contains an `Able`, so AVX2 is
+    // SAFETY: only operations call this function, and they run on a machine. A machine contains an `Able`, so AVX2 is
     // supported. Each load reads eight of the 32 words.
     unsafe {
         use std::arch::x86_64::{_mm256_loadu_ps, _mm256_movemask_ps};

@@ -18,7 +18,7 @@ use crate::{
 /// Length of a turn, in instructions, if only one wave of the workgroup is running.
 const ALONE: u64 = 100_000;
 
-/// Maximum length of a polling loop, in executed instructions.
+/// Maximum length of a spin loop, in executed instructions.
 const LOOP: usize = 4096;
 
 /// Generates the lengths of the turns of a workgroup.
@@ -29,10 +29,10 @@ pub struct Clock {
 
 impl Clock {
     /// Creates the generator for this workgroup. Each workgroup has its own sequence of lengths, which does not depend
-    /// on the host thread that executes it.
+    /// on the host thread that executes the workgroup.
     pub fn new(turns: Turns, workgroup: u64) -> Clock {
         let seed = if let Turns::Seeded(seed) = turns { seed } else { 0 };
-        // The state must not be zero, because the sequence would then stay at zero.
+        // The state must not be zero, because the generator would then return only zeros.
         let state = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ workgroup << 32;
         Clock { turns, state: state.max(1) }
     }
@@ -75,16 +75,17 @@ pub struct Group<'a> {
     pub told: HashSet<Mistake>,
 }
 
-/// Identity of an error: its kind, the addresses of the instructions, and a description of the other access. Errors
-/// with the same identity are reported once.
+/// Identity of an error: its kind, the addresses of the instructions involved, and for an unordered access a
+/// description of the other work. Errors with the same identity are reported once.
 type Mistake = (Discriminant<Found>, [u64; 3], String);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pause {
     Ended,
-    /// The workgroup has executed `budget` instructions.
+    /// The workgroup has used up its budget of instructions.
     Tired,
-    /// No wave can run now. Each wave sleeps, waits for another workgroup, or waits at a barrier for such a wave.
+    /// No wave can run now: each wave sleeps, waits for another workgroup, or waits at a barrier for a wave of this
+    /// kind.
     Rests,
 }
 
@@ -154,8 +155,8 @@ impl Group<'_> {
         Ok(())
     }
 
-    /// Returns the instruction that a wave repeats in its polling loop: the last one that accesses memory before the
-    /// loop repeats. Also returns the first address that this instruction reads.
+    /// Returns the instruction that a wave repeats in a spin loop: the last one that accesses memory before the loop
+    /// repeats. Also returns the first address that this instruction accesses.
     pub fn waits_at(&mut self, index: usize) -> (At, Option<u64>) {
         let mut found = (At::default(), None);
         if self.waves[index].state == State::AtSync {
@@ -189,14 +190,14 @@ impl Group<'_> {
                 break;
             }
         }
-        // These extra steps only find the polling loop. If they cause errors, the kernel causes them again when it
+        // The steps above only search for the spin loop. If they cause errors, the kernel causes them again when it
         // continues.
         drop(Checks::found(&mut self.machine));
         found
     }
 
     /// Returns the global-wave-sync instruction at which a wave waits. `behind` is the address after this instruction.
-    /// All such instructions have the same size.
+    /// All global-wave-sync instructions have the same size.
     fn at_sync(&mut self, behind: u64) -> At {
         let pc = behind.wrapping_sub(8);
         let Ok(page) = self.code.page(pc) else { return At::default() };
@@ -219,7 +220,7 @@ impl Group<'_> {
                     page.instruction(pc).map_err(|missing| missing_trap(missing, pc, *entry))?;
                 (last, pc) = (pc, pc + instruction.site.size);
                 left -= 1;
-                // Only instructions for which `directs` is true read or change the program counter.
+                // The other instructions neither read nor change the program counter.
                 if instruction.directs {
                     wave.pc = pc;
                 }
@@ -344,7 +345,7 @@ fn stop_trap(stop: Stop, instruction: &Instruction, pc: u64, entry: u64) -> Trap
         Stop::PageFault { address, write } => Trap::PageFault { address, write, instruction },
         Stop::Abort => Trap::Abort { instruction },
         Stop::Gap(what) => {
-            let text = format!("{text}, which asks for {what}");
+            let text = format!("{text}, which uses {what}");
             Trap::Unimplemented { instruction: at(&text, pc, entry) }
         }
     }

@@ -16,7 +16,7 @@ pub struct Written {
 impl Written {
     /// Creates the bits for an uninitialised allocation of `len` bytes at `start`.
     pub fn new(start: u64, len: u64) -> Written {
-        // `vec!` allocates zeroed pages, so unused parts need no memory.
+        // `vec!` allocates zeroed pages, so that parts that are never written need no memory.
         let words = vec![0u64; usize::try_from(len.div_ceil(64)).unwrap_or(0)];
         Written { start, len, words: words.into_iter().map(AtomicU64::new).collect() }
     }
@@ -37,7 +37,7 @@ impl Written {
         })
     }
 
-    /// Returns true if any byte of the range is initialised. Bytes outside of the allocation are ignored.
+    /// Returns true if at least one byte of the range is initialised. Bytes outside of the allocation are ignored.
     pub fn any(&self, range: Range<u64>) -> bool {
         self.words(range).any(|(word, mask)| word.load(Ordering::Relaxed) & mask != 0)
     }

@@ -87,7 +87,7 @@ impl Site {
 struct Event {
     wave: u32,
     site: u32,
-    /// Index of the released [`Point`], if the instruction writes.
+    /// Index of the [`Point`] that the instruction releases, if it writes.
     point: u32,
 }
 
@@ -112,7 +112,8 @@ pub(crate) struct Worker {
     number: u32,
     /// Value of [`Between::era`] when the wave last accessed memory.
     era: u32,
-    /// Vector clock for the plain reads of the wave, and vector clock for its other accesses.
+    /// Vector clock that orders the plain reads of the wave (`known`), and the one that orders its other accesses
+    /// (`heard`).
     known: Arc<Clock>,
     heard: Arc<Clock>,
     /// Caches that the wave has not invalidated since it last acquired, as a bit mask.
@@ -120,19 +121,19 @@ pub(crate) struct Worker {
     met: Time,
     /// For each wave of the workgroup, the first of its writes that had not reached memory at the last barrier.
     not_come: Arc<[Time]>,
-    /// Time of the last barrier that preceded the wave's last invalidation of its nearest cache, and the vector clock
-    /// that the wave had acquired by then.
+    /// State at the wave's last invalidation of its nearest cache: the time of the last barrier before it, and the
+    /// vector clock that the wave had acquired by then.
     fresh: Time,
     near: Arc<Clock>,
-    /// First writes of the wave that are still in a cache: the first of those that are being written back, and the
-    /// first of the later ones.
+    /// Times of two writes that may still be in a cache: the first write that is not written back yet, and, while a
+    /// write-back is in progress, the first write after its request.
     stays: [Option<Time>; 2],
     writes_back: bool,
     /// Time and address of the last write from which the wave acquired.
     heard_of: (Time, u64),
     last: Option<u32>,
-    /// Resource of global wave sync at which the wave has arrived, until the wave waits for the counter of the
-    /// instruction.
+    /// Global-wave-sync resource at which the wave has arrived; `None` again when the wave has waited for the counter
+    /// of the instruction.
     comes_to: Option<usize>,
 }
 
@@ -152,7 +153,8 @@ pub struct Between {
     cells: Cells,
     entries: usize,
     rivals: Rivals,
-    /// Waves from which a wave of the same workgroup acquired with its last access, by their number in the workgroup.
+    /// Waves from which the last access acquired and which are of the same workgroup, each as its number in the
+    /// workgroup.
     heard_own: Vec<u32>,
 }
 
@@ -208,7 +210,7 @@ impl Between {
         both
     }
 
-    /// Records which caches an instruction of the wave invalidates, and whether it requests a write-back.
+    /// Records which caches an instruction of the wave invalidates, and whether the instruction requests a write-back.
     pub(crate) fn caches(&mut self, worker: &mut Worker, scope: &Scope) {
         self.renew(worker);
         if scope.drops & NEAR != 0 {
@@ -336,9 +338,9 @@ impl Between {
         }
     }
 
-    /// Returns the vector clock that a wave acquires from the write at time `then` at a location. After an atomic, this
-    /// includes what the preceding atomics released there. `is_own` is true if the acquiring wave belongs to the same
-    /// workgroup.
+    /// Returns the vector clock that a wave acquires from the write at time `then` at a location. If the write is an
+    /// atomic, the clock includes what the preceding atomics released there. `is_own` is true if the acquiring wave
+    /// belongs to the same workgroup.
     fn released(&mut self, address: u64, then: Time, is_own: bool) -> Arc<Clock> {
         let event = self.events[then as usize];
         let site = &self.sites[event.site as usize];
@@ -510,7 +512,8 @@ impl Between {
         end
     }
 
-    /// Records that an atomic at time `now` accessed a location. `then` is the time of the last write to the location.
+    /// Records that an atomic at time `now` accessed the location at `address`. `then` is the time of the last write to
+    /// the location.
     fn goes_to(&mut self, address: u64, then: Time, now: Time) {
         let goes_on = then == 0 || site_is_atomic(&self.sites, self.events[then as usize]);
         if !goes_on || self.places.get(&address).is_some_and(|place| place.since.len() > MOST_SINCE)

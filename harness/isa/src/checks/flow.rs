@@ -22,7 +22,8 @@ pub enum Register {
     Scalar(u16),
 }
 
-/// Rule by which the registers that an instruction writes (targets) get their state from those that it reads (sources).
+/// Rule that determines the state of the registers that an instruction writes (targets) from the state of those that it
+/// reads (sources).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// Each target register gets the state of the source register with the same index.
@@ -38,14 +39,15 @@ pub enum Rule {
     },
     /// The result is the first source if SCC is one, otherwise the second source.
     SelectScalar,
-    /// All lanes of the target get one state: the state that all active lanes of one of the sources have.
+    /// All lanes of the target get the same state. It is uninitialised if one of the sources is uninitialised in all
+    /// active lanes.
     Across {
         /// True if the result is computed from the lanes. False if lanes are only copied.
         computes: bool,
     },
     /// The instruction exchanges its two targets.
     Swap,
-    /// The targets are known only at run time. Therefore all registers are treated as initialised afterwards.
+    /// The targets are known only at run time. Therefore the state of all registers becomes initialised.
     Forget,
     /// The source operands decide whether a branch is taken, or which lanes are active.
     Control,
@@ -105,7 +107,7 @@ pub fn flow(text: &Text) -> Option<Flow> {
         _ if first.contains(&Register::Scalar(register::EXEC)) => {
             return some(Rule::Control, first, rest(1));
         }
-        // The data operand comes after the addresses or the lane number.
+        // The data operand follows the addresses or the lane number.
         Passes::Picks if text.mnemonic.starts_with("ds_") => {
             let sources = operands.get(2..3).unwrap_or(rest(1));
             return some(Rule::Across { computes: false }, first, sources);

@@ -15,13 +15,13 @@ use super::{
 };
 use crate::text::{Base, Text, register};
 
-/// Results of the analysis of one read: how the code uses the value that was read.
+/// Results of the analysis of one read: for which decisions the code uses the value that was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Looks {
     /// True if code repeats the read until the value changes, as in a spin loop.
     pub waits: bool,
-    /// True if the value decides whether a loop without a barrier continues. The loop may read a different address in
-    /// each iteration.
+    /// True if the value decides whether a loop without a barrier continues. Unlike with `waits`, each iteration may
+    /// read a different address.
     pub turns: bool,
     /// True if the value decides a branch, or a change of the LDS, before the next barrier.
     pub decides: bool,
@@ -30,7 +30,7 @@ pub struct Looks {
 /// Maximum number of instructions that are examined after a read or in a loop.
 const MOST: usize = 1024;
 
-/// Maximum number of instructions after a read in which a decision by its value is searched.
+/// Maximum number of instructions after a read that are searched for a decision that depends on the value.
 const NEAR: usize = 256;
 
 struct Line {
@@ -43,7 +43,8 @@ struct Line {
     load: Option<Load>,
 }
 
-/// A read, with the parts of its address that the instruction contains. The contents of registers are not known.
+/// A read, with the parts of its address that the instruction contains. The contents of the address registers are
+/// unknown.
 struct Load {
     mnemonic: String,
     address: Vec<Place>,
@@ -64,7 +65,7 @@ struct Part {
     moves: Option<Moves>,
 }
 
-/// Origin of the value that a move instruction writes to a register in all lanes.
+/// Origin of the value that a move instruction writes to all lanes of a register.
 #[derive(Clone, Copy, Debug)]
 enum Moves {
     Constant,
@@ -116,8 +117,9 @@ fn is_first_look(lines: &[Line]) -> bool {
     let barrier = lines.iter().position(|line| line.is_barrier).unwrap_or(lines.len());
     let lines = &lines[..barrier];
     let Some(Line { load: Some(first), .. }) = lines.first() else { return false };
-    // Describes the value that a register has before a line. The result is `None` if no earlier line writes the
-    // register. It is true if the value is a constant, or a scalar register that no earlier line writes.
+    // Describes the value that a register has before a line: `None` if no earlier line writes the register,
+    // `Some(true)` if the value is a constant or a scalar register that no earlier line writes, otherwise
+    // `Some(false)`.
     let given = |place: &Place, before: &[Line]| -> Option<bool> {
         Some(match gives(place, before)?.moves {
             None => false,
@@ -175,8 +177,8 @@ fn decides_a_turn(lines: &[Line], pc: u64) -> Option<&Line> {
     (!is_apart && decides(&lines[at], around)).then_some(&lines[at])
 }
 
-/// Returns true if one of these instructions decides something by the value that `first` reads: a branch, the active
-/// lanes, or a change of the LDS.
+/// Returns true if the value that `first` reads influences a decision in one of these instructions: a branch, the
+/// active lanes, or a change of the LDS.
 fn decides<'a>(first: &Line, lines: impl Iterator<Item = &'a Line>) -> bool {
     let mut known: HashSet<Place> = first
         .parts
@@ -206,7 +208,8 @@ fn decides<'a>(first: &Line, lines: impl Iterator<Item = &'a Line>) -> bool {
 fn has_same_address(lines: &[Line], line: &Line) -> bool {
     let parts = || lines.iter().flat_map(|line| &line.parts);
     let mut changing: HashSet<Place> = parts().flat_map(|part| part.targets.clone()).collect();
-    // A value that was spilled to scratch memory rarely changes in the loop.
+    // A value that was spilled to scratch memory is assumed to stay the same in the loop, because it rarely changes
+    // there.
     changing.remove(&Place::Scratch);
     loop {
         let changes = |part: &Part, place: &Place| {
@@ -221,7 +224,7 @@ fn has_same_address(lines: &[Line], line: &Line) -> bool {
         }
         changing.retain(|place| !same.contains(place));
     }
-    // If the result overwrites the address register, the loop computes the address again.
+    // The address register may be overwritten by the result if the loop computes the same address again.
     let before = lines.split(|other| other.address == line.address).next().unwrap_or_default();
     let is_anew = |place: &Place| match gives(place, before).and_then(|part| part.moves) {
         None => false,

@@ -10,20 +10,20 @@
 //! usage guide), so no further synchronisation is needed. The atomic itself is not ordered with accesses that it
 //! conflicts with: the waves could have arrived in the other order.
 //!
-//! LDS instructions do not distinguish atomic reads and writes from plain ones. If an access may be atomic, its
-//! conflict is reported at the end of the launch, unless the code has shown by then that the access is atomic:
+//! LDS instructions do not distinguish atomic reads and writes from plain ones. A conflict of an access that may be
+//! atomic is reported at the end of the launch, unless the code has shown by then that the access is atomic:
 //!
-//! * A spin-loop read is atomic or volatile, and so is the write for which it waits. This write either ended a spin
-//!   loop, or directly follows a wait for all LDS accesses of its wave. In the latter case, any read whose value
-//!   decides whether a loop continues is assumed to wait for the write.
-//! * A read is allowed if it decides about a later atomic of the same wave on the same location. Compare-and-swap loops
-//!   start with such a read.
-//! * A write that conflicts with a swapping atomic is allowed if the atomic's wave decides by the old value, and the
-//!   writing wave has swapped at this location before. This is how a wave unlocks a lock that another wave tries to
-//!   take.
+//! * A spin-loop read is atomic or volatile, and so is the write that ends the loop. Such a write either has ended a
+//!   spin loop in this launch, or directly follows a wait for all LDS accesses of its wave. In the latter case, any
+//!   read whose value decides whether a loop continues is assumed to wait for the write.
+//! * A read is allowed if its value decides about a later atomic of the same wave on the same location.
+//!   Compare-and-swap loops start with such a read.
+//! * A write that conflicts with a swapping atomic is allowed if the old value influences a branch or a change of the
+//!   LDS in the atomic's wave, and the writing wave has swapped at this location before. This is how a wave unlocks a
+//!   lock that another wave tries to take.
 //!
 //! A barrier orders only completed accesses. If a wave does not wait for its write before a barrier, the write may
-//! arrive after another wave's read. Loads from memory to the LDS must be waited for in the same way, because they may
+//! arrive after another wave's read. A wave must also wait for its loads from memory to the LDS, because such loads may
 //! arrive even after later writes.
 
 use std::{
@@ -69,7 +69,7 @@ pub struct Known {
 /// The access that is being recorded, and the wave that makes it.
 #[derive(Clone, Copy)]
 pub struct By {
-    /// Kind of the access.
+    /// Kind of the access that is being recorded.
     pub kind: Kind,
     /// Number of the wave in the workgroup.
     pub wave: u32,
@@ -81,9 +81,9 @@ pub struct By {
     pub come: Come,
     /// True for an atomic that returns the old value.
     pub returns: bool,
-    /// True if the written value does not depend on the old value.
+    /// True for an atomic whose written value does not depend on the old value.
     pub swaps: bool,
-    /// True if the wave has just waited for all of its LDS accesses. A write that releases needs such a wait.
+    /// True if the wave has just waited for all of its LDS accesses. Only a write after such a wait can release.
     pub lets_go: bool,
 }
 
@@ -135,10 +135,10 @@ struct Suspect {
     found: Found,
 }
 
-/// Reason why a conflict may be legal, with the address of an instruction.
+/// Reason why a conflict may be legal. The value is the code address of the instruction that it depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Excuse {
-    /// The read at this code address decides about a later atomic.
+    /// The value of the read at this code address decides about a later atomic.
     Guards(u64),
     /// The write at this code address ended a spin loop.
     LetsGo(u64),
@@ -152,7 +152,7 @@ pub struct Races {
     now: Time,
     /// Number of memory accesses that all waves of the launch have made.
     in_memory: Time,
-    /// Times at which the workgroup started and reached its last barrier.
+    /// Time at which the workgroup started (`begun`), and time of its last barrier (`met`).
     begun: Time,
     met: Time,
     clocks: Vec<Clock>,
@@ -162,7 +162,8 @@ pub struct Races {
     come: Vec<Come>,
     texts: HashMap<u64, Arc<str>>,
     looks: HashMap<u64, Looks>,
-    /// Code addresses of swapping atomics, and of writes that release.
+    /// Code addresses of swapping atomics that return the old value (`swapping`), and of writes that may release
+    /// (`letting_go`).
     swapping: HashSet<u64>,
     letting_go: HashSet<u64>,
     /// For each dword and wave of this workgroup, the time at which the wave first executed a swapping atomic on the
@@ -200,7 +201,7 @@ impl Clock {
 }
 
 impl Known {
-    /// Replaces both times by later ones from `more`. Returns true if that changed the entry.
+    /// Replaces each of the two times by the time in `more` if that is later. Returns true if the entry has changed.
     fn knows(&mut self, more: Known) -> bool {
         let before = *self;
         self.here = self.here.max(more.here);
@@ -224,7 +225,7 @@ impl Races {
         self.waiting.resize(waves, None);
     }
 
-    /// Records that all accesses so far are ordered before all later ones.
+    /// Orders all accesses so far before all later ones, as a barrier does.
     fn meet(&mut self) {
         self.met = self.now;
         self.places.clear();
@@ -262,7 +263,8 @@ impl Races {
         self.clocks[wave].join(&heard);
     }
 
-    /// Records the text of an LDS instruction that is about to run, and the number of memory accesses before it.
+    /// Advances the time, and records the text of an LDS instruction that is about to run and the number of memory
+    /// accesses before it.
     pub fn runs(&mut self, pc: u64, text: &Arc<str>, in_memory: Time) {
         self.now += 1;
         self.in_memory = in_memory;
@@ -287,7 +289,7 @@ impl Races {
     }
 
     /// Records an access to bytes that contained `before` and now contain `now`. `look` analyses how the code uses the
-    /// value that the instruction at an address reads.
+    /// value that was read by the instruction at a code address.
     pub fn touch(
         &mut self,
         by: &By,
@@ -319,7 +321,7 @@ impl Races {
             let clock = &self.clocks[by.wave as usize];
             let (begun, met, come) = (self.begun, self.met, &self.come);
             let settled = Settled { wave: by.wave, own: by.come, clock, begun, met, come };
-            // The bytes of a dword get different histories only if the access conflicts with an earlier write.
+            // The bytes of a dword can get different histories only if the access conflicts with an earlier write.
             let is_alike = |byte: &Byte| {
                 let mut changes = before[bytes(4)].iter().zip(&now[bytes(4)]).map(|(b, n)| b != n);
                 let first = changes.next();
@@ -363,7 +365,8 @@ impl Races {
                 self.guards(at, &touch, look);
             }
         }
-        // The wave acquires only now, so that the last byte is checked with the same clock as the first.
+        // The wave acquires only after all bytes have been checked, so that the last byte is checked with the same
+        // clock as the first.
         let mut waits_for = std::mem::take(&mut self.waits_for);
         for (at, kind, other) in waits_for.drain(..) {
             self.hears(at, kind, &other, by.wave);
@@ -450,9 +453,9 @@ impl Races {
     }
 
     /// Makes a wave acquire from an access for which it waits in a spin loop, although the two accesses do not
-    /// conflict. There are two such cases. In the first case, several waves wrote the same value, and the wave acquires
-    /// from the last write. In the second case, the write is already ordered before the wave's access, but the
-    /// memory accesses that completed before the write are not.
+    /// conflict. There are two such cases. In the first, several waves wrote the same value; the waiting wave acquires
+    /// from the last of these writes. In the second, the LDS write is already ordered before the waiting wave's access,
+    /// but the memory accesses before that write are not.
     fn hears_without_conflict(&mut self, by: &By, at: u64, look: Look<'_>) {
         let &Byte { write, atomics: [atomic, _], agreed, in_memory, .. } = self.bytes.at(at);
         for (kind, touch) in [(Kind::Store, write), (Kind::Atomic, atomic)] {
@@ -485,7 +488,8 @@ impl Races {
             (Kind::Atomic, byte.atomics[0], byte.numbers[1]),
         ];
         for (kind, write, number) in writes {
-            // Writes of one wave complete in order, and so do its loads from memory to the LDS.
+            // Writes of one wave complete in order, and its loads from memory to the LDS complete in order among
+            // themselves.
             let in_turn = match (by.kind, number.is_moved()) {
                 (Kind::Store, true) => by.number.is_moved() && write.wave == by.wave,
                 (Kind::Store, false) => true,
@@ -510,7 +514,8 @@ impl Races {
         }
     }
 
-    /// Looks for a read by which the atomic's wave decided to change this byte, and records that the read is allowed.
+    /// Searches for a read whose value decided that the atomic's wave changes this byte, and records that this read is
+    /// allowed.
     fn guards(&mut self, offset: u64, touch: &Touch, look: Look<'_>) {
         for read in self.bytes.at(offset).reads {
             let is_own = read.wave == touch.wave && read.time > self.met;
@@ -533,8 +538,8 @@ impl Races {
         known.0[by.wave as usize] = Known { here: self.now, in_memory: self.in_memory };
     }
 
-    /// Returns the wave that has acquired since the last call. Also returns, for each wave, the time up to which the
-    /// memory accesses of that wave happen before the next access of the returned wave.
+    /// Returns the wave that has acquired through the LDS since the last call, if any. Also returns, for each wave, the
+    /// time up to which the memory accesses of that wave happen before the next access of the returned wave.
     pub(crate) fn take_heard(&mut self) -> Option<(usize, impl Iterator<Item = Time> + '_)> {
         let wave = self.heard.take()? as usize;
         Some((wave, self.clocks[wave].0.iter().map(|known| known.in_memory)))
@@ -551,7 +556,7 @@ impl Races {
             Kind::Store => self.bytes.at(offset).in_memory,
             Kind::Load | Kind::Atomic => 0,
         };
-        // In the clock of the writing wave, its own entry contains only the time of the last barrier.
+        // The clock of the writing wave contains only the time of the last barrier as the wave's own entry.
         heard.0[other.wave as usize].knows(Known { here: other.time, in_memory });
         if self.clocks[wave as usize].join(&heard) {
             self.heard = Some(wave);

@@ -1,5 +1,5 @@
-//! Synchronisation scope of memory instructions: whether other workgroups see an access when it is made, and how an
-//! instruction affects caches.
+//! Synchronisation scope of memory instructions: whether other workgroups see the result of an access at once, and how
+//! an instruction affects caches.
 //!
 //! Source: LLVM's AMDGPU usage guide, the memory models of GFX6 to GFX9, GFX90A, GFX942 (which also applies to GFX950),
 //! GFX10 and GFX11, and GFX12: code sequences for loads, stores and fences of each scope.
@@ -43,8 +43,8 @@ pub struct Scope {
     pub store: Strength,
     /// True if a store stays in a private cache until an instruction writes the cache back.
     pub stays: bool,
-    /// True for a compare-and-swap. Compilers implement atomics that the architecture lacks with a loop that starts
-    /// with a plain load and ends with a compare-and-swap.
+    /// True for a compare-and-swap. If the architecture lacks an atomic, compilers emit a loop that starts with a plain
+    /// load and ends with a compare-and-swap.
     pub(crate) swaps: bool,
     /// Caches that the instruction invalidates, as a bit mask.
     pub drops: u8,
@@ -52,13 +52,13 @@ pub struct Scope {
     pub writes_back: bool,
 }
 
-/// Bit of the nearest cache. On RDNA, the waves of a workgroup may use two separate ones.
+/// Bit of the nearest cache. On RDNA, the waves of a workgroup may use two separate caches of this level.
 pub const NEAR: u8 = 0b01;
-/// Bit of the next cache level. Different workgroups may use separate ones.
+/// Bit of the next cache level. Different workgroups may use separate caches of this level.
 const FAR: u8 = 0b10;
 
-/// Returns the caches in which a load may find stale lines, as a bit mask. On RDNA, instructions invalidate two levels
-/// separately.
+/// Returns the caches in which a load may find stale lines, as a bit mask. On RDNA, separate instructions invalidate
+/// two levels of caches.
 pub fn caches(arch: Arch) -> u8 {
     if arch.facts().has_two_caches { NEAR | FAR } else { NEAR }
 }

@@ -21,8 +21,8 @@ use crate::{
 pub struct Early {
     /// Name of the register, in assembler syntax.
     pub register: String,
-    /// True if the instruction reads the register and gets its old value. False if the instruction writes the register,
-    /// so that the late result will overwrite the written value.
+    /// True if the instruction reads the register and therefore gets the old value. False if it writes the register, so
+    /// that the late result will overwrite the new value.
     pub read: bool,
     pub(crate) wave: u32,
     /// First affected lane; `None` for scalar registers.
@@ -52,7 +52,8 @@ struct Pending {
     result: Arc<Set>,
     lanes: u64,
     producer: Origin,
-    /// Time of the instruction's write, as the race detection in memory counts it; 0 if the instruction does not write.
+    /// Time at which the instruction wrote to memory, as the race detection in memory counts it; 0 if the instruction
+    /// does not write.
     writes: u32,
     /// Number of waits for this counter that were executed before the result was requested.
     waits: u64,
@@ -73,10 +74,11 @@ pub(crate) struct Scoreboard {
     counters: [VecDeque<Pending>; COUNTERS],
     /// Register halves that receive outstanding results, as a bit mask.
     pending: [u64; WORDS],
-    /// For each counter, the last wait for it with the value for which it waited, and the number of waits.
+    /// For each counter, the last wait for it, with the value for which it waited (`waited`), and the number of waits
+    /// (`waits`).
     waited: [Option<(Origin, usize)>; COUNTERS],
     waits: [u64; COUNTERS],
-    /// Numbers of LDS accesses, and of loads from memory to the LDS.
+    /// Numbers of the LDS accesses and of the loads from memory to the LDS that the wave has made.
     local: Come,
 }
 
@@ -99,12 +101,12 @@ impl Scoreboard {
         touched.meets(&self.pending)
     }
 
-    /// Returns the numbers of accesses to the LDS that the wave has made.
+    /// Returns how many accesses to the LDS the wave has made.
     pub(crate) fn made(&self) -> Come {
         self.local
     }
 
-    /// Returns the numbers of accesses to the LDS that are certain to have completed.
+    /// Returns how many of the wave's accesses to the LDS are certain to have completed.
     pub(crate) fn done(&self) -> Come {
         let open = |counter: Counter, is_one: fn(&&Pending) -> bool| {
             self.counters[counter as usize].iter().filter(is_one).count() as u32
@@ -114,13 +116,14 @@ impl Scoreboard {
         Come { local: self.local.local - local, moved: self.local.moved - moved }
     }
 
-    /// Returns the time of the first write to memory that may not have completed.
+    /// Returns the time of the wave's first write to memory that may not have completed; `None` if all have.
     pub(crate) fn outstanding(&self) -> Option<u32> {
         let first = |open: &VecDeque<Pending>| open.iter().map(|p| p.writes).find(|then| *then > 0);
         self.counters.iter().filter_map(first).min()
     }
 
-    /// Returns the early accesses of an instruction that is about to run. Each result is reported at most once.
+    /// Returns the accesses of an instruction that is about to run to registers whose results are outstanding. Each
+    /// result is reported at most once.
     pub(crate) fn check(&mut self, effect: &Effect, wave: &Wave) -> Vec<Early> {
         let mut found = Vec::new();
         if !self.meets(&effect.touched) {
@@ -133,7 +136,7 @@ impl Scoreboard {
                 if pending.told {
                     continue;
                 }
-                // Results of one counter that arrive in order may write the same register.
+                // Results that increment the same counter and arrive in order may write the same register.
                 let in_turn = |raise: &Raise| {
                     raise.counter as usize == index
                         && (raise.order, pending.order) == (Order::Turns, Order::Turns)
@@ -192,7 +195,8 @@ impl Scoreboard {
             let is_local = raise.counter == Counter::Local && raise.order == Order::Turns;
             self.local.local += u32::from(is_local);
             self.local.moved += u32::from(raise.moves);
-            // A FLAT instruction may access only memory or only the LDS. Its access to the other has no lanes.
+            // A FLAT instruction may access only memory or only the LDS. Its result of the other kind then has no lanes
+            // and no registers.
             let goes = lanes != 0 || raise.domain == Domain::All;
             let writes = if goes && raise.domain != Domain::Lds { writes } else { 0 };
             let late = before.as_ref().map(|before| before.late(&raise.result, wave));

@@ -35,24 +35,25 @@ pub(crate) struct Shadow {
     origins: Origins,
     /// State of each byte of the LDS. Bytes past the end of the list are initialised.
     local: Vec<Mark>,
-    /// Recently accessed allocations whose bytes are tracked, and recently accessed ranges that are not tracked.
+    /// Recently accessed allocations whose bytes are tracked (`known`), and recently accessed address ranges that are
+    /// not tracked (`untracked`).
     known: Vec<Arc<Written>>,
     untracked: Vec<Range<u64>>,
     pub(super) found: Vec<Found>,
 }
 
-/// Maximum number of cached allocations and ranges. Kernels use fewer at a time.
+/// Maximum number of cached allocations and ranges. Kernels usually access fewer at a time.
 const KNOWN: usize = 8;
 
-/// Data structure in which the state of the accessed memory is tracked.
+/// Data structure that tracks the state of the memory that an instruction accesses.
 enum Book {
     Nowhere,
-    /// One allocation. The range is `Some` if the accesses fill it without gaps.
+    /// One allocation. The range is `Some` if the accesses cover it without gaps.
     One(Arc<Written>, Option<Range<u64>>),
     Several,
 }
 
-/// Returns the accesses of the [`Piece`](super::access::Piece) with this index. They are consecutive in `touches`.
+/// Returns the accesses of the [`Piece`](super::access::Piece) with index `piece`. They are consecutive in `touches`.
 fn of_piece(touches: &[Touch], piece: usize) -> &[Touch] {
     let start = touches.partition_point(|touch| touch.piece < piece);
     let end = touches.partition_point(|touch| touch.piece <= piece);
@@ -123,7 +124,7 @@ impl Shadow {
         }
     }
 
-    /// Reports an error, unless the address space has turned off such reports.
+    /// Reports an error, unless reports of uninitialised data are turned off for the address space.
     fn mistake(&mut self, space: Space<'_>, origin: u32, how: Use) {
         if let Some(read) = self.origins.get(origin)
             && space.reports_never_written()
@@ -224,7 +225,7 @@ impl Shadow {
                 };
                 changes.extend(match target {
                     Data::Rows(row) => change(row + word, found),
-                    // The load keeps the lower half of the register, and so its state.
+                    // The load keeps the lower half of the register, so lanes that were initialised stay initialised.
                     Data::UpperHalf(row) => {
                         change(row, found.only(registers.row(row).never_written))
                     }
@@ -267,7 +268,7 @@ impl Shadow {
         }
     }
 
-    /// Checks whether a store or an atomic writes a value that was computed from uninitialised memory.
+    /// Reports an error if a store or an atomic writes a value that was computed from uninitialised memory.
     fn check_write(
         &mut self,
         checked: &Checked,

@@ -81,7 +81,7 @@ impl Lanes {
 pub struct Origin {
     pub(crate) pc: u64,
     pub text: Arc<str>,
-    /// Address from which the first affected lane has read.
+    /// Address from which the first affected lane read.
     pub address: u64,
 }
 
@@ -239,7 +239,8 @@ impl Registers {
         if flow.rule == Rule::Forget {
             changes.push(Change::Forget);
         }
-        // An instruction that is not a comparison writes at most a carry to SCC. The carry is treated as initialised.
+        // A scalar instruction that is not a comparison writes at most a carry to SCC. That carry is treated as
+        // initialised.
         let scc = Register::Scalar(register::SCC);
         if !self.scalar(register::SCC).is_clean()
             && matches!(flow.targets.first(), Some(Register::Scalar(_)))

@@ -4,7 +4,7 @@ use device::{Arch, Descriptors};
 
 use super::{field, format::Format};
 
-/// Type of an image, as its descriptor states it.
+/// Type of an image, as given in the descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dimension {
     /// A single row of texels.
@@ -39,7 +39,7 @@ impl Dimension {
         })
     }
 
-    /// Returns the number of coordinates that address a texel. The layer of an array is one of them.
+    /// Returns the number of coordinates of a texel. For an array, the layer counts as a coordinate.
     pub fn coordinates(self) -> usize {
         match self {
             Dimension::D1 => 1,
@@ -60,7 +60,7 @@ pub const ROW_ALIGNMENT: u32 = 256;
 /// Alignment of the address of an image in bytes. Descriptors omit the lowest eight bits of the address.
 pub const IMAGE_ALIGNMENT: u64 = 256;
 
-/// Reason why an image descriptor cannot be read on GFX1250.
+/// Reason why an image descriptor cannot be read on GFX1250, which has no images.
 const NO_IMAGES: &str = "an image on an architecture without images";
 
 /// An image in memory.
@@ -74,15 +74,15 @@ pub struct Image {
     pub dimension: Dimension,
     /// Number of texels in a row, number of rows, and number of slices or layers.
     pub size: [u32; 3],
-    /// Rule for each component of a loaded value: 0 and 1 are these constants, and numbers from 4 on select a component
-    /// of the texel.
+    /// Rule for each component of a loaded value: 0 and 1 mean the constants zero and one, and 4 to 7 select a
+    /// component of the texel.
     pub select: [u8; 4],
     /// Distance between rows, in texels.
     pub pitch: u32,
 }
 
 impl Image {
-    /// Returns the distance between rows, in texels, of an image whose descriptor contains no pitch.
+    /// Returns the distance between rows, in texels, that applies if the descriptor contains no pitch.
     pub fn natural_pitch(width: u32, format: Format) -> u32 {
         let bytes = format.bytes() as u32;
         (width * bytes).next_multiple_of(ROW_ALIGNMENT) / bytes
@@ -133,8 +133,7 @@ impl Image {
         })
     }
 
-    /// Returns the components of the texel for the components that a store writes. This is the inverse of
-    /// [`Image::selected`].
+    /// Converts the components that a store writes to those of the texel. This is the inverse of [`Image::selected`].
     pub(crate) fn unselected(&self, result: [u32; 4]) -> [u32; 4] {
         std::array::from_fn(|component| {
             let from = self.select.iter().position(|select| *select == component as u8 + 4);
@@ -142,8 +141,7 @@ impl Image {
         })
     }
 
-    /// Returns the bytes of the texel for the components that a store writes; `None` for a format that instructions
-    /// cannot write.
+    /// Returns the bytes of the texel for the components that a store writes; `None` if the format cannot be written.
     pub fn texel_of(&self, result: [u32; 4]) -> Option<Vec<u8>> {
         let texel = self.format.encode(self.unselected(result))?;
         Some(texel[..self.format.bytes()].to_vec())
@@ -231,7 +229,7 @@ impl Image {
             Descriptors::Gfx1250 => return Err(NO_IMAGES),
         };
         if base_array != 0 {
-            return Err("an image that begins at another layer");
+            return Err("an image whose first layer is not 0");
         }
         let depth = 1 + field(words[4], 0, depth_bits);
         let width = width + 1;
@@ -250,7 +248,7 @@ impl Image {
         };
         let select = std::array::from_fn(|at| field(words[3], 3 * at as u32, 3) as u8);
         if select.iter().any(|select| (2..4).contains(select)) {
-            return Err("what its image selects");
+            return Err("the component selection of its image");
         }
         let address = u64::from(words[0]) << 8 | u64::from(words[1] & 0xff) << 40;
         Ok(Image { address, format, dimension, size, select, pitch })

@@ -29,8 +29,8 @@ pub struct Format {
     pub numeric: Numeric,
 }
 
-/// A format, and the numbers by which descriptors name it: data format and number format of GFX9, format of GFX10,
-/// format of GFX11 and GFX12.
+/// A format, and the numbers that identify it in descriptors: data format and number format on GFX9, format on GFX10,
+/// format on GFX11 and GFX12.
 type Row = ([u8; 4], Numeric, (u32, u32), u32, u32);
 
 const ROWS: [Row; 42] = {
@@ -97,8 +97,9 @@ impl Format {
         self.row().is_some()
     }
 
-    /// Returns the two numbers by which a descriptor names the format: the data format and the number format. From
-    /// GFX10 on, a single number names the format, and it is returned first.
+    /// Returns the two numbers that identify the format in a descriptor: the data format and the number format. From
+    /// GFX10 on, there is only one number, which is returned first. `None` if the architecture does not have the
+    /// format.
     pub(super) fn numbers(self, family: Descriptors) -> Option<(u32, u32)> {
         let row = self.row()?;
         Some(match family {

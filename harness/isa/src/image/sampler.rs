@@ -13,7 +13,7 @@ pub enum Wrap {
     Mirror,
     /// Texels outside of the image have the colour of the nearest texel at its edge.
     Edge,
-    /// The image continues with one mirrored copy. Beyond the copy, texels have the colour of the nearest texel at its
+    /// The image is followed by one mirrored copy. Past that copy, texels have the colour of the nearest texel at its
     /// edge.
     MirrorEdge,
     /// Texels outside of the image have the border colour.
@@ -86,7 +86,7 @@ impl Sampler {
             Self::WRAPS.iter().find(|(_, known)| *known == bits).map(|(wrap, _)| *wrap)
         };
         let wraps = [wrap(0), wrap(3), wrap(6)];
-        let [Some(x), Some(y), Some(z)] = wraps else { return Err("half a border") };
+        let [Some(x), Some(y), Some(z)] = wraps else { return Err("a half-border wrap mode") };
         if field(words[0], 9, 3) != 0 {
             return Err("anisotropic filtering");
         }
@@ -96,17 +96,17 @@ impl Sampler {
             return Err("the filter mode of its sampler");
         }
         let (enlarges, reduces) = (field(words[2], 20, 2), field(words[2], 22, 2));
-        // Hardware chooses between the filter for enlarging and the one for reducing by the distance between the
-        // coordinates of neighbouring lanes. The interpreter supports only samplers for which these two are equal.
+        // Hardware chooses the filter for enlarging or the one for reducing, depending on the distance between the
+        // coordinates of neighbouring lanes. The interpreter supports only samplers with two equal filters.
         if enlarges != reduces || enlarges > 1 || field(words[2], 26, 2) > 1 {
             return Err("the filters of its sampler");
         }
         let z_filter = field(words[2], 24, 2);
         if z_filter != 0 && (z_filter == 2) != (enlarges == 1) {
-            return Err("a filter in z of its own");
+            return Err("a different filter for z");
         }
         let border = Self::BORDERS.get(field(words[3], 30, 2) as usize);
-        let border = *border.ok_or("a border of a colour of its own")?;
+        let border = *border.ok_or("a custom border colour")?;
         let unnormalized = field(words[0], 15, 1) != 0;
         Ok(Sampler { wrap: [x, y, z], unnormalized, linear: enlarges == 1, border })
     }

@@ -25,7 +25,7 @@ pub(crate) enum Atomic {
     /// equal itself.
     CompareF32,
     CompareF64,
-    /// Adds floats. In the LDS, MODE decides whether denormals are flushed (LLVM, pull request 89468; the RDNA 4 ISA
+    /// Adds floats. In the LDS, MODE determines whether denormals are flushed (LLVM, pull request 89468; the RDNA 4 ISA
     /// guide). In memory, denormals are kept.
     AddF32,
 }
@@ -218,8 +218,8 @@ fn pair(a: u32, b: u32, f: fn(u16, u16) -> u16) -> u32 {
 }
 
 /// Returns true if a global, flat or buffer atomic returns the old value. The bit for this is `glc` up to GFX11, `sc0`
-/// on GFX940, and the lowest bit of `th` on GFX12. If a combination of the bits of `th` has no name, LLVM prints it as
-/// a number (`printTH`).
+/// on GFX940, and the lowest bit of `th` on GFX12. LLVM prints `th` as a number if its combination of bits has no name
+/// (`printTH`).
 pub(crate) fn returns_old_value(text: &Text) -> bool {
     let returns = |th: &str| match th.strip_prefix("TH_ATOMIC_0x") {
         Some(bits) => u8::from_str_radix(bits, 16).is_ok_and(|bits| bits & 1 == 1),

@@ -1,4 +1,4 @@
-//! Branches, calls and barriers, and the instructions that end a wave or let it sleep.
+//! Branches, calls and barriers, and the instructions that end a wave or make it sleep.
 
 use crate::{
     exec::{Binder, on_machine, on_wave},
@@ -55,11 +55,11 @@ pub(crate) fn register(table: &mut Table) {
         });
         "s_endpgm" | "s_endpgm_saved" => Operation::from(Box::new(|_: &Text| on_wave(|wave| wave.state = State::Ended))).that(Passes::Nothing);
         "s_barrier" | "s_barrier_wait" => Operation::from(wait_at_barrier()).that(Passes::Nothing);
-        // The instruction does nothing, because the wait that follows it implements the barrier: no wave passes the
-        // wait before all waves have reached it.
+        // `s_barrier_signal` does nothing here, because the wait that follows it implements the barrier: no wave passes
+        // the wait before all waves have reached it.
         "s_barrier_signal" => Operation::from(Box::new(|_: &Text| on_wave(|_| {}))).that(Passes::Nothing);
         "s_trap" | "s_sethalt" => Operation::from(Box::new(|_: &Text| on_machine(|_, _| Err(Box::new(Stop::Abort))))).that(Passes::Nothing);
-        // The turn of the wave ends, because a wave sleeps while it waits for another wave.
+        // The wave's turn ends, because a wave usually sleeps while it waits for another wave.
         "s_sleep" | "s_sleep_var" => Operation::from(Box::new(|_: &Text| on_wave(|wave| wave.state = State::Resting))).that(Passes::Nothing);
     }
 }

@@ -24,8 +24,8 @@ pub(crate) fn extent(wave: &Wave, descriptor: u16) -> (u64, u64) {
     (u64::from(wave.scalar[at + 1] >> 16 & 0x3fff), u64::from(wave.scalar[at + 2]))
 }
 
-/// Bit in the second dword of the descriptor. If it is set, the buffer is scratch memory, in which the dwords of the
-/// lanes are interleaved.
+/// Bit in the second dword of the descriptor. The bit is set if the buffer is scratch memory, in which the dwords of
+/// the lanes are interleaved.
 pub(crate) const SWIZZLE_ENABLE: u32 = 1 << 31;
 
 #[derive(Clone, Copy)]
@@ -36,8 +36,8 @@ pub(crate) struct Address {
     scalar_offset: ScalarOffset,
     constant: u32,
     of_gfx9: bool,
-    /// True for instructions that convert data. For these, the bits of the descriptor that otherwise extend the stride
-    /// contain a format.
+    /// True for instructions that convert data. For such instructions, the descriptor contains a format in the bits
+    /// that otherwise extend the stride.
     converts: bool,
 }
 
@@ -46,19 +46,19 @@ pub(crate) struct Address {
 enum Range {
     All,
     Nothing,
-    /// An access must end within this number of bytes. The rule checks the address with the scalar offset.
+    /// An access must end within this number of bytes, counted with the scalar offset.
     Bytes(u64),
     /// The index of the access must be smaller than this number.
     Elements(u64),
     /// The index of the access must be smaller than `elements`, and the access must end within `stride` bytes of the
-    /// element. The rule checks the address without the scalar offset.
+    /// element, counted without the scalar offset.
     Within {
         elements: u64,
         stride: u64,
     },
 }
 
-/// Bit in the fourth dword of the descriptor. If it is set, the lane number is used as the index.
+/// Bit in the fourth dword of the descriptor. If the bit is set, the lane number is used as the index.
 const ADD_TID_ENABLE: u32 = 1 << 23;
 
 #[derive(Clone, Copy)]
@@ -110,7 +110,7 @@ impl Address {
 
     /// Returns true if the lane number is the index.
     ///
-    /// Source for GFX9: measurements on gfx950 (rocm-systems#10928). An index in a register takes precedence there.
+    /// Source for GFX9: measurements on gfx950 (rocm-systems#10928). There, an index in a register takes precedence.
     fn adds_lane(&self, wave: &Wave) -> bool {
         let fourth = wave.scalar[usize::from(self.descriptor) + 3];
         fourth & ADD_TID_ENABLE != 0 && self.index.is_none()
@@ -139,7 +139,8 @@ impl Address {
         }
     }
 
-    /// Returns the sum of the register, which differs between lanes, and the constant offset. The sum wraps at 32 bits.
+    /// Returns the sum of the offset in a vector register (`register`) and the constant offset. The sum wraps at 32
+    /// bits.
     #[inline(always)]
     fn offset(&self, register: u32) -> u64 {
         u64::from(register.wrapping_add(self.constant))
@@ -173,7 +174,8 @@ impl Address {
     }
 
     /// Returns the addresses of the lanes that are in range, for each half of the wave. Returns `None` if the range is
-    /// not checked by bytes, or if a lane's data is only partly in range.
+    /// not counted in bytes, if the addressing mode is not supported here, or if the data of a lane is only partly in
+    /// range.
     #[inline(always)]
     fn all(&self, wave: &Wave, bytes: u64) -> Option<[Addresses; 2]> {
         let second = wave.scalar[usize::from(self.descriptor) + 1];
@@ -194,7 +196,7 @@ impl Address {
                 let end = offset + scalar + bytes;
                 addresses.lanes[lane] = base.wrapping_add(offset);
                 addresses.mask |= u32::from(end <= records) << lane;
-                // The start of the lane's data is in range, and its end is not.
+                // The data of the lane starts in range and ends out of range.
                 partly |= end > records && end < records + bytes && exec & (1 << lane) != 0;
             }
             addresses.mask &= exec;
@@ -239,7 +241,7 @@ impl Address {
     }
 
     /// Stores to the addresses that [`Address::all`] returned. Returns false if the caller must repeat the store lane
-    /// by lane. Repeating a store is harmless.
+    /// by lane. Lanes that have already stored may store again, because that has no effect.
     #[inline(always)]
     fn store(
         &self,
@@ -254,16 +256,16 @@ impl Address {
         })
     }
 
-    /// Returns the location of `bytes` bytes of a lane's access. They start `skip` bytes after the start of the data,
-    /// because the range is checked for each dword. Returns `None` if they are out of range. A load then returns zero,
-    /// and a store does nothing.
+    /// Returns the location of a part of a lane's data: `bytes` bytes, which start `skip` bytes after the start of the
+    /// data. The parts are separate because hardware checks the range of each dword. Returns `None` if the part is out
+    /// of range. Then a load returns zero, and a store does nothing.
     pub(crate) fn of(&self, wave: &Wave, lane: usize, skip: u64, bytes: u64) -> Option<Location> {
         let second = wave.scalar[usize::from(self.descriptor) + 1];
         let scalar = self.scalar(wave);
         let offset = self.offset(self.offset_row.map_or(0, |row| wave.lane(row, lane))) + skip;
         if second & SWIZZLE_ENABLE != 0 {
-            // The scalar offset is the stack pointer, which counts the bytes of all lanes. The other offsets count the
-            // bytes of one lane.
+            // The scalar offset is the stack pointer, which counts the bytes of all lanes. The other offsets are
+            // relative to the bytes of one lane.
             let offset = (offset & 0xffff_ffff) + scalar / wave.lanes as u64;
             return Some(Location::Scratch { lane, offset });
         }
@@ -377,8 +379,8 @@ pub(crate) fn bind(text: &Text) -> Bound {
     })
 }
 
-/// Returns the unit for which the range is checked, and its size in bytes. The unit is one dword, or all of the data if
-/// it is smaller than a dword.
+/// Returns the unit of data for which the range is checked, and its size in bytes: a dword, or all of the data if it is
+/// smaller than a dword.
 pub(crate) fn parts(transfer: Transfer) -> (Transfer, u64) {
     match transfer {
         Transfer::Words(_) => (Transfer::Words(1), 4),

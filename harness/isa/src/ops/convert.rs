@@ -13,7 +13,7 @@ use crate::{
     wave::active,
 };
 
-/// Converts a float to a signed normalised integer of 16 bits: clamps, scales, and rounds to nearest even.
+/// Converts a float to a signed normalised 16-bit integer: clamps, scales, and rounds to nearest even.
 fn signed_normal(a: f32) -> u32 {
     if a.is_nan() {
         0
@@ -39,7 +39,8 @@ fn to_i32(arch: Arch, f: impl Fn(f32) -> i32 + Copy + Send + Sync + 'static) -> 
     })
 }
 
-/// Implements `v_cvt_pk_u8_f32`: replaces one byte of `c` by a number, which has been rounded as MODE requires.
+/// Implements `v_cvt_pk_u8_f32`: replaces byte number `byte` of `c` by `rounded`, a number that has already been
+/// rounded as MODE requires.
 fn put_byte(rounded: f32, byte: u32, c: u32) -> u32 {
     let shift = 8 * (byte & 3);
     (c & !(0xff << shift)) | u32::from(rounded as u8) << shift
@@ -184,7 +185,7 @@ pub(crate) fn register(table: &mut Table) {
             u32::from(a as i16 as u16) | u32::from(b as i16 as u16) << 16
         });
         "v_cvt_pk_u16_f32" => binary(|a: f32, b: f32| u32::from(a as u16) | u32::from(b as u16) << 16);
-        // The source operand is a signed integer of four bits, in units of 1/16.
+        // The source operand is a signed 4-bit integer, in units of 1/16.
         "v_cvt_off_f32_i4" => unary(|a: u32| ((a << 28) as i32 >> 28) as f32 / 16.0);
         "v_cvt_pk_u8_f32" =>
             rounded!(Single, r => ternary(move |a: f32, byte: u32, c: u32| put_byte(r.to_integer(a), byte, c)));

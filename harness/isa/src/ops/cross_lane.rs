@@ -8,7 +8,7 @@ use crate::{
     wave::{Wave, active},
 };
 
-/// Returns the number of set bits in `mask` that belong to lanes below `lane`. The lowest bit of `mask` belongs to lane
+/// Returns the number of set bits in `mask` that belong to lanes below `lane`. The lowest bit of `mask` is that of lane
 /// `first`.
 fn before(mask: u32, lane: usize, first: usize) -> u32 {
     let below = match lane.saturating_sub(first) {
@@ -38,8 +38,8 @@ fn copy_row(wave: &Wave, row: usize) -> [u32; 64] {
     std::array::from_fn(|lane| wave.vector[row][lane / HALF][lane % HALF])
 }
 
-/// Effect of `op_sel` on inactive lanes in a permutation. `fetch` is true if inactive lanes may be read. Otherwise a
-/// lane that would read an inactive lane becomes zero if `zero` is true, and keeps its value if not.
+/// Effect of `op_sel` on inactive lanes in a permutation. `fetch` is true if inactive lanes may be read. If it is
+/// false, a lane that would read an inactive lane becomes zero (`zero` is true) or keeps its value (`zero` is false).
 #[derive(Clone, Copy)]
 struct Inactive {
     fetch: bool,
@@ -54,8 +54,8 @@ impl Inactive {
         Ok(Inactive { fetch: bit(0), zero: bit(1) })
     }
 
-    /// Writes to each active lane the value of another lane: lane `number(lane)` of the same row of 16 lanes, or of the
-    /// other row of the pair.
+    /// Writes to each active lane the value of another lane: lane `number(lane)` of the same row of 16 lanes, or, if
+    /// `other_row` is true, of the other row of the pair of rows.
     #[inline(always)]
     fn permute(
         self,
@@ -95,8 +95,8 @@ fn permute_rows(other_row: bool) -> Binder {
 }
 
 /// Returns `v_permlane16_var` or `v_permlanex16_var`, where a vector register contains the lane numbers. `op_sel`
-/// decides whether inactive lanes are read. Others measured this on gfx1201; the formula in the RDNA 4 ISA guide omits
-/// it.
+/// determines whether inactive lanes are read. The formula in the RDNA 4 ISA guide omits this, but measurements by
+/// others on a gfx1201 show it.
 fn permute_rows_by_lane(other_row: bool) -> Binder {
     Box::new(move |text: &Text| {
         let inactive = Inactive::of(text)?;

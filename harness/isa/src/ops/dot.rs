@@ -1,4 +1,4 @@
-//! Dot products of the parts (bytes, halves or groups of four bits) of two registers. A third operand is added to the
+//! Dot products of the parts of two registers: bytes, halves or groups of four bits. A third operand is added to the
 //! sum.
 
 use std::sync::Arc;
@@ -26,7 +26,7 @@ fn products(a: u32, b: u32, bits: u32, signed: (bool, bool)) -> i64 {
 }
 
 /// Returns an operation `dst, a, b, c`. If the text has only three operands, the destination is the addend. The type
-/// `P` decides which bits a constant has.
+/// `P` determines the bits of an inline constant.
 fn dot<P: Pair, C: Value>(
     part_bits: u32,
     f: impl Fn(u32, u32, C) -> C + Copy + Send + Sync + 'static,
@@ -51,7 +51,7 @@ fn dot<P: Pair, C: Value>(
     }))
 }
 
-/// Two 16-bit halves in a register. The type decides which bits a constant has.
+/// Two 16-bit halves in a register. The type determines the bits of an inline constant.
 trait Pair: Value {
     /// Mask of the sign bit of a half; 0 for integers.
     const SIGNS: u32 = 0;
@@ -86,7 +86,8 @@ macro_rules! pair {
 pair!(Halves of F16);
 pair!(Bfloats of Bf16);
 
-/// Halves of the first two source operands that `op_sel` and `op_sel_hi` select, and the sign bits that are flipped.
+/// Selection of halves of the first two source operands by `op_sel` and `op_sel_hi`, and the sign bits that are
+/// flipped.
 #[derive(Clone, Copy, PartialEq)]
 struct Select {
     /// True selects the high half. The indices are `[half][source operand]`.
@@ -104,8 +105,8 @@ impl Select {
     /// Parses the modifiers that select halves. Returns the selection, and the text without these modifiers.
     fn take<P: Pair>(text: &Text) -> Result<(Select, Text), Unsupported> {
         let mut bare = text.clone();
-        // A list of four entries also selects halves of an addend and a result of 16 bits. These two are handled
-        // elsewhere.
+        // With four entries, `op_sel` also selects halves of the 16-bit addend and of the 16-bit result. The selection
+        // of those two is implemented elsewhere.
         if let Some(list) = text.list("op_sel").filter(|list| list.len() == 4) {
             let sources_are_whole = list[..2] == [0, 0];
             return if sources_are_whole {
@@ -138,8 +139,8 @@ impl Select {
     }
 }
 
-/// Adds dot products of integer parts to the table. Of the two operations for each name, the first one wraps, and the
-/// second one, for `clamp`, saturates.
+/// Adds dot products of integer parts to the table. Each name gets two operations: one that wraps, and one for `clamp`,
+/// which saturates.
 fn add_integers(table: &mut Table, names: &[&str], bits: u32, signed: bool) {
     let wrap: Arc<Operation> = Arc::new(dot::<u32, _>(bits, move |a: u32, b: u32, c: u32| {
         c.wrapping_add(products(a, b, bits, (signed, signed)) as u32)
@@ -158,7 +159,7 @@ fn clamp_signed(sum: i64, c: u32) -> u32 {
     (sum + i64::from(c as i32)).clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as u32
 }
 
-/// Returns `v_dot4_i32_iu8` or `v_dot8_i32_iu4`. The bits of `neg_lo` decide which source operands are signed.
+/// Returns `v_dot4_i32_iu8` or `v_dot8_i32_iu4`. The bits of `neg_lo` select which source operands are signed.
 fn mixed_signs(bits: u32) -> Binder {
     Box::new(move |text: &Text| {
         let list = text.list("neg_lo").unwrap_or_default();
@@ -175,14 +176,16 @@ fn mixed_signs(bits: u32) -> Binder {
     })
 }
 
-/// Adds the two products to the addend one after another, as the ISA guides specify for `V_DOT2_F32_F16`.
+/// Adds the two products to the addend, first the low one and then the high one, as the ISA guides specify for
+/// `V_DOT2_F32_F16`.
 #[inline(always)]
 fn halves(a: u32, b: u32, c: f32, wide: fn(u16) -> f32) -> f32 {
     let low = wide(a as u16).mul_add(wide(b as u16), c);
     wide((a >> 16) as u16).mul_add(wide((b >> 16) as u16), low)
 }
 
-/// Adds the two products first and then the addend, as the CDNA 4 ISA guide specifies for `V_DOT2_F32_BF16`.
+/// Adds the two products to each other and then adds the addend, as the CDNA 4 ISA guide specifies for
+/// `V_DOT2_F32_BF16`.
 fn addend_last(a: u32, b: u32, c: f32) -> f32 {
     let low = wide_bf16(a as u16) * wide_bf16(b as u16);
     wide_bf16((a >> 16) as u16).mul_add(wide_bf16((b >> 16) as u16), low) + c

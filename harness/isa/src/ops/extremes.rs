@@ -61,8 +61,8 @@ pub(crate) trait Ordered: Copy + PartialOrd {
         self.nan_with(other).unwrap_or_else(|| self.greatest_number(other))
     }
 
-    /// Returns the NaN that is the result if an operand is a NaN, otherwise `None` (the RDNA 4 ISA guide,
-    /// `V_MINIMUM_F32`).
+    /// Returns the NaN that a minimum or maximum returns if an operand is a NaN; `None` if both operands are numbers
+    /// (the RDNA 4 ISA guide, `V_MINIMUM_F32`).
     #[inline(always)]
     fn nan_with(self, other: Self) -> Option<Self> {
         match (self.is_no_number(), other.is_no_number()) {
@@ -120,8 +120,8 @@ pub(crate) trait Extremes: Copy + Send + Sync + 'static {
     }
 }
 
-/// The functions minNum and maxNum of IEEE 754-2008. Unlike with [`OfNumbers`], the result is a quiet NaN if an operand
-/// is a signalling NaN.
+/// The functions minNum and maxNum of IEEE 754-2008. The result is a quiet NaN if an operand is a signalling NaN,
+/// unlike for [`OfNumbers`].
 #[derive(Clone, Copy)]
 pub(crate) struct OfIeee;
 
@@ -151,9 +151,9 @@ impl Extremes for OfNumbers {
     }
 }
 
-/// Defines an operation whose rules depend on `MODE.IEEE`. `$binder` refers to the rules as `$rules`. Source:
-/// `V_MIN_F32` in the CDNA 3, CDNA 4 and RDNA 3 ISA guides. GFX12 has no such bit. Its instructions with `num` in their
-/// names use [`OfNumbers`].
+/// Defines an operation whose rules for NaNs depend on `MODE.IEEE`. `$binder` refers to the rules as `$rules`. Source:
+/// `V_MIN_F32` in the CDNA 3, CDNA 4 and RDNA 3 ISA guides. GFX12 has no `MODE.IEEE`. Its instructions with `num` in
+/// their names use [`OfNumbers`].
 macro_rules! by_ieee {
     ($rules:ident => $binder:expr) => {
         $crate::operation::by_mode($crate::wave::Wave::has_ieee_rules, |ieee| {

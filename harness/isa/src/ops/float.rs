@@ -28,8 +28,8 @@ impl Axis {
     }
 }
 
-/// Returns the product of a legacy multiplication: a zero factor makes it zero, even if the other factor is infinite or
-/// a NaN.
+/// Returns the product of a legacy multiplication. The product is zero if one factor is zero, even if the other factor
+/// is infinite or a NaN.
 #[inline(always)]
 fn legacy(r: impl Rounds, a: f32, b: f32) -> f32 {
     if a == 0.0 || b == 0.0 { 0.0 } else { r.multiply(a, b) }
@@ -46,7 +46,7 @@ pub(super) fn mad<T: Float>(r: impl Rounds, a: T, b: T, c: T) -> T {
     r.add(r.multiply(a, b), c)
 }
 
-/// Returns `x - floor(x)`. Instead of a result that would round to one, returns the largest number below one.
+/// Returns `x - floor(x)`. If this would round to one, returns the largest number below one.
 #[inline(always)]
 fn fraction_f32(r: impl Rounds, x: f32) -> f32 {
     if x.is_finite() { r.add(x, -x.floor()).min(1f32.next_down()) } else { f32::NAN }
@@ -57,8 +57,8 @@ fn fraction_f64(r: impl Rounds, x: f64) -> f64 {
     if x.is_finite() { r.add(x, -x.floor()).min(1f64.next_down()) } else { f64::NAN }
 }
 
-/// Implements `V_MULLIT_F32` of the ISA guides, a product for lighting. The result is the smallest number if a factor
-/// or the third operand excludes light.
+/// Implements `V_MULLIT_F32` of the ISA guides, a product for lighting. The result is the lowest finite number if a
+/// factor or the third operand means darkness.
 fn light(r: impl Rounds, a: f32, b: f32, c: f32) -> f32 {
     if b == -f32::MAX || b == f32::NEG_INFINITY || b.is_nan() || c <= 0.0 || c.is_nan() {
         -f32::MAX
@@ -70,13 +70,13 @@ fn light(r: impl Rounds, a: f32, b: f32, c: f32) -> f32 {
 /// Computes `f`, which is the sine or the cosine, of an angle in revolutions.
 fn turns(x: f32, f: fn(f64) -> f64) -> f32 {
     let x = f64::from(x);
-    // `rest` is at most half a revolution. A small number stays unchanged, including its sign.
+    // `rest` is at most half a revolution. A small `x` stays unchanged, including its sign.
     let rest = x - x.round_ties_even();
     if x.is_finite() { f(rest * std::f64::consts::TAU) as f32 } else { f32::NAN }
 }
 
 pub(crate) fn sin(x: f32) -> f32 {
-    // At multiples of a quarter revolution, the result is exact.
+    // The result is exact at multiples of a quarter revolution.
     let quarter = x * 4.0;
     if quarter.is_finite() && quarter == quarter.trunc() && quarter % 2.0 == 0.0 {
         return 0.0f32.copysign(x);
@@ -93,8 +93,8 @@ pub(crate) fn cos(x: f32) -> f32 {
 }
 
 /// Wraps `f`, the sine or cosine, for an architecture. GFX9 accepts only arguments in [-256, 256] (LLVM,
-/// `ConstantFolding.cpp`). Outside of this range the result is `beyond`, which is the result for 0 (CLRX's
-/// documentation of GCN, where the range is smaller).
+/// `ConstantFolding.cpp`). For other arguments the result is `beyond`, the value of `f` at 0 (CLRX's documentation of
+/// GCN, where the range is smaller).
 pub(super) fn in_range(
     arch: Arch,
     f: fn(f32) -> f32,

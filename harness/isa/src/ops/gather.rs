@@ -1,5 +1,5 @@
-//! Loads and stores for half a wave at once. This is possible if all its lanes access one mapped range. All other
-//! accesses are handled lane by lane, in particular those that fault.
+//! Loads and stores for half a wave at once. This is possible if all lanes of the half access one mapped range. All
+//! other accesses are executed lane by lane, in particular those that fault.
 
 use super::memory::Transfer;
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
     wave::{Wave, active},
 };
 
-/// Addresses that 32 lanes access, and the mask of active lanes.
+/// Addresses that the 32 lanes of half a wave access, and the mask of active lanes.
 pub(crate) struct Addresses {
     pub(crate) lanes: [u64; HALF],
     pub(crate) mask: u32,
@@ -31,8 +31,8 @@ impl Addresses {
         Some((least, greatest))
     }
 
-    /// Returns the smallest and the largest address if the accesses of all active lanes are inside one mapped range.
-    /// Each access has `bytes` bytes.
+    /// Returns the smallest and the largest address of the active lanes; `None` if no lane is active, or if the
+    /// accesses are not all inside one mapped range. Each access has `bytes` bytes.
     #[inline(always)]
     fn mapped(&self, machine: &mut Machine<'_>, bytes: u64, write: bool) -> Option<(u64, u64)> {
         let (least, greatest) = self.bounds()?;
@@ -78,8 +78,8 @@ impl Addresses {
         true
     }
 
-    /// Stores registers, starting at `row`, the lowest lane first. Returns false, without storing anything, if the
-    /// lanes do not access one mapped range.
+    /// Stores registers, starting at `row`. The lowest lane stores first. Returns false, without storing anything, if
+    /// the lanes do not access one mapped range.
     #[inline(always)]
     pub(crate) fn store(
         &self,
@@ -109,7 +109,7 @@ impl Addresses {
 }
 
 /// Returns the LDS offsets at which the lanes of half a wave access `bytes` bytes each. Returns `None` if an active
-/// lane is out of range. For inactive lanes, returns any offsets in range.
+/// lane is out of range. The offsets of inactive lanes are in range, but have no meaning.
 #[inline(always)]
 pub(crate) fn inside_lds(
     wave: &Wave,
@@ -131,7 +131,8 @@ pub(crate) fn inside_lds(
     (outside & wave.exec_half(half) == 0).then_some(places)
 }
 
-/// Returns the offset of lane 0 if the active lanes access consecutive dwords and the dwords of all lanes are in range.
+/// Returns the offset of lane 0 if the active lanes access consecutive dwords and the dwords of all 32 lanes are in
+/// range.
 #[inline(always)]
 fn consecutive(places: &Half, mask: u32, size: usize) -> Option<usize> {
     let lane = mask.trailing_zeros();
@@ -143,7 +144,7 @@ fn consecutive(places: &Half, mask: u32, size: usize) -> Option<usize> {
     (differs == 0 && first as usize + 4 * HALF <= size).then_some(first as usize)
 }
 
-/// Loads a dword for each lane from the offsets that [`inside_lds`] returned for accesses of at least this size.
+/// Loads `words` dwords for each lane from the offsets that [`inside_lds`] returned for accesses of at least this size.
 #[inline(always)]
 pub(crate) fn load_lds(
     wave: &mut Wave,
@@ -174,7 +175,7 @@ pub(crate) fn load_lds(
     }
 }
 
-/// Stores a dword of each lane to the offsets that [`inside_lds`] returned, the lowest lane first.
+/// Stores `words` dwords of each lane to the offsets that [`inside_lds`] returned. The lowest lane stores first.
 #[inline(always)]
 pub(crate) fn store_lds(
     wave: &Wave,
@@ -210,7 +211,7 @@ pub(crate) fn dwords(bytes: &[u8]) -> Half {
     values
 }
 
-/// Writes the dwords of the lanes in `mask` to `bytes`, where each lane has its place.
+/// Writes the dwords of the lanes in `mask` to `bytes`, which has space for one dword of each lane.
 #[inline(always)]
 pub(crate) fn set_dwords(bytes: &mut [u8], mask: u32, values: &Half) {
     for (lane, bytes) in bytes[..4 * HALF].chunks_exact_mut(4).enumerate() {

@@ -46,9 +46,9 @@ enum Destination {
     High,
 }
 
-/// Returns `v_fma_mix`. For each source operand, `op_sel_hi` decides whether it is an f16 in half of the register, and
-/// `op_sel` selects the half. If MODE flushes denormal operands of 32 bits, the instruction also flushes those of 16
-/// bits, as others measured on gfx90a and gfx950 (llvm-project#205101).
+/// Implements `v_fma_mix`. For each source operand, `op_sel_hi` determines whether it is an f16 in half of the
+/// register, and `op_sel` selects the half. If MODE flushes f32 denormals in source operands, those of f16 operands are
+/// flushed too. This was measured on gfx90a and gfx950 (llvm-project#205101).
 fn mixed<R: Value>(
     destination: Destination,
     f: impl Fn(f32, f32, f32) -> R + Copy + Send + Sync + 'static,
@@ -122,7 +122,7 @@ fn mixed_half(destination: Destination) -> Operation {
     rounded!(Double, r => mixed(destination, move |a: f32, b: f32, c: f32| -> F16 { r.convert(a.mul_add(b, c)) }))
 }
 
-/// Returns `x - floor(x)`. Instead of a result that would round to one, returns the largest number below one.
+/// Returns `x - floor(x)`. If this would round to one, returns the largest number below one.
 fn fraction(r: impl Rounds, x: F16) -> F16 {
     let x = x.to_f32();
     let fraction: F16 = r.convert(x - x.floor());

@@ -38,12 +38,12 @@ pub(crate) struct Access {
     rows: Vec<usize>,
     /// True if coordinates have 16 bits, so that two of them share a register.
     a16: bool,
-    /// Dimension that the instruction specifies; `None` before GFX10, whose instructions do not specify one.
+    /// Dimension that the instruction contains; `None` before GFX10, where instructions do not contain a dimension.
     dimension: Option<Dimension>,
     /// True if the address has a level bias before the coordinates.
     bias: bool,
     derivatives: bool,
-    /// True if the address has a level after the coordinates. The level must be 0.
+    /// True if the address has a level after the coordinates. Only level 0 is inside the image.
     level: bool,
     resource: u16,
     sampler: Option<u16>,
@@ -142,14 +142,18 @@ impl Access {
         })
     }
 
-    /// Returns the image that the descriptor in scalar registers describes.
+    /// Reads the image descriptor from scalar registers.
+    ///
+    /// # Errors
+    /// Returns the name of a feature that the descriptor uses and the interpreter does not support.
     pub(crate) fn image(&self, wave: &Wave) -> Result<Image, &'static str> {
         let at = usize::from(self.resource);
         let words = std::array::from_fn(|word| wave.scalar[at + word]);
         Image::read(&words, self.arch)
     }
 
-    /// Returns the address of texel number `texel` of those that the instruction accesses.
+    /// Returns the address of a texel that the instruction accesses; `None` if the texel is outside of the image.
+    /// `texel` selects one of the texels of a sample or a gather.
     pub(crate) fn place(
         &self,
         wave: &Wave,
@@ -175,8 +179,8 @@ impl Access {
 
     /// Returns the coordinates of a texel and the level. For an array, the third coordinate is the layer.
     fn coordinates(&self, wave: &Wave, lane: usize, image: &Image) -> Option<([u32; 3], u32)> {
-        // HIP's copy kernels specify a two-dimensional array for every image, so the dimension of the instruction takes
-        // precedence.
+        // HIP's copy kernels access every image as a two-dimensional array, so the dimension in the instruction takes
+        // precedence over the one in the descriptor.
         let dimension = self.dimension.unwrap_or(image.dimension);
         let count = dimension.coordinates();
         let spatial = count - usize::from(dimension.is_array());
@@ -272,7 +276,7 @@ pub(crate) fn bind(text: &Text) -> Bound {
                     }
                     let wanted = access.dmask.trailing_zeros() as usize;
                     let mut found = [0; 4];
-                    // The order of texels is counter-clockwise and starts at the left of the second row.
+                    // The four texels are read counter-clockwise, starting with the left texel of the second row.
                     for (slot, corner) in [2, 3, 1, 0].into_iter().enumerate() {
                         let texel = footprint.texel(machine, &image, corner)?;
                         found[slot] = image.selected(texel)[wanted];
@@ -283,7 +287,7 @@ pub(crate) fn bind(text: &Text) -> Bound {
                 Action::Atomic(atomic) => {
                     let bytes = image.format.bytes();
                     if image.format.bits[1] != 0 || bytes != 4 * usize::from(atomic.words()) {
-                        return Err(gap("an atomic on another format than one of 32 bits"));
+                        return Err(gap("an atomic on texels of this format"));
                     }
                     if let Some(address) = access.texel(wave, lane, &image) {
                         let at = Location::Global(address);
@@ -307,7 +311,7 @@ fn store(
     let gap = |what| Box::new(Stop::Gap(what));
     let components = access.get(wave, lane, image).map_err(gap)?;
     let texel = image.format.encode(image.unselected(components));
-    let texel = texel.ok_or_else(|| gap("a store of sRGB"))?;
+    let texel = texel.ok_or_else(|| gap("a store to an sRGB image"))?;
     match access.texel(wave, lane, image) {
         Some(address) => write(machine, address, texel, image.format.bytes()),
         None => Ok(()),
@@ -315,7 +319,7 @@ fn store(
 }
 
 impl Access {
-    /// Writes those components of a result that the instruction requests.
+    /// Writes to registers those components of a result that the instruction requests.
     fn put(
         &self,
         wave: &mut Wave,
@@ -349,7 +353,7 @@ impl Access {
             return Ok(());
         }
         if image.format.is_integer() {
-            return Err("integers of 16 bits in registers");
+            return Err("16-bit integers in registers");
         }
         for (at, value) in values.enumerate() {
             let (row, half) =
@@ -363,10 +367,10 @@ impl Access {
     }
 
     /// Returns the components that a store writes. Before GFX12, components that the instruction omits are 0. From
-    /// GFX12 on, they equal the first one (LLVM, `hasDefaultComponentZero` and `hasDefaultComponentBroadcast`).
+    /// GFX12 on, they equal the first component (LLVM, `hasDefaultComponentZero` and `hasDefaultComponentBroadcast`).
     fn get(&self, wave: &Wave, lane: usize, image: &Image) -> Result<[u32; 4], &'static str> {
         if self.d16 && image.format.is_integer() {
-            return Err("integers of 16 bits in registers");
+            return Err("16-bit integers in registers");
         }
         let given = |at: usize| match self.d16 {
             false => wave.lane(self.data + at, lane),
@@ -401,7 +405,7 @@ pub(crate) fn read(
     Ok(texel)
 }
 
-/// Writes the first bytes of `texel`, as many as a texel has.
+/// Writes the first `bytes` bytes of `texel` to memory.
 pub(crate) fn write(
     machine: &mut Machine<'_>,
     address: u64,

@@ -13,7 +13,8 @@ const MODE_SHIFT: u32 = 12;
 const DESTINATION: u32 = 8;
 
 /// Returns a `v_movrel*` instruction, which adds M0 to the register number of the source operand, the destination, or
-/// both. `source` and `target` compute from M0 the number that is added.
+/// both. `source` and `target` are functions of M0 that return the numbers that are added to the source operand and to
+/// the destination.
 fn relative(source: fn(u32) -> u32, target: fn(u32) -> u32) -> Binder {
     Box::new(move |text: &Text| {
         text.only(&[])?;
@@ -68,21 +69,26 @@ fn mode(text: &Text, index: usize) -> Result<u32, Unsupported> {
     })
 }
 
-/// Returns the text of a vector instruction with M0 added to its register numbers, for waves in indexing mode. Returns
-/// `None` if the instruction does not change.
+/// Returns the text of a vector instruction for a wave in indexing mode, in which M0 is added to register numbers.
+/// Returns `None` if the instruction is not affected.
+///
+/// # Errors
+/// Returns [`Unsupported`] if the interpreter does not support the instruction in indexing mode.
 pub fn moved(text: &Text, m0: u32) -> Result<Option<Text>, Unsupported> {
     let (index, mode) = ((m0 & 0xff) as u16, m0 >> MODE_SHIFT & 0xf);
     if !text.mnemonic.starts_with("v_") {
         return Ok(None);
     }
-    // These instructions do not add M0 to register numbers. The interpreter rejects them in indexing mode.
+    // Hardware does not add M0 to the register numbers of these instructions. The interpreter rejects them in indexing
+    // mode.
     if ["v_readlane", "v_readfirstlane", "v_writelane", "v_swap"]
         .iter()
         .any(|name| text.mnemonic.starts_with(name))
     {
         return Err(Unsupported);
     }
-    // A comparison has no vector destination. An addition with carry or a division step has a second destination.
+    // The first operand is a destination, for a comparison a scalar one. An addition with carry or a division step has
+    // a second destination.
     let has_flags = text.mnemonic.contains("_co_")
         || ["v_div_scale", "v_mad_u64", "v_mad_i64"]
             .iter()

@@ -65,7 +65,7 @@ fn absolute_differences(a: u32, b: u32) -> u32 {
     (0..4).map(|i| (a >> (8 * i) & 0xff).abs_diff(b >> (8 * i) & 0xff)).sum()
 }
 
-/// Returns the sum of the absolute differences of bytes. Bytes that are zero in `b` are ignored.
+/// Returns the sum of the absolute differences of the bytes of `a` and `b`, without the bytes that are zero in `b`.
 fn masked_differences(a: u32, b: u32) -> u32 {
     let byte = |value: u32, i: u32| value >> (8 * i) & 0xff;
     (0..4).filter(|i| byte(b, *i) != 0).map(|i| byte(a, i).abs_diff(byte(b, i))).sum()
@@ -112,7 +112,7 @@ fn saturated_bytes(a: u32) -> u16 {
     byte(a) | byte(a >> 16) << 8
 }
 
-/// Returns `a` and `b`, both shifted right, as two bytes. `fit` limits a number to the range of a byte.
+/// Returns two bytes: `a` and `b`, both shifted right and then limited by `fit` to the range of a byte.
 fn shifted_bytes(a: i32, b: i32, shift: u32, fit: fn(i32) -> i32) -> u16 {
     let byte = |value: i32| fit(value >> (shift & 31)) as u8;
     u16::from_le_bytes([byte(a), byte(b)])
@@ -123,8 +123,8 @@ pub(super) fn next_random(a: u32) -> u32 {
     a << 1 ^ if a >> 31 == 1 { 197 } else { 0 }
 }
 
-/// Implements `v_bitop3`: for each bit position, returns the bit that the truth table `rows` contains for the bits of
-/// the operands.
+/// Implements `v_bitop3`. The bits of the operands at each position select a bit of the truth table `rows`, which is
+/// the result at this position.
 fn looked_up(rows: u32, a: u32, b: u32, c: u32) -> u32 {
     (0..8).filter(|row| rows >> row & 1 == 1).fold(0, |bits, row| {
         let pick = |value: u32, bit: u32| if row & bit != 0 { value } else { !value };
@@ -132,7 +132,7 @@ fn looked_up(rows: u32, a: u32, b: u32, c: u32) -> u32 {
     })
 }
 
-/// Returns `v_bitop3`, whose truth table is a modifier.
+/// Returns `v_bitop3`, which has the truth table as a modifier.
 fn by_rows(operation: impl Fn(u32) -> Binder + Send + Sync + 'static) -> Binder {
     Box::new(move |text: &Text| {
         let mut bare = text.clone();
@@ -177,7 +177,7 @@ pub(super) fn mad_i16(a: i16, b: i16, c: i16) -> i16 {
     sum.clamp(i16::MIN.into(), i16::MAX.into()) as i16
 }
 
-/// Returns the sum or difference. With `clamp`, returns the limit of the range if there is a carry or borrow.
+/// Wraps an addition or subtraction `f` with carry for `clamp`: if there is a carry or borrow, the result is `limit`.
 fn stopped(
     f: impl Fn(u32, u32, u32) -> (u32, bool) + Copy,
     limit: u32,
@@ -188,7 +188,8 @@ fn stopped(
     }
 }
 
-/// A multiply-add with a 64-bit result. It is computed in 32-bit words, because the host has vectors of eight of them.
+/// A multiply-add with a 64-bit result. It is computed in 32-bit words, because a vector of the host contains eight of
+/// them.
 struct WideMad<const SIGNED: bool> {
     a: Source,
     b: Source,
@@ -198,8 +199,8 @@ struct WideMad<const SIGNED: bool> {
 }
 
 impl<const SIGNED: bool> WideMad<SIGNED> {
-    /// Computes the results of half a wave. Returns bit 64 of each sum as a mask: the carry, or for signed numbers the
-    /// sign of the exact sum ("{ D1.i1, D0.i64 } = 65'B(...)" in the RDNA 4 and CDNA 4 ISA guides).
+    /// Computes the results of half a wave. Returns a lane mask with bit 64 of each sum: the carry, or for signed
+    /// numbers the sign of the exact sum ("{ D1.i1, D0.i64 } = 65'B(...)" in the RDNA 4 and CDNA 4 ISA guides).
     #[inline(always)]
     fn half(&self, wave: &mut Wave, half: usize) -> u32 {
         let mask = wave.exec_half(half);
@@ -221,7 +222,7 @@ impl<const SIGNED: bool> WideMad<SIGNED> {
             let carry = u32::from(low[lane] < c_low[lane]);
             let sum = product.wrapping_add(c).wrapping_add(carry);
             high[lane] = sum;
-            // The carry of each lane is stored in the highest bit of a word.
+            // The highest bit of each word is the carry of the lane.
             carries[lane] = if SIGNED {
                 sum ^ ((product ^ sum) & (c ^ sum))
             } else {
@@ -268,7 +269,7 @@ fn wide_mad<const SIGNED: bool>() -> Operation {
         bind_plain(WideMad::<SIGNED> {
             a: text.plain_source::<u32>(2)?,
             b: text.plain_source::<u32>(3)?,
-            // The type decides whether a 32-bit literal is sign-extended.
+            // The type of the source operand determines whether a 32-bit literal is sign-extended.
             c: if SIGNED { text.plain_source::<i64>(4)? } else { text.plain_source::<u64>(4)? },
             row: text.row(0, 2)?,
             carry_out: text.scalar(1, 1)?,
@@ -295,8 +296,8 @@ pub(crate) fn register(table: &mut Table) {
         "v_ffbh_i32" | "v_cls_i32" => unary(|a: u32| leading(a ^ ((a as i32) >> 31) as u32));
         "v_ffbl_b32" | "v_ctz_i32_b32" =>
             unary(|a: u32| if a == 0 { u32::MAX } else { a.trailing_zeros() });
-        // From GFX11 on, the instruction writes one 16-bit half of the destination register. Before, it writes the
-        // whole register.
+        // From GFX11 on, the instruction writes one 16-bit half of the destination register. Before GFX11, it writes
+        // the whole register.
         "v_sat_pk_u8_i16" => by_arch(|arch| match arch.facts().sat_pk_writes_half {
             true => unary(saturated_bytes),
             false => unary(|a| u32::from(saturated_bytes(a))),
@@ -477,7 +478,7 @@ pub(crate) fn register(table: &mut Table) {
         });
         "v_sad_u32" => ternary(|a: u32, b: u32, c: u32| a.abs_diff(b).wrapping_add(c));
         "v_bitop3_b32" => bits(by_rows(|rows| ternary(move |a: u32, b: u32, c: u32| looked_up(rows, a, b, c))));
-        // The instruction has no third source operand, so zero is used.
+        // The instruction has no third source operand, so the truth table is used with a third operand of zero.
         "v_bitop2_b32" => bits(by_rows(|rows| binary(move |a: u32, b: u32| looked_up(rows, a, b, 0))));
         "v_bitop3_b16" => bits(by_rows(|rows| ternary(move |a: u16, b: u16, c: u16| {
             looked_up(rows, a.into(), b.into(), c.into()) as u16

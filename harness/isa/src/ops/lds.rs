@@ -14,7 +14,7 @@ use crate::{
     wave::{Wave, active},
 };
 
-/// Parses an LDS atomic. Some mnemonics differ from those of atomics on memory.
+/// Parses the name of an LDS atomic. Some of these names differ from those of atomics on memory.
 pub(crate) fn atomic(name: &str) -> Option<Atomic> {
     Some(match name {
         "wrxchg_rtn_b32" | "storexchg_rtn_b32" => Atomic::parse("swap")?,
@@ -36,7 +36,7 @@ pub(crate) fn at(address: u32, offset: u32) -> Location {
     Location::Lds(u64::from(address.wrapping_add(offset)))
 }
 
-/// Returns the active lanes that are in this half of the wave or in the next one.
+/// Returns the active lanes in half `half` of the wave and in the halves after it.
 fn remaining(wave: &Wave, half: usize) -> impl Iterator<Item = usize> + use<> {
     active(wave.exec() & (u64::MAX << (half * HALF)))
 }
@@ -120,7 +120,7 @@ pub(crate) fn bind(text: &Text) -> Bound {
     }
     let returns = name.contains("_rtn");
     let first = usize::from(returns);
-    // `cmpst` has the comparison value as its first data operand, `cmpstore` as its second.
+    // The first data operand is the comparison value for `cmpst`, and the new value for `cmpstore`.
     if let Some(rest) = name.strip_prefix("cmpst") {
         let atomic = match rest.rsplit_once('_').map(|(_, of)| of) {
             Some("b32") => Atomic::CompareWord,
@@ -167,8 +167,8 @@ pub(crate) fn bind(text: &Text) -> Bound {
     })
 }
 
-/// Returns the number of registers of an element, and the two byte offsets of `read2`, `write2` or a form with `st64`.
-/// The encoded offsets count elements.
+/// Parses the offsets of `read2`, `write2` or a form with `st64`. Returns the number of registers of an element, and
+/// the two offsets in bytes. The encoded offsets count elements.
 pub(crate) fn two_offsets(text: &Text, name: &str) -> Result<(u16, [u32; 2]), Unsupported> {
     let words: u16 = if name.ends_with("b64") { 2 } else { 1 };
     let stride = if name.starts_with("st64_") || name.starts_with("stride64_") { 64 } else { 1 };
@@ -234,12 +234,12 @@ fn snapshot(wave: &Wave, source: &Source) -> Row {
 }
 
 /// Returns `bpermute` or `permute`. In `bpermute` the address selects the lane from which a lane reads; in `permute` it
-/// selects the lane to which a lane writes. Inactive lanes provide zero and receive nothing. `bpermute_fi` also reads
-/// the values of inactive lanes.
+/// selects the lane to which a lane writes. The value of an inactive lane is read as zero, and inactive lanes are not
+/// written. `bpermute_fi` also reads the values of inactive lanes.
 ///
-/// "Lane is MOD 32 regardless of wave size" (the RDNA 3 ISA guide). Therefore on GFX10 and GFX11 each half of a wave of
-/// 64 lanes is separate, and LLVM and LLPC use other instructions to move data between halves. The guides of CDNA and
-/// RDNA 4 describe a permutation of all 64 lanes.
+/// "Lane is MOD 32 regardless of wave size" (the RDNA 3 ISA guide). Therefore on GFX10 and GFX11 the two halves of a
+/// wave of 64 lanes are permuted separately, and LLVM and LLPC use other instructions to move data between halves. The
+/// guides of CDNA and RDNA 4 describe a permutation of all 64 lanes.
 fn permute(text: &Text, name: &str) -> Bound {
     let (push, fetch_inactive) = (name == "permute_b32", name == "bpermute_fi_b32");
     text.only(&["offset"])?;
@@ -267,8 +267,9 @@ fn permute(text: &Text, name: &str) -> Bound {
     })
 }
 
-/// Returns the lane from which `lane` reads. The upper bits of the pattern select a mode: FFT order, rotation,
-/// permutation of four lanes, or masks of five bits for `and`, `or` and `xor` (the ISA guides, `DS_SWIZZLE_B32`).
+/// Returns the lane from which `lane` reads in `ds_swizzle_b32`. The upper bits of the pattern select a mode: FFT
+/// order, rotation, permutation of four lanes, or 5-bit masks for `and`, `or` and `xor` (the ISA guides,
+/// `DS_SWIZZLE_B32`).
 fn swizzled(pattern: usize, lane: usize) -> usize {
     let (low, upper) = (lane & 31, lane & 32);
     match pattern {
@@ -306,8 +307,8 @@ fn swizzle(text: &Text) -> Bound {
     })
 }
 
-/// Returns the location of the counter of `ds_append` and `ds_consume`. It is the sum of the base in M0 and the offset,
-/// or on GFX12 the offset alone (the RDNA 3 and RDNA 4 ISA guides, `DS_APPEND`).
+/// Parses the location of the counter of `ds_append` and `ds_consume`: the sum of the base in M0 and the offset, or on
+/// GFX12 the offset alone (the RDNA 3 and RDNA 4 ISA guides, `DS_APPEND`).
 pub(crate) fn counter(text: &Text) -> Result<impl Fn(&Wave) -> Location + use<>, Unsupported> {
     let offset = text.number("offset")? as u32;
     let has_base = text.site.arch.facts().append_adds_m0;
@@ -317,7 +318,8 @@ pub(crate) fn counter(text: &Text) -> Result<impl Fn(&Wave) -> Location + use<>,
     })
 }
 
-/// Returns `ds_append` (`up`) or `ds_consume`, which change the counter by the number of active lanes.
+/// Implements `ds_append` (if `up` is true) and `ds_consume`, which add the number of active lanes to the counter or
+/// subtract it.
 fn count(text: &Text, up: bool) -> Bound {
     text.only(&["offset"])?;
     let target = text.row(0, 1)?;

@@ -1,8 +1,8 @@
 //! Matrix multiply-accumulate: MFMA of CDNA and WMMA of RDNA, and their sparse forms SMFMAC and SWMMAC.
 //!
 //! Source for the layouts: the CDNA and RDNA ISA guides and AMD's matrix instruction calculator. No guide specifies the
-//! order of the additions inside one instruction. Unless the order has been measured ([`measured`]), additions are in
-//! ascending order of k, and each step is fused and rounded once.
+//! order of the additions inside one instruction. Unless the order has been measured ([`measured`]), products are added
+//! in ascending order of k, each with a fused multiply-add that rounds once.
 
 mod element;
 mod measured;
@@ -37,40 +37,42 @@ enum Output {
     Packed { bfloat: bool },
 }
 
-/// Limits for arrays: the number of elements of A per lane, of elements of B per lane if A is sparse, and of registers
-/// that contain these elements.
+/// Maximum sizes of arrays: elements of A per lane (`MOST_VALUES`), elements of B per lane if A is sparse
+/// (`MOST_SPARSE`), and registers that contain these elements (`MOST_WORDS`).
 const MOST_VALUES: usize = 16;
 const MOST_SPARSE: usize = 2 * MOST_VALUES;
 const MOST_WORDS: usize = 8;
 
-/// Registers and bits that contain the indices of a sparse A. Of four neighbours in a row of A, two are zero and not
-/// stored.
+/// Registers and bits that contain the indices of a sparse A. Of each four neighbouring elements in a row of A, two are
+/// zero and are not stored.
 #[derive(Clone, Copy)]
 struct Sparse {
-    /// Register that contains the indices. Each value of a lane has two bits: its position among the four neighbours.
+    /// Register that contains the indices. The index of each stored element has two bits: the position of the element
+    /// among the four neighbours.
     row: usize,
     shift: usize,
-    /// True if A has the layout of a dense matrix with half of K, and B consists of two runs of K.
+    /// True if A has the layout of a dense matrix with half of K, and the elements of B are stored in two runs of K.
     /// [`Multiply::partner`] explains the runs.
     in_runs: bool,
 }
 
-/// An instruction that multiplies an N by K matrix with a K by N matrix.
+/// An instruction that multiplies N by K matrices with K by N matrices, one pair of matrices per block.
 struct Multiply<T, const N: usize, const SPARSE: bool> {
     a: (usize, Input),
     b: (usize, Input),
     c: Place,
     d: usize,
-    /// Number of elements of A in each lane. The number of elements of B is the same, or twice as large if A is sparse.
+    /// Number of elements of A in each lane. B has as many elements in each lane, or twice as many if A is sparse.
     values: usize,
     sparse: Sparse,
     share: Share,
     blocks: usize,
-    /// Number of groups of lanes that contain different values of k. A group has N lanes for each block.
+    /// Number of groups of lanes that contain elements with different k. Each group has N lanes per block.
     k_groups: usize,
     output: Output,
     elements: usize,
-    /// For each element of a lane and each group of N lanes, the row and block of D that contain the element.
+    /// Row and block of D that a group of N lanes computes in one element of its lanes. The index is the number of the
+    /// element times the number of groups, plus the group.
     places: Vec<(usize, usize)>,
     clamp: bool,
     negate: [bool; 3],
@@ -78,8 +80,8 @@ struct Multiply<T, const N: usize, const SPARSE: bool> {
 }
 
 impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> {
-    /// Reads the elements of A or B. The result is indexed by the number of the element in its lane, and then by the
-    /// lane.
+    /// Reads the elements of A or B, converted to `T`. The first index of the result is the number of the element in
+    /// its lane, the second index is the lane.
     #[inline(always)]
     fn load<const MOST: usize>(
         &self,
@@ -104,12 +106,13 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> 
         elements
     }
 
-    /// Returns which value of B is multiplied with a value of a sparse A: its number in the lane, and the group of
-    /// lanes that contains it. Within the group, it is in the same lane as the value of A.
+    /// Returns the position of the element of B that is multiplied with an element of a sparse A: its number in the
+    /// lane, and the group of lanes that contains it. Within that group, the element of B is in the block of the
+    /// element of A.
     ///
     /// Source for the runs: the CDNA 4 ISA guide, "Sparse Matrix Multiply", which says that A is packed like a dense
-    /// matrix. Others found on an MI350, number by number, that all groups contain the first half of K of B before the
-    /// second half.
+    /// matrix. Measurements by others on an MI350 showed that, over all groups, the first half of K of B comes before
+    /// the second half.
     #[inline(always)]
     fn partner(&self, wave: &Wave, value: usize, k_group: usize, lane: usize) -> (usize, usize) {
         let bits = wave.lane(self.sparse.row, lane) >> (self.sparse.shift + 2 * value);
@@ -190,7 +193,7 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Lanes for Multiply<T, N
 }
 
 impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> {
-    // The instruction ignores EXEC: all lanes take part.
+    // All lanes take part, because the instruction ignores EXEC.
     #[inline(always)]
     fn multiply<const MOST: usize>(&self, wave: &mut Wave, in_b: usize) {
         let mut a = self.load::<MOST_VALUES>(wave, self.a, self.values);
@@ -208,8 +211,8 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> 
                     .for_each(|element| *element = element.negated());
             }
         }
-        // On GFX12, half-precision results are rounded after every four products, as others found on a Radeon AI PRO
-        // R9700.
+        // On GFX12, half-precision results are rounded after every four products, according to measurements by others
+        // on a Radeon AI PRO R9700.
         let steps = !SPARSE && self.output == Output::Packed { bfloat: false };
         let step = if steps { 4 } else { MOST_VALUES };
         let round = F16::rounding(wave.saturates());
@@ -273,7 +276,7 @@ struct Name<'a> {
     output: &'a str,
     size: usize,
     k: usize,
-    /// The rest of the name after the sizes: the type of A and B, and more.
+    /// The rest of the name after the sizes, which starts with the type of A and B.
     input: &'a str,
 }
 
@@ -292,7 +295,8 @@ fn name(rest: &str) -> Option<Name<'_>> {
     })
 }
 
-/// Removes the number of blocks, which GFX940 adds to the name (`4b_f32`). The registers imply this number.
+/// Removes the number of blocks from the name, in which GFX940 adds it (`4b_f32`). This number also follows from the
+/// registers.
 fn without_blocks(input: &str) -> &str {
     match input.split_once("b_") {
         Some((count, rest)) if count.parse::<u8>().is_ok() => rest,
@@ -339,8 +343,8 @@ pub(crate) fn bind(text: &Text) -> Bound {
 }
 
 fn mfma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
-    // For a sparse A, two of these fields select the set of indices. From GFX940 on, the field of `blgp` contains the
-    // signs of doubles (LLVM, `printBLGP` in AMDGPUInstPrinter.cpp).
+    // For a sparse A, `cbsz` and `abid` select the set of indices. From GFX940 on, the `blgp` field contains the signs
+    // of doubles (LLVM, `printBLGP` in AMDGPUInstPrinter.cpp).
     let doubles = name.input == "f64" && text.site.arch.facts().negates_f64_matrices;
     text.only(match (sparse, doubles) {
         (true, _) => &["cbsz", "abid"],
@@ -378,8 +382,8 @@ fn mfma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
         b: (registers(text, 2)?.0, inputs(name.input, text.site.arch).ok_or(Unsupported)?.1),
         values,
         sparse: match sparse {
-            // The indices of this many values fill the register. There is only one set of them, and the two fields have
-            // no effect.
+            // With this many values, the indices fill the register. Then there is only one set of indices, and `cbsz`
+            // and `abid` have no effect.
             true if values == MOST_VALUES || text.number("cbsz")? != 0 => Some(0),
             true => Some(text.number("abid")?),
             false => None,
@@ -434,7 +438,8 @@ fn wmma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
     let (_, d_words) = registers(text, 0)?;
     let half = matches!(name.output, "f16" | "bf16");
     let bfloat = name.output == "bf16";
-    // On GFX11, each group of 16 lanes contains a copy of A and B. On GFX12, the groups contain different k.
+    // On GFX11, each group of 16 lanes contains a copy of A and B. On GFX12, the groups contain elements with different
+    // k.
     let spread = match text.site.arch.facts().matrix {
         MatrixUnit::WmmaRepeated => false,
         MatrixUnit::WmmaSpread => true,
@@ -456,7 +461,7 @@ fn wmma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
     }
     let groups = 256 / elements / 16;
     let k_groups = if spread { groups } else { 1 };
-    // Elements of 4 bits may fill only half of a register.
+    // 4-bit elements may fill only half of a register.
     let values = name.k / k_groups / if sparse { 2 } else { 1 };
     if (values * a.bits()).div_ceil(32) != words || groups * 16 != text.site.lanes {
         return Err(Unsupported);
@@ -524,7 +529,7 @@ fn multiply<T: Accumulator + Value, const N: usize>(text: &Text, shape: Shape) -
     if shift + 2 * shape.values > 32 {
         return Err(Unsupported);
     }
-    // If an operand has at most two registers, its layout is that of CDNA 3.
+    // An operand of at most two registers has the layout of CDNA 3.
     let is_larger = shape.values * shape.a.1.bits() > 64;
     let in_runs = is_larger && text.site.arch.facts().sparse_in_runs;
     let sparse = Sparse { row: text.row(3, 1)?, shift, in_runs };
@@ -552,7 +557,7 @@ fn resolve<T: Accumulator + Value, const N: usize, const SPARSE: bool>(
         }
         _ => return Err(Unsupported),
     };
-    // The loops assume the number of registers that the shape requires. The disassembler prints exactly that many.
+    // The loops assume as many registers as the shape requires, and the disassembler prints exactly this number.
     let wanted = match shape.output {
         Output::Whole => shape.elements * <T as Accumulator>::WORDS,
         Output::OneHalf { .. } => shape.elements,

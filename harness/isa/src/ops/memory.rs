@@ -29,7 +29,7 @@ pub enum Location {
     Lds(u64),
     /// Byte offset in the scratch memory of a lane.
     Scratch {
-        /// Number of the lane.
+        /// Number of the lane in the wave.
         lane: usize,
         /// Byte offset in the scratch memory of the lane.
         offset: u64,
@@ -110,8 +110,11 @@ impl Location {
     }
 }
 
-/// Returns the index, in the scratch memory of the wave, of a byte in the scratch memory of a lane. The dwords of the
-/// lanes are interleaved.
+/// Returns the index of a byte in the scratch memory of the wave, given its offset in the scratch memory of a lane. The
+/// dwords of the lanes are interleaved.
+///
+/// # Errors
+/// Returns a page fault if the offset is outside of the lane's scratch memory.
 fn scratch_index(wave: &Wave, lane: usize, offset: u64, write: bool) -> Result<usize, Box<Stop>> {
     let (lanes, len) = (wave.lanes as u64, wave.scratch.len() as u64);
     // A negative offset is a very large unsigned number, for which the index would overflow.
@@ -125,7 +128,8 @@ fn scratch_index(wave: &Wave, lane: usize, offset: u64, write: bool) -> Result<u
     Err(Box::new(Stop::PageFault { address, write }))
 }
 
-/// Returns the location of a flat address. The upper half of the address decides between the LDS, scratch, and memory.
+/// Returns the location of a flat address. The upper half of the address determines whether it is in the LDS, in
+/// scratch or in device memory.
 pub(crate) fn flat(address: u64, lane: usize) -> Location {
     match (address >> 32) as u32 {
         SHARED_APERTURE => Location::Lds(address & 0xffff_ffff),
@@ -138,12 +142,12 @@ pub(crate) fn flat(address: u64, lane: usize) -> Location {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Transfer {
     Words(u8),
-    /// One or two bytes. A load extends them to a whole register.
+    /// One or two bytes. A load sign-extends (`signed`) or zero-extends them to a whole register.
     Bytes {
         count: u8,
         signed: bool,
     },
-    /// One or two bytes in half a register. `keep` decides whether a load keeps or clears the other half.
+    /// One or two bytes in half a register. A load keeps the other half if `keep` is true and clears it otherwise.
     Half {
         count: u8,
         signed: bool,
@@ -153,7 +157,7 @@ pub(crate) enum Transfer {
 }
 
 impl Transfer {
-    /// Parses the part of a mnemonic after `load_` or `store_`.
+    /// Parses the part of a mnemonic after `load_` or `store_`; `None` if it is unknown.
     pub(crate) fn parse(name: &str) -> Option<Transfer> {
         let bytes = |count, signed| Some(Transfer::Bytes { count, signed });
         let half = |count, signed, high| Some(Transfer::Half { count, signed, high, keep: true });
@@ -245,7 +249,7 @@ impl Transfer {
         Ok(())
     }
 
-    /// Writes the zeros that a load returns if it is out of the range of a buffer.
+    /// Writes the result of a load that is out of the range of a buffer: zeros.
     pub(crate) fn load_zero(self, wave: &mut Wave, row: usize, lane: usize) {
         let old = wave.lane(row, lane);
         let kept = match self {
@@ -312,7 +316,7 @@ pub(crate) enum Segment {
     Scratch,
 }
 
-/// Loads or stores of dwords by half a wave in which all 32 lanes are active and access consecutive memory.
+/// A load or store of dwords by half a wave, for the case that all 32 lanes are active and access consecutive memory.
 #[derive(Clone, Copy)]
 struct Block {
     address: Address,
@@ -328,8 +332,8 @@ impl Block {
         }
     }
 
-    /// Returns a pointer to the block. Returns `None` if the half wave must be handled lane by lane, which also finds
-    /// the lane that faults.
+    /// Returns a pointer to the data of lane 0. Returns `None` if the accesses must be made lane by lane, which also
+    /// finds the lane that faults.
     #[inline(always)]
     fn find(
         &self,
@@ -349,7 +353,8 @@ impl Block {
     fn load(&self, wave: &mut Wave, machine: &mut Machine<'_>, half: usize) -> bool {
         let Some(at) = self.find(wave, machine, half, false) else { return false };
         if self.words == 1 {
-            // SAFETY: `find` checked that 32 dwords are mapped there. `Machine::read` explains why the read is allowed.
+            // SAFETY: `find` checked that 32 dwords are mapped at `at`. `Machine::read` explains why the read is
+            // allowed.
             let values = unsafe { at.cast::<[[u8; 4]; HALF]>().read_unaligned() };
             wave.vector[self.row][half] = values.map(u32::from_le_bytes);
             return true;
@@ -357,7 +362,7 @@ impl Block {
         for word in 0..self.words {
             let target = &mut wave.vector[self.row + word][half];
             for (lane, value) in target.iter_mut().enumerate() {
-                // SAFETY: `find` checked that 32 times `words` dwords are mapped there. `Machine::read` explains why
+                // SAFETY: `find` checked that 32 times `words` dwords are mapped at `at`. `Machine::read` explains why
                 // the read is allowed.
                 *value = u32::from_le_bytes(unsafe {
                     at.add(lane * self.words + word).read_unaligned()

@@ -1,4 +1,5 @@
-//! Implements packed operations, whose operands are two halves of a register, or two registers.
+//! Implements packed operations, whose operands are two halves of a register, or two registers, and which have two
+//! results.
 
 use std::marker::PhantomData;
 
@@ -21,7 +22,7 @@ use crate::{
 /// A source operand of one of the two results.
 struct Selected {
     source: Source,
-    /// Position in the register of the lowest bit of the selected half.
+    /// Number of the lowest bit of the selected half in the register.
     shift: u8,
     flip: u32,
 }
@@ -34,7 +35,7 @@ impl Selected {
         high: bool,
         negate: bool,
     ) -> Result<Self, Unsupported> {
-        // Halves share a 32-bit register. 32-bit floats have one register each.
+        // Two 16-bit halves share a register. A 32-bit float has a register of its own.
         let mut source =
             if of.half { text.plain_source::<u32>(index)? } else { text.whole_source(of, index)? };
         if !of.half
@@ -63,18 +64,18 @@ impl Selected {
 
 struct Operands<const N: usize> {
     of: &'static Type,
-    /// Source operands of both results. The indices are `[half of the result][source operand]`.
+    /// Source operands for both results. The first index is the half of the result, the second one the source operand.
     sources: [[Selected; N]; 2],
     row: usize,
     clamp: bool,
     asks_dx10_clamp: bool,
 }
 
-/// Values of the source operands for 32 lanes, in the lower bits. The indices are `[half of the result][source
-/// operand]`.
+/// Values of the source operands for 32 lanes, in the lower bits. The first index is the half of the result, the second
+/// one the source operand.
 type Taken<const N: usize> = [[Half; N]; 2];
 
-/// Returns the bits of a list such as `op_sel:[0,1]`, one for each source operand.
+/// Returns the bits of a list such as `op_sel:[0,1]`, one for each source operand. A missing bit is `default`.
 fn chosen<const N: usize>(text: &Text, name: &str, default: bool) -> [bool; N] {
     let list = text.list(name).unwrap_or_default();
     std::array::from_fn(|source| list.get(source).map_or(default, |&bit| bit == 1))
@@ -205,8 +206,8 @@ fn three<T: Value>(
     })
 }
 
-/// Returns `v_pk_mov_b32`. The low result is a word of the first source operand, and the high result is a word of the
-/// second. `op_sel` selects the words.
+/// Returns `v_pk_mov_b32`. The low result is a dword of the first source operand, and the high result is a dword of the
+/// second. `op_sel` selects the dwords.
 fn moves() -> Binder {
     Box::new(|text| {
         let list = text.list("op_sel").unwrap_or_else(|| vec![0, 0]);

@@ -11,8 +11,8 @@ use crate::{
     value::Value,
 };
 
-/// Returns offset and width of the field that `s_bfe` extracts. The second operand contains the offset in its lowest
-/// bits and the width in bits 22:16.
+/// Returns offset and width of the bit field that `s_bfe` extracts. The second operand, `b`, contains the offset in its
+/// lowest bits and the width in bits 22:16.
 fn field(b: u32, bits: u32) -> (u32, u32) {
     (b & (bits - 1), (b >> 16) & 0x7f)
 }
@@ -79,7 +79,7 @@ fn sign_bits_64(a: i64) -> u32 {
     found((a ^ (a >> 63)).leading_zeros(), 64)
 }
 
-/// Returns one bit for each group of four bits. The bit is set if any bit of its group is set.
+/// Returns one bit for each group of four bits of `a`. The bit is set if a bit of the group is set.
 fn quads(a: u64, bits: u32) -> u64 {
     (0..bits / 4).fold(0, |mask, quad| mask | u64::from(a >> (4 * quad) & 15 != 0) << quad)
 }
@@ -172,8 +172,8 @@ fn get_register() -> Binder {
     })
 }
 
-/// Returns `s_sendmsg_rtn`, which asks for properties of the environment. In the interpreter, the only queue has the
-/// doorbell number 0, and a trap handler does not exist.
+/// Returns `s_sendmsg_rtn`, which requests properties of the environment. The interpreter returns 0 for all of them
+/// except the time, because its only queue has the doorbell number 0 and it does not have a trap handler.
 fn ask(words: u16) -> Binder {
     Box::new(move |text| {
         let target = usize::from(text.scalar(0, words)?);
@@ -201,8 +201,8 @@ fn ask(words: u16) -> Binder {
     })
 }
 
-/// Returns `s_setreg`, which can write only MODE. Arithmetic always keeps denormals of 16 and 64 bits, as all released
-/// kernels request, and ignores the bits of MODE for them.
+/// Returns `s_setreg`, which can write only MODE. Arithmetic always keeps 16-bit and 64-bit denormals, as all released
+/// kernels request, and ignores the bits of MODE that could change this.
 fn set_register() -> Binder {
     /// Bits of MODE that extend the numbers of vector registers, on architectures with register banks (LLVM,
     /// `AMDGPULowerVGPREncoding.cpp`).
@@ -211,7 +211,8 @@ fn set_register() -> Binder {
     Box::new(|text| {
         let (name, offset, width) = hardware_register(text, 0)?;
         if name.starts_with("HW_REG_FLAT_SCR") {
-            // The address of scratch memory has no effect, because each wave has its own scratch.
+            // The address of scratch memory is ignored, because the interpreter keeps the scratch of each wave
+            // separately.
             return on_wave(|_| {});
         }
         if name != "HW_REG_MODE" {
@@ -415,7 +416,7 @@ pub(crate) fn register(table: &mut Table) {
                 Ok(())
             })
         });
-        // The clock has a constant frequency of 100 MHz.
+        // The clock of this instruction has a constant frequency of 100 MHz.
         "s_memrealtime" => Box::new(|text: &Text| {
             let target = text.scalar(0, 2)?;
             on_machine(move |wave, machine| {

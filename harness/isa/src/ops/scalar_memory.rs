@@ -30,8 +30,8 @@ fn width(suffix: &str) -> Option<Width> {
     })
 }
 
-/// Returns the number of bytes of a scalar load or store with this suffix, and true if it ignores the two lowest bits
-/// of its address.
+/// Returns the number of bytes of a scalar load or store with this suffix, and whether the instruction ignores the two
+/// lowest bits of its address. Returns `None` if the suffix is unknown.
 pub(crate) fn bytes(suffix: &str) -> Option<(u64, bool)> {
     Some(match width(suffix)? {
         Width::Words(words) => (u64::from(words) * 4, true),
@@ -64,8 +64,8 @@ pub(crate) struct Address {
     is_buffer: bool,
     /// True if the instruction accesses dwords, and so ignores the two lowest bits of the address.
     aligned: bool,
-    /// True if hardware ignores the two lowest bits of base, register and constant before it adds them. The guides
-    /// specify this for all architectures, but from GFX11 on compilers must align the three values themselves
+    /// True if hardware clears the two lowest bits of base, register and constant before it adds the three values. The
+    /// guides specify this for all architectures, but from GFX11 on compilers must align the three values themselves
     /// (llvm-project#216269).
     apart: bool,
 }
@@ -94,8 +94,8 @@ impl Address {
             + part(self.constant)
     }
 
-    /// Returns the address at which the instruction accesses `bytes` bytes; `None` if they are not completely inside of
-    /// the buffer.
+    /// Returns the address at which the instruction accesses `bytes` bytes; `None` if one of them is outside of the
+    /// buffer.
     pub(crate) fn of(self, wave: &Wave, bytes: u64) -> Option<u64> {
         let (mut base, offset) = (wave.pair(self.base), self.offset(wave));
         if self.is_buffer {
@@ -134,7 +134,8 @@ fn store(text: &Text, suffix: &str) -> Bound {
     })
 }
 
-/// Returns `s_atomic_add data, base, offset` or a similar instruction. With `glc` it writes the old value to `data`.
+/// Returns `s_atomic_add data, base, offset` or a similar instruction. With `glc`, the instruction writes the old value
+/// to `data`.
 fn atomic(text: &Text, name: &str) -> Bound {
     text.only(&["glc", "offset"])?;
     let atomic = Atomic::parse(name).ok_or(Unsupported)?;

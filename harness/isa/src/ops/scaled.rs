@@ -1,8 +1,9 @@
-//! Conversions with a power-of-two scale to and from formats of 4, 6 and 8 bits: `v_cvt_scalef32_...` of GFX950.
+//! Conversions to and from 4-bit, 6-bit and 8-bit formats with a scale that is a power of two: `v_cvt_scalef32_...` of
+//! GFX950.
 //!
 //! Source: the CDNA 4 ISA guide, "VOP3A & VOP3B Instructions" and "Converts with Scale". The guide does not specify how
-//! NaNs and infinities are converted, and which bits of the random number are used. Here the module follows HIP's host
-//! implementation in `amd_hip_ocp_host.hpp`.
+//! NaNs and infinities are converted, or which bits of the random number are used. In these points, this module follows
+//! HIP's host implementation in `amd_hip_ocp_host.hpp`.
 
 use super::integer::next_random;
 use crate::{
@@ -15,7 +16,7 @@ use crate::{
     wave::{Wave, active},
 };
 
-/// The format of 16 or 32 bits that is converted to or from a smaller format.
+/// The 16-bit or 32-bit format that is converted to or from a smaller format.
 #[derive(Clone, Copy, PartialEq)]
 enum Wide {
     F32,
@@ -45,8 +46,8 @@ impl Wide {
         }
     }
 
-    /// Converts a number to f64 without rounding. MODE may flush denormals of 32 bits, but in these instructions not
-    /// those of 16 bits.
+    /// Converts a number to f64 without rounding. In these instructions, MODE may flush 32-bit denormals, but not
+    /// 16-bit ones.
     fn read(self, wave: &Wave, bits: u32) -> f64 {
         match self {
             Wide::F32 => {
@@ -76,11 +77,13 @@ impl Wide {
 #[derive(Clone, Copy, PartialEq)]
 enum Shape {
     One,
-    /// Two values. Two values of 32 bits are in two source operands, unless the second operand is a random number.
+    /// Two values. If they have 32 bits, they are in two source operands, unless the second source operand is a random
+    /// number.
     Pair,
     /// 32 values, each in a register of its own.
     Many,
-    /// 32 values from two source operands: even ones from the first operand, odd ones from the second.
+    /// 32 values from two source operands. The first operand contains the values with even numbers, the second those
+    /// with odd numbers.
     TwoByTurns,
 }
 
@@ -114,8 +117,8 @@ fn name(mnemonic: &str) -> Option<Name<'_>> {
     Some(Name { by_chance, shape, to, from })
 }
 
-/// Returns the four bits of OPSEL. LLVM prints three bits for an instruction with two source operands, if its result
-/// has fewer than four parts to select. The last one of these is then the fourth bit.
+/// Returns the four bits of OPSEL. For an instruction with two source operands and a result that has fewer than four
+/// selectable parts, LLVM prints only three bits. The last of them is then the fourth bit of OPSEL.
 fn op_sel(text: &Text) -> Result<[bool; 4], Unsupported> {
     let set = |bit: u8| bit == 1;
     match text.list("op_sel").as_deref() {
@@ -126,7 +129,7 @@ fn op_sel(text: &Text) -> Result<[bool; 4], Unsupported> {
     }
 }
 
-/// Returns the position in the register of the part that two bits of OPSEL select. The part has `bits` bits.
+/// Returns the bit position, in a register, of the part that two bits of OPSEL select. The part has `bits` bits.
 fn chosen(bits: usize, [low, high]: [bool; 2]) -> Result<usize, Unsupported> {
     match (bits, low, high) {
         (8, ..) => Ok(8 * (usize::from(low) + 2 * usize::from(high))),
@@ -143,8 +146,8 @@ enum Way {
     By,
 }
 
-/// Scales a number by the exponent of the binary32 number `bits`. For the exponent of infinities, the result is a NaN
-/// with the sign of `value`.
+/// Scales a number by the exponent of the binary32 number `bits`. If this is the exponent of infinities and NaNs, the
+/// result is a NaN with the sign of `value`.
 fn scaled(value: f64, way: Way, bits: u32) -> f64 {
     match (bits >> 23 & 0xff, way) {
         (0xff, _) => f64::NAN.copysign(value),
@@ -170,15 +173,15 @@ fn small(text: &Text, name: &str) -> Result<SmallFloat, Unsupported> {
     SmallFloat::with_a_scale(name, text.site.arch).ok_or(Unsupported)
 }
 
-/// A source operand that consists of one or several words.
+/// A source operand that consists of one or several dwords.
 struct Words {
     source: Source,
     count: usize,
 }
 
 impl Words {
-    /// Parses a source operand without sign modifiers. It consists of several registers, or of one register or
-    /// constant.
+    /// Parses a source operand without sign modifiers. The operand consists of several registers, of one register, or
+    /// of a constant.
     fn bare(text: &Text, index: usize, count: usize) -> Result<Words, Unsupported> {
         if count > 1 {
             text.row(index, count as u16)?;
@@ -186,7 +189,7 @@ impl Words {
         Ok(Words { source: text.plain_source::<u32>(index)?, count })
     }
 
-    /// Parses a source operand with values of type `of`, which decides which bits a constant has. A single 32-bit
+    /// Parses a source operand with values of type `of`, which determines the bits of a constant. A single 32-bit
     /// number may have a sign modifier.
     fn of(text: &Text, index: usize, count: usize, of: Wide) -> Result<Words, Unsupported> {
         let mut words = Words::bare(text, index, count);
@@ -215,7 +218,7 @@ impl Words {
     }
 }
 
-/// Returns `bits` bits from bit position `at` of the words. They may span two words.
+/// Returns `bits` bits from bit position `at` of the words. The field may span two words.
 fn field(words: &[u32; MOST], at: usize, bits: usize) -> u32 {
     let (word, shift) = (at / 32, at % 32);
     let high = if shift + bits > 32 { u64::from(words[word + 1]) << 32 } else { 0 };
@@ -223,7 +226,7 @@ fn field(words: &[u32; MOST], at: usize, bits: usize) -> u32 {
     (all & ((1 << bits) - 1)) as u32
 }
 
-/// Writes `bits` bits at bit position `at` of the words. They may span two words, and must be zero before.
+/// Writes `bits` bits at bit position `at` of the words. The field may span two words and must contain zeros before.
 fn put(words: &mut [u32; MOST], at: usize, bits: usize, value: u32) {
     let (word, shift) = (at / 32, at % 32);
     words[word] |= value << shift;
@@ -250,8 +253,8 @@ fn widen(text: &Text, name: &Name<'_>, to: Wide) -> Bound {
     let from = small(text, name.from)?;
     let (numbers, bits) = (name.shape.numbers(), from.bits() as usize);
     let select = op_sel(text)?;
-    // OPSEL[1:0] select a part of the source operand if it is smaller than a register. OPSEL[3] selects the half for a
-    // 16-bit result.
+    // OPSEL[1:0] selects a part of the source operand if the operand is smaller than a register. OPSEL[3] selects the
+    // half of the destination for a 16-bit result.
     let at = chosen((numbers * bits).min(32), [select[0], select[1]])?;
     let result = numbers * to.bits();
     let to_at = chosen(result.min(32), [select[3], select[2]])?;
@@ -284,10 +287,11 @@ fn narrow(text: &Text, name: &Name<'_>, from: Wide) -> Bound {
         return Err(Unsupported);
     }
     let result = numbers * bits;
-    // OPSEL[3] selects the half for a 16-bit result. OPSEL[3:2] select the byte for an 8-bit result.
+    // OPSEL[3] selects the half of the destination for a 16-bit result. OPSEL[3:2] selects the byte for an 8-bit
+    // result.
     let choice = if result == 16 { [select[3], select[2]] } else { [select[2], select[3]] };
     let at = chosen(result.min(32), choice)?;
-    // True if each of two source operands contains a part of the numbers.
+    // True if the numbers are distributed over two source operands.
     let two = name.shape == Shape::TwoByTurns
         || name.shape == Shape::Pair && from == Wide::F32 && !name.by_chance;
     let words = (numbers * from.bits()).div_ceil(if two { 64 } else { 32 });

@@ -1,12 +1,13 @@
 //! Scratch accesses for half a wave at once. This is possible if all active lanes use the same offset. The dwords of
-//! the lanes are then consecutive, because scratch memory interleaves them. All other accesses are handled lane by
+//! the lanes are then consecutive, because scratch memory interleaves them. All other accesses are executed lane by
 //! lane.
 
 use super::gather::{dwords, set_dwords};
 use crate::registers::{HALF, Half};
 use crate::wave::Wave;
 
-/// Returns the value that all active lanes have. Returns `None` if they differ, or if no lane is active.
+/// Returns the value that is the same in all active lanes. Returns `None` if the values differ, or if no lane is
+/// active.
 #[inline(always)]
 pub(crate) fn common(values: &Half, mask: u32) -> Option<u32> {
     let first = *values.get(mask.trailing_zeros() as usize)?;
@@ -17,8 +18,8 @@ pub(crate) fn common(values: &Half, mask: u32) -> Option<u32> {
     (differs == 0).then_some(first)
 }
 
-/// Returns the index in [`Wave::scratch`] of the first dword of a half wave, and the distance in bytes between two
-/// dwords of one lane.
+/// Returns the index in [`Wave::scratch`] of the first dword of half a wave, and the distance in bytes between two
+/// dwords of one lane. Returns `None` if `offset` is not aligned or out of range.
 #[inline(always)]
 fn place(wave: &Wave, half: usize, offset: u64, words: usize) -> Option<(usize, usize)> {
     let len = wave.scratch.len();

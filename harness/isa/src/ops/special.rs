@@ -1,4 +1,4 @@
-//! Instructions for the steps of a correctly rounded division, and for a step of argument reduction.
+//! Instructions for the steps of a correctly rounded division, and for one step of an argument reduction.
 
 use std::marker::PhantomData;
 
@@ -23,12 +23,12 @@ trait Division: Value {
     fn exponent(self) -> i32;
     fn is_zero(self) -> bool;
     fn scale(self, n: i32) -> Self;
-    /// Difference of the exponents of numerator and denominator from which on they are far apart.
+    /// Minimum difference of the exponents of numerator and denominator at which they are far apart.
     const FAR_APART: i32;
     const SCALE: i32;
-    /// Largest exponent with which a numerator is small.
+    /// Largest exponent of a small numerator.
     const SMALL: i32;
-    /// Smallest exponent with which a denominator is large. Its reciprocal may be denormal.
+    /// Smallest exponent of a large denominator, whose reciprocal may be denormal.
     const GREAT: i32;
     const NAN: Self;
     /// Position and mask of the exponent in the highest word of a number.
@@ -72,11 +72,12 @@ impl Division for f64 {
 }
 
 /// Implements `v_div_scale`: scales the numerator or the denominator so that the steps of the division neither overflow
-/// nor lose bits. `value` is the number to scale, and equals one of the two. If the returned flag is set, `v_div_fmas`
-/// undoes the scaling.
+/// nor lose bits. `value` is the number to scale; it equals the numerator or the denominator. If the returned flag is
+/// set, `v_div_fmas` undoes the scaling.
 ///
 /// Source: AMD's emulator rocjitsu (`division.h`), whose rules "were checked on physical gfx1100/gfx1201": only
-/// exponents matter. The ISA guides differ: they require scaling for denormal quotients, and set no flag for zeros.
+/// exponents matter. The ISA guides differ from these rules: they require scaling for denormal quotients, and do not
+/// set the flag for zeros.
 fn div_scale<T: Division>(value: T, denominator: T, numerator: T) -> (T, bool) {
     let (d, n) = (denominator.exponent(), numerator.exponent());
     let is_denominator = value.bits() == denominator.bits();
@@ -282,8 +283,8 @@ fn fused<T: Value>(
 
 macro_rules! div_fixup {
     ($name:ident, $type:ty, $quiet:expr, least $least:expr) => {
-        /// Implements `v_div_fixup`: returns the quotient, or the result of a special case of the division `numerator /
-        /// denominator`.
+        /// Implements `v_div_fixup`: returns the quotient with the right sign, or the result of a special case of
+        /// `numerator / denominator`.
         fn $name(quotient: $type, denominator: $type, numerator: $type) -> $type {
             let negative = numerator.is_sign_negative() != denominator.is_sign_negative();
             let signed = |x: $type| if negative { -x } else { x };
@@ -315,7 +316,8 @@ macro_rules! div_fixup {
 div_fixup!(fixup_f32, f32, 0x0040_0000, least - 150);
 div_fixup!(fixup_f64, f64, 0x0008_0000_0000_0000, least - 1075);
 
-/// 2/pi, for `v_trig_preop_f64`: 1201 bits after the binary point, in 64-bit words, the most significant word first.
+/// Bits of 2/pi after the binary point, for `v_trig_preop_f64`: 1201 bits in 64-bit words, the most significant word
+/// first.
 const TWO_OVER_PI: [u64; 19] = [
     0xa2f9836e4e441529,
     0xfc2757d1f534ddc0,
@@ -338,8 +340,8 @@ const TWO_OVER_PI: [u64; 19] = [
     0x56033046fc7b6bab,
 ];
 
-/// Implements `v_trig_preop_f64`: returns 53 bits of 2/pi, scaled to their position. `a` and `segment` determine which
-/// bits. A NaN is returned as a quiet NaN. If the bits are past the 37th dword of the table, the result is 0.
+/// Implements `v_trig_preop_f64`: returns 53 bits of 2/pi, multiplied by their place value. `a` and `segment` select
+/// the bits. If `a` is a NaN, returns it as a quiet NaN. If the bits are past the 37th dword of the table, returns 0.
 ///
 /// Source: the ISA guides, and for the limit LLVM, `AMDGPUInstCombineIntrinsic.cpp`: "Return 0 for outbound segment
 /// (hardware behavior)".
@@ -383,7 +385,7 @@ pub(crate) fn register(table: &mut Table) {
         );
         "v_div_fixup_f32" => ternary(fixup_f32);
         "v_div_fixup_f64" => ternary(fixup_f64);
-        // `MODE.FP16_OVFL` does not apply, because infinities are quotients by zero or come from earlier steps.
+        // `MODE.FP16_OVFL` does not apply, because infinite results are quotients by zero or come from earlier steps.
         "v_div_fixup_f16" | "v_div_fixup_legacy_f16" => ternary(|q: F16, d: F16, n: F16| {
             Settled(F16::from_f32(fixup_f32(q.to_f32(), d.to_f32(), n.to_f32())))
         });

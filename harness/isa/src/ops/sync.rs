@@ -25,8 +25,8 @@ pub(crate) fn is_sync(name: &str) -> bool {
 }
 
 /// Binds a global-wave-sync instruction. A wave that must wait stays at this instruction. On hardware the wave
-/// continues to the next wait for LGKM_CNT, which compilers place directly after the instruction. The sanitizer uses
-/// that wait.
+/// continues to the next wait for LGKM_CNT, which compilers place directly after the instruction. The sanitizer treats
+/// that wait as the synchronisation.
 pub(crate) fn bind(text: &Text, name: &str) -> Bound {
     let action = name.strip_prefix("gws_").and_then(action).ok_or(Unsupported)?;
     let has_value = matches!(action, Action::Init | Action::Barrier | Action::ReleaseSome);

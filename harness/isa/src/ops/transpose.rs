@@ -1,9 +1,9 @@
 //! Transposing matrix loads: `global_load_tr` of GFX12 loads a 16x16 matrix from memory, and `ds_read_b64_tr` of GFX950
 //! loads from the LDS.
 //!
-//! On GFX12 each lane loads eight consecutive elements. AMD has not published which lane receives which element. The
-//! mapping here is the one that kernels of hipBLASLt for GFX1201 expect: with any other mapping, their products are
-//! wrong.
+//! On GFX12 each lane loads eight consecutive elements. AMD has not published which lane receives which element. This
+//! module uses the mapping that hipBLASLt's kernels for GFX1201 expect: with any other mapping, their matrix products
+//! are wrong.
 
 use super::{
     lds,
@@ -17,14 +17,14 @@ use crate::{
 
 const ELEMENTS: usize = 8;
 
-/// Returns the lane that loads element `index` of the result of `lane`. The element is number `lane % 8` of those that
-/// the returned lane loads.
+/// Returns the lane that loads element `index` of the result of `lane`. Of the elements that the returned lane loads,
+/// this is number `lane % 8`.
 fn loader(lane: usize, index: usize, bytes: usize) -> usize {
     match bytes {
         // The lanes of each group of 8 exchange elements.
         2 => lane / 8 * 8 + index,
-        // The lanes of each group of 16 exchange elements. Within the group, every second group of four lanes has the
-        // same columns.
+        // The lanes of each group of 16 exchange elements. Lanes 0 to 7 of the group receive elements from its lanes 0
+        // to 3 and 8 to 11, the other lanes from lanes 4 to 7 and 12 to 15.
         _ => lane / 16 * 16 + index / 4 * 8 + lane / 8 % 2 * 4 + index % 4,
     }
 }
@@ -45,7 +45,7 @@ pub(crate) fn bind(text: &Text, segment: Segment, name: &str) -> Bound {
     let address = Address::parse(text, segment, 1, 2)?;
     on_machine(move |wave, machine| {
         let mut loaded = [[0u8; 2 * ELEMENTS]; HALF];
-        // The instruction ignores EXEC: all lanes take part.
+        // All lanes take part, because the instruction ignores EXEC.
         for (lane, loaded) in loaded.iter_mut().enumerate() {
             for (word, bytes) in loaded.chunks_exact_mut(4).take(words).enumerate() {
                 let from = address.of(wave, lane).plus(word as u64 * 4);
@@ -74,7 +74,7 @@ const GROUP: usize = 16;
 /// lanes loads as many rows as a lane has elements, and each row has 16 elements. Each lane receives one column.
 ///
 /// Source: the CDNA 4 ISA guide, "MFMA Transpose Load from LDS", which specifies the k of the loaded elements for a
-/// matrix product. Kernels compute correct products with this layout.
+/// matrix product. With this layout, the products of existing kernels are correct.
 #[derive(Clone, Copy)]
 pub(crate) struct Local {
     bits: usize,
@@ -98,7 +98,7 @@ impl Local {
         4 * self.words as u64
     }
 
-    /// Returns the lane that reads element `index` of the result of `lane`, and the number of the element among those
+    /// Returns the lane that reads element `index` of the result of `lane`, and the number of this element among those
     /// that the returned lane reads.
     fn of(self, lane: usize, index: usize) -> (usize, usize) {
         let elements = 32 * self.words / self.bits;

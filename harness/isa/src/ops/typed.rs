@@ -1,5 +1,5 @@
-//! Buffer loads and stores that convert data from or to the format in the descriptor. Kernels use them to read textures
-//! in linear memory.
+//! Buffer loads and stores that convert data from or to the format that the descriptor contains. Kernels use them to
+//! read textures in linear memory.
 
 use device::Arch;
 

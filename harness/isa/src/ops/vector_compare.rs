@@ -11,7 +11,7 @@ use crate::{
     value::AsItIs,
 };
 
-/// Adds `v_cmp_*` and `v_cmpx_*` to the table. `binder` distinguishes the two by the mnemonic.
+/// Adds a comparison to the table, as `v_cmp_*` and as `v_cmpx_*`. `binder` distinguishes the two by the mnemonic.
 fn add(table: &mut Table, names: &[&str], type_name: &str, binder: Binder) {
     let binder = Arc::new(binder);
     for (prefix, passes) in [("v_cmp", Passes::Across), ("v_cmpx", Passes::Compares)] {
@@ -76,9 +76,9 @@ macro_rules! floats {
     };
 }
 
-/// Returns the class of a float as one of the bits that `v_cmp_class` tests. From the lowest bit: signalling NaN, quiet
-/// NaN, negative infinity, negative normal, negative denormal, -0, +0, positive denormal, positive normal, positive
-/// infinity.
+/// Returns the class of a float, as one of the bits that `v_cmp_class` tests. The bits are, from the lowest: signalling
+/// NaN, quiet NaN, negative infinity, negative normal, negative denormal, -0, +0, positive denormal, positive normal,
+/// positive infinity.
 fn class(bits: u64, exponent_bits: u32, fraction_bits: u32) -> u32 {
     let fraction = bits & ((1 << fraction_bits) - 1);
     let exponent = bits >> fraction_bits & ((1 << exponent_bits) - 1);

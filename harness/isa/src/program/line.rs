@@ -18,15 +18,15 @@ use crate::{
     text::Site,
 };
 
-/// Creates a machine. The address space decides whether the sanitizer checks it.
+/// Creates a machine. The sanitizer checks it if the address space is watched.
 pub fn machine(space: &dyn AddressSpace) -> Machine<'_> {
     let mut machine = Machine::new(Able::find().expect("vector instructions"), space);
     machine.watch = space.is_watched().then(|| looks_on(true, false));
     machine
 }
 
-/// Returns code at address 0, decoded as in a launch. Each instruction has 8 bytes. `lines` contains the text of each
-/// instruction and the lower half of its first dword.
+/// Returns code at address 0, decoded as in a launch. Each instruction has 8 bytes. `lines` contains, for each
+/// instruction, its text and the lower half of its first dword.
 pub fn code<'a>(arch: Arch, space: &'a dyn AddressSpace, lines: &[(&str, u16)]) -> Code<'a> {
     let slots = Box::new([const { OnceLock::new() }; (PAGE / 4) as usize]);
     let checked = space.is_watched();
@@ -45,17 +45,17 @@ pub fn code<'a>(arch: Arch, space: &'a dyn AddressSpace, lines: &[(&str, u16)]) 
     Code { pages: vec![Arc::new(page)], ..Code::new(arch, lanes, checked, space) }
 }
 
-/// Creates the state of the checks. The parameters are those of `Checks::new`.
+/// Creates the state of the sanitizer. The parameters are those of `Checks::new`.
 pub fn looks_on(watched: bool, late: bool) -> Box<dyn Any> {
     Box::new(Checks::new(watched, late, Code::reader))
 }
 
-/// Binds an instruction, or a dual-issue pair, from its text.
+/// Binds an instruction, or a dual-issue pair, given as text.
 pub fn bind(text: &str, site: &Site) -> Bound {
     super::bind(&parse(text, site)?, ops::bind)
 }
 
-/// Wraps a bound instruction with the checks of a checked launch.
+/// Wraps a bound instruction in the checks of the sanitizer.
 pub fn watch(exec: Bound, text: &str, site: &Site) -> Bound {
     checks::checked(exec, site, text, &parse(text, site).unwrap_or_default())
 }

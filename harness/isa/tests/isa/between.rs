@@ -39,8 +39,8 @@ const WAVES: usize = 2;
 /// Runs lines such as `2.1: instruction` (wave 1 of workgroup 2) or `2: barrier`. Returns the races, each as its reason
 /// and the numbers of the two lines.
 ///
-/// If `apart` is true, the waves of a workgroup may run on two compute units. s[0:1] contain the start of the memory,
-/// v0 the offset 64, v8 zero, and v9 a number that differs between waves. One lane is active.
+/// `apart` is true if the waves of a workgroup may run on two compute units. s[0:1] contain the start of the memory, v0
+/// the offset 64, v8 zero, and v9 a number that differs between waves. One lane is active.
 fn run(arch: Arch, apart: bool, text: &str) -> Vec<(Why, u64, u64)> {
     let mut words = vec![0u32; 256];
     let start = words.as_mut_ptr().expose_provenance() as u64;
@@ -50,13 +50,13 @@ fn run(arch: Arch, apart: bool, text: &str) -> Vec<(Why, u64, u64)> {
     machine.sync = Some(&sync);
     machine.give_lds(256, 1);
     let between = Between::new(arch, apart, GROUPS as u64, WAVES).map(Box::new);
-    assert!(between.is_some(), "several workgroups are watched");
-    Checks::of(&mut machine.watch).expect("the launch is watched").between = between;
+    assert!(between.is_some(), "several workgroups are checked");
+    Checks::of(&mut machine.watch).expect("the launch is checked").between = between;
     let mut groups: Vec<(Watch, Vec<Wave>)> = (0..GROUPS)
         .map(|group| {
             let mut checks = Some(line::looks_on(true, false));
             Checks::swap(&mut machine.watch, &mut checks);
-            let begun = Checks::of(&mut machine.watch).expect("the launch is watched");
+            let begun = Checks::of(&mut machine.watch).expect("the launch is checked");
             begun.begin(WAVES, group as u64);
             Checks::swap(&mut machine.watch, &mut checks);
             let waves = (0..WAVES).map(|index| {
@@ -78,7 +78,7 @@ fn run(arch: Arch, apart: bool, text: &str) -> Vec<(Why, u64, u64)> {
         let (checks, waves) = &mut groups[group.parse::<usize>().expect("a number")];
         Checks::swap(&mut machine.watch, checks);
         if line == "barrier" {
-            let checks = Checks::of(&mut machine.watch).expect("the launch is watched");
+            let checks = Checks::of(&mut machine.watch).expect("the launch is checked");
             checks.barrier();
         } else {
             let wave = &mut waves[wave.parse::<usize>().expect("a number")];
@@ -92,8 +92,8 @@ fn run(arch: Arch, apart: bool, text: &str) -> Vec<(Why, u64, u64)> {
         }
         Checks::swap(&mut machine.watch, checks);
     }
-    let checks = Checks::of(&mut machine.watch).expect("it is still watched");
-    let races = checks.between.as_mut().expect("there are still several").end();
+    let checks = Checks::of(&mut machine.watch).expect("the launch is checked");
+    let races = checks.between.as_mut().expect("there are several waves").end();
     let [first, second] = [0, 1];
     let lines = |race: &Race| {
         let [one, other] = [&race.sides[first].origin.pc, &race.sides[second].origin.pc];
@@ -124,7 +124,8 @@ fn unordered_plain_accesses_race() {
     check(&ALL, &format!("0: {WRITE}; 1: {READ}"), &[unordered(0, 1)]);
     check(&ALL, &format!("0: {READ}; 1: {WRITE}"), &[unordered(0, 1)]);
     check(&ALL, &format!("0: {READ}; 1: {READ}; 2: {READ}"), &[]);
-    // A read by one workgroup does not hide a read by another: the race of each with the write is reported.
+    // A read by one workgroup does not hide a read by another: both reads race with the write, and both races are
+    // reported.
     check(&ALL, &format!("0: {READ}; 1: {READ}; 1: {WRITE}"), &[unordered(0, 2)]);
     check(&ALL, &format!("0: {READ}; 0: {READ}; 2: {READ}; 0: {WRITE}"), &[unordered(2, 3)]);
     // Conflicts are detected for each byte.
@@ -169,8 +170,8 @@ fn atomics_race_only_with_plain_accesses() {
     }
 }
 
-/// A release and an acquire sequence of the LLVM guide: architectures, instructions of the release, bits of the store,
-/// bits of the load, instructions of the acquire.
+/// A release and an acquire sequence of the LLVM guide: architectures, instructions of the release, bits of the flag's
+/// store, bits of the flag's load, instructions of the acquire.
 type Code =
     (&'static [Arch], &'static [&'static str], &'static str, &'static str, &'static [&'static str]);
 
@@ -248,7 +249,7 @@ fn release_needs_waits_and_acquire_needs_invalidation() {
             let (text, last) = program(Some(release.len()), flag, look);
             check(archs, &text, &[(Why::Unordered, 0, last)]);
         }
-        // A read that bypasses the caches needs no invalidation, and a write needs none either.
+        // A read that bypasses the caches needs no invalidation, and neither does a write.
         for what in [format!("{READ} {loads}"), WRITE.to_owned()] {
             let release: String = release.iter().map(|line| format!("0: {line}; ")).collect();
             check(archs, &format!("0: {first}; {release}0: {flag}; 1: {look}; 1: {what}"), &[]);
@@ -277,11 +278,12 @@ fn synchronisation_is_transitive() {
         "0: {WRITE}; 1: {WRITE} offset:4; 0: {wait}; 1: {wait}; 0: {add}; 1: {add}; 2: {seen}; 2: {drop}; 2: {READ}; 2: {READ} offset:4"
     );
     on(&[Gfx90a], &both, &[]);
-    // After a store to the location, waves acquire only from the storing wave.
+    // After a store to the location, waves acquire only from the wave that made the store.
     let anew =
         format!("0: {WRITE}; 0: {wait}; 0: {add}; 1: {flag}; 2: {seen}; 2: {drop}; 2: {READ}");
     on(&[Gfx90a], &anew, &[(Why::Unordered, 0, 6)]);
-    // At a barrier, the waves of a workgroup synchronise. They also pass on what they acquired before the barrier.
+    // At a barrier, the waves of a workgroup synchronise. A wave also acquires what the other waves acquired before the
+    // barrier.
     let relay = format!("0: {wait}; 0: {flag}; 1: {seen}; 1: {drop}; 1: barrier; 1.1: {READ}");
     on(&[Gfx90a], &format!("0.1: {WRITE}; 0: barrier; {relay}"), &[]);
     on(&[Gfx90a], &format!("0.1: {WRITE}; {relay}"), &[(Why::Unordered, 0, 6)]);
@@ -293,7 +295,7 @@ fn synchronisation_is_transitive() {
     on(&[Gfx90a], &local(take), &[]);
     on(&[Gfx90a], &local(add), &[(Why::Unordered, 0, 8)]);
     on(&[Gfx90a], &local(&format!("{take} offset:4")), &[(Why::Unordered, 0, 8)]);
-    // Waves also pass on clocks that they acquired from another workgroup.
+    // Waves also acquire the clocks that the other wave acquired from another workgroup.
     let relayed = format!(
         "0: {WRITE}; 0: {wait}; 0: {flag}; 1: {seen}; 1: {drop}; 1: {add}; 1.1: {take}; 1.1: {READ}"
     );
@@ -315,7 +317,7 @@ fn waves_of_a_workgroup_need_synchronisation() {
     check(&ALL, &format!("0.1: {add}; 0.1: {WRITE}; 0: {take}; 0: {READ}"), &[unordered(1, 3)]);
     check(&ALL, &format!("0.1: {WRITE}; 0.1: {add}; 0: {READ}; 0: {take}"), &[unordered(0, 2)]);
     check(&ALL, &format!("0.1: {WRITE}; 0: {take}; 0.1: {add}; 0: {READ}"), &[unordered(0, 3)]);
-    // These writes, which come before or after a read, do not change the value.
+    // These writes before and after a read do not change the value.
     let zero = "global_store_dword v0, v8, s[0:1]";
     check(&ALL, &format!("0: {READ}; 0.1: {zero}; 0: {zero}"), &[]);
     check(&ALL, &format!("0: {zero}; 0.1: {zero}; 0: {READ}; 0.1: {READ}"), &[]);
@@ -396,13 +398,14 @@ fn wgp_mode_needs_waits_and_invalidation() {
         check_sequence(&[&write, &wait, add, take, &drops, &read], &[]);
         check_sequence(&[&write, add, take, &drops, &read], &[(Why::NotCome, 0, 4)]);
         check_sequence(&[&write, &wait, add, take, &read], &[(Why::Stale, 0, 4)]);
-        // If the waves run on a single compute unit, neither waits nor invalidation are required.
+        // If the waves run on a single compute unit, neither waits nor invalidations are required.
         check(&[arch], &program(&[&write, barrier, &read]), &[]);
         check(&[arch], &program(&[&write, &flag, &seen, &read]), &[]);
     }
 }
 
-/// Tests the code of `__ockl_grid_sync`: a release, the global-wave-sync barrier, the wait for it, and an acquire.
+/// Tests the code of `__ockl_grid_sync`: a release, the global-wave-sync barrier, the wait for the barrier, and an
+/// acquire.
 #[test]
 fn global_wave_sync_orders_waiting_waves() {
     for (archs, stored, waited, drops) in [

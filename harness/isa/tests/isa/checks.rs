@@ -61,8 +61,8 @@ fn run_on(
 }
 
 /// Runs instructions of two waves in the given order, as lines `wave: instruction` or `barrier`, and compares the races
-/// that the sanitizer finds with `expected`. v0 contains 4 times the work-item number. v1 contains the value of v0 in
-/// the other wave, and v2 the wave number plus one.
+/// that the sanitizer finds with `expected`. v0 contains 4 times the work-item number. v1 contains the value that v0
+/// has in the other wave, and v2 the wave number plus one.
 #[track_caller]
 fn race(lines: &str, expected: &[&str]) {
     let mut machine = line::machine(&Watched);
@@ -303,8 +303,8 @@ fn adjacent_lanes_form_one_access() {
     check(Gfx1201, 32, 16, "global_load_tr_b128 v[2:5], v0, s[0:1]", Load, &[(0, 512)]);
 }
 
-/// Memory of 256 bytes, with the address of its start. The sanitizer tracks an allocation of 128 bytes in it, and
-/// optionally which bytes are initialised.
+/// Memory of 256 bytes, with the address of its start. It contains an allocation of 128 bytes, for which the sanitizer
+/// may track which bytes are initialised.
 struct Page(u64, Option<Arc<Written>>);
 
 // SAFETY: each test creates a `Page` for a buffer of 256 bytes that outlives the machine.
@@ -339,14 +339,14 @@ fn errors_are_reported_in_order() {
     let mut wave = Wave::new(32);
     wave.set_pair(EXEC, 1);
     wave.set_pair(0, start);
-    run(&mut wave, &mut machine, 0, "s_load_b64 s[4:5], s[0:1], 0x0").expect("it goes on");
-    run(&mut wave, &mut machine, 8, "s_load_b32 s6, s[4:5], 0x0").expect("it goes on");
+    run(&mut wave, &mut machine, 0, "s_load_b64 s[4:5], s[0:1], 0x0").expect("it continues");
+    run(&mut wave, &mut machine, 8, "s_load_b32 s6, s[4:5], 0x0").expect("it continues");
     let found = Checks::found(&mut machine);
     assert!(
         matches!(&found[..], [Found::NeverWritten { .. }, Found::Outside { write: false, .. }, ..]),
         "the cause comes first: {found:?}"
     );
-    assert!(Checks::found(&mut machine).is_empty(), "each is reported once");
+    assert!(Checks::found(&mut machine).is_empty(), "each error is reported once");
 }
 
 #[test]
@@ -363,7 +363,7 @@ fn reports_accesses_out_of_range_and_executes_them_like_hardware() {
     wave.set_pair(0, start);
     wave.set_lane(2, 0, 0xaaaa);
     let mut check = |line: &str, expected: &[&str]| {
-        run(&mut wave, &mut machine, 0, line).expect("it goes on");
+        run(&mut wave, &mut machine, 0, line).expect("it continues");
         let what = |found: Found| match found {
             Found::Outside { address, write } => format!("outside {} {write}", address - start),
             Found::LdsOutOfRange { offset, write, given } => {
@@ -372,8 +372,8 @@ fn reports_accesses_out_of_range_and_executes_them_like_hardware() {
             other => panic!("{line}: {other:?}"),
         };
         let mut found: Vec<_> = Checks::found(&mut machine).into_iter().map(what).collect();
-        // If the fast path of an instruction fails, the access is executed a second time, so the error is found twice.
-        // A launch reports it once.
+        // If the fast path of an instruction fails, the access is executed a second time, so the same error is found
+        // twice. A launch reports it once.
         found.dedup();
         assert_eq!(found, expected, "{line}");
     };
@@ -399,7 +399,7 @@ fn reports_accesses_out_of_range_and_executes_them_like_hardware() {
     let Err(stop) =
         run(&mut wave, &mut machine, 0, "global_load_b64 v[4:5], v0, s[0:1] offset:252")
     else {
-        panic!("the page ends there");
+        panic!("the access must fail, because the page ends there");
     };
     assert!(matches!(*stop, Stop::PageFault { write: false, .. }), "{stop:?}");
     assert_eq!([3, 4, 5, 8, 9, 10].map(|row| wave.lane(row, 0)), [31, 31, 32, 0, 0, 0]);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The constant of a packed instruction is a 32-bit word, from which `op_sel` and `op_sel_hi` select halves. Source:
+/// The constant of a packed instruction is a 32-bit word, of which `op_sel` and `op_sel_hi` select halves. Source:
 /// LLVM, `getInlineEncodingV216`. The literals and their results were observed on hardware.
 #[test]
 fn constants_of_packed_instructions() {
@@ -29,7 +29,7 @@ fn constants_of_packed_instructions() {
             0x4000_c000,
         );
     }
-    // `op_sel` selects halves of constants also in mixed-precision instructions.
+    // `op_sel` also selects halves of constants in mixed-precision instructions.
     check(
         Gfx1100,
         "v_fma_mix_f32 v0, 0x40003c00, v1, 0 op_sel:[1,0,0] op_sel_hi:[1,0,0]",
@@ -53,15 +53,15 @@ fn constants_of_packed_instructions() {
     check(Gfx1100, "v_dot2_f32_bf16 v0, 1.0, v1, v2", &[0x4000_4040, f(0.5)], f(3.5));
 }
 
-/// LLVM 17 prints four bits of `op_sel` for `v_fmac_f16`, and later versions three. The last bit is that of the result,
-/// which the instruction also reads.
+/// LLVM 17 prints four bits of `op_sel` for `v_fmac_f16`, and later versions three. The last bit belongs to the result,
+/// whose old value the instruction reads.
 #[test]
 fn last_op_sel_bit_is_for_the_result() {
     for bits in ["[0,0,0,1]", "[0,0,1]"] {
         let text = format!("v_mov_b32 v0, 0x40004200\nv_fmac_f16_e64 v0, v1, v2 op_sel:{bits}");
         check(Gfx1100, &text, &[0x3c00, 0x3c00], 0x4200_4200);
     }
-    // A mixed-precision instruction has no bit for its result.
+    // A mixed-precision instruction has no `op_sel` bit for its result.
     let text = "v_mov_b32 v0, -1\nv_fma_mixlo_f16 v0, v1, v2, v3 op_sel:[0,0,1] op_sel_hi:[1,1,1]";
     check(Gfx1100, text, &[0x3c00, 0x3c00, 0x3c00_0000], 0xffff_4000);
 }

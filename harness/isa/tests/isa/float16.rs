@@ -38,7 +38,8 @@ fn known_values() {
 
 #[test]
 fn fused_multiply_add_rounds_once() {
-    // 1.0009765625^2 = 1.00195407867... is halfway between two numbers of 11 bits. The addend decides the rounding.
+    // 1.0009765625^2 = 1.00195407867... is halfway between two numbers with 11-bit significands. The addend determines
+    // the rounding.
     let x = F16(0x3c01);
     assert_eq!(x.mul_add(x, F16(0x0000)).0, 0x3c02);
     assert_eq!(F16(0x3c00).mul_add(F16(0x6800), F16(0x0001)).0, 0x6800);

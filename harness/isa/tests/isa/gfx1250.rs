@@ -55,7 +55,7 @@ fn vector_offsets_are_signed_and_scaled() {
     assert_eq!(load(Gfx1250, 3, "global_load_b64 v[0:1], v1, s[0:1] scale_offset"), 22);
     assert_eq!(load(Gfx1250, 4, "global_load_u8 v0, v1, s[0:1] scale_offset"), 17);
     assert_eq!(load(Gfx1201, 8, "global_load_b32 v0, v1, s[0:1]"), 18);
-    // It is unknown how hardware scales by the size of three words, or scales an address of 64 bits.
+    // It is unknown whether hardware can scale by the size of three words, or scale a 64-bit address.
     assert!(!is_supported(Gfx1250, "global_load_b96 v[0:2], v1, s[0:1] scale_offset"));
     assert!(!is_supported(Gfx1250, "global_load_b32 v0, v[2:3], off scale_offset"));
     assert!(!is_supported(Gfx1250, "global_atomic_add_u32 v1, v2, s[0:1] scale_offset"));
@@ -91,7 +91,7 @@ fn differing_instructions_are_unsupported() {
     ] {
         assert!(is_supported(Gfx1250, text), "{text}");
     }
-    // These instructions need the upper bits of register numbers, or exist only on GFX1250.
+    // These instructions use the upper bits of register numbers, or exist only on GFX1250.
     for text in [
         "s_set_vgpr_msb 0x1",
         "tensor_load_to_lds s[0:3], s[4:11]",

@@ -134,8 +134,8 @@ fn trig_preop_past_the_end_of_its_table() {
     assert_eq!(preop(0x7ff0_0000_0000_0001, 0), 0x7ff8_0000_0000_0001);
 }
 
-/// The expected results are from LLVM's constant folder. An earlier version of the interpreter lost the digits of small
-/// negative numbers, because it used `floor` for the reduction.
+/// The expected results are from LLVM's constant folder. An earlier version of the interpreter lost digits of the
+/// results for small negative numbers, because it used `floor` for the reduction.
 #[test]
 fn sine_of_small_numbers_is_accurate() {
     for (turns, sine) in [
@@ -167,7 +167,8 @@ fn row_and_bank_masks_do_not_affect_carries() {
         }
         wave.set_pair(EXEC, !(1 << 20));
         execute(arch, &mut wave, text);
-        // Rows 1 and 3 receive the values of lanes 15 and 47, row 2 receives lane 31, and row 0 receives nothing.
+        // Rows 1 and 3 receive the values of lanes 15 and 47, row 2 receives the value of lane 31, and row 0 receives
+        // nothing.
         let sums = [0, 16, 17, 20, 27, 28, 31, 40, 48, 60].map(|lane| wave.lane(0, lane));
         assert_eq!(sums, [7, 15, 16, 7, 26, 7, 7, 7, 47, 7], "{arch}");
         assert_eq!(wave.pair(VCC), 0xffff_0000_ffef_0000, "{arch}");
@@ -191,7 +192,7 @@ fn div_fmas_flushes_only_its_result() {
         for (a, b, vcc, kept, cleared) in [
             (1.0, -least, 0, -least, -0.0),
             (2f32.powi(30), least, 0, 2f32.powi(-119), 2f32.powi(-119)),
-            // The instruction undoes the scaling, so the result is multiplied by 2^-64.
+            // The instruction undoes the scaling: it multiplies the result by 2^-64.
             (2f32.powi(-40), -2f32.powi(-40), u64::MAX, -2f32.powi(-144), -0.0),
         ] {
             for (mode, expected) in [(0xf0, kept), (0xd0, cleared), (0xe0, kept), (0, cleared)] {

@@ -81,7 +81,8 @@ fn run(
     Ok(std::array::from_fn(|row| wave.lane(row, 1)))
 }
 
-/// Returns the text that the disassembler prints for an instruction with this number of address registers from v8 on.
+/// Returns the text of an image instruction as the disassembler prints it, with `registers` address registers from v8
+/// on.
 fn text(
     arch: Arch,
     name: &str,
@@ -142,14 +143,14 @@ fn descriptors_match_hardware() {
     let words = |second, third, fourth, fifth| {
         [0x1234_5678, second, third, fourth, fifth, last[0], last[1], last[2]]
     };
-    // 100 = 0b11001_00 is the width minus one, and 50 the height minus one. The components are XYZW.
+    // The width minus one is 100 = 0b11001_00, and the height minus one is 50. The components are XYZW.
     check(&image, Gfx906, words(0x7f | 10 << 20, 100 | 50 << 14, 0x9000_0fac, 127 << 13));
     check(&image, Gfx1030, words(0x7f | 56 << 20, 25 | 50 << 14 | 1 << 31, 0x9000_0fac, 127));
     check(&image, Gfx1151, words(0x7f | 42 << 20, 25 | 50 << 14, 0x9000_0fac, 127));
     check(&image, Gfx1201, words(0x7f | 42 << 17, 25 | 50 << 14, 0x9000_0fac, 127));
     let format = Format::of(1, 32, Numeric::Float);
     let volume = Image { format, dimension: Dimension::D3, size: [7, 51, 9], pitch: 64, ..image };
-    // 6 = 0b1_10 is the width minus one. Its two lowest bits are at the top of the second word.
+    // The width minus one is 6 = 0b1_10. Its two lowest bits are at the top of the second word.
     check(
         &volume,
         Gfx908,
@@ -169,7 +170,7 @@ fn descriptors_match_hardware() {
     let words = [2 << 3 | 6 << 6 | 1 << 15, 0xfff << 12, 1 << 20 | 1 << 22, 2 << 30];
     assert_eq!((sampler.words(Gfx1030), Sampler::read(&words)), (words, Ok(sampler)));
     assert_eq!(sampler.words(Gfx1201)[1], 0xfff << 13);
-    // The selection is X001. The format is a data format and a number format, or a single number.
+    // The selection is X001. The format is a data format and a number format on GFX9, a single number later.
     let select = [4, 0, 0, 1];
     assert_eq!(buffer_word(format, select, Gfx906), Some(4 | 1 << 9 | 7 << 12 | 4 << 15));
     assert_eq!(buffer_word(format, select, Gfx1030), Some(4 | 1 << 9 | 22 << 12 | 1 << 24));
@@ -210,7 +211,7 @@ fn component(format: Format, texel: &[u8], at: usize) -> f64 {
     }
 }
 
-/// Returns the position in the image that corresponds to a position in an infinite row; `None` for the border.
+/// Returns the position in the image that corresponds to position `at` in an infinite row; `None` for the border.
 fn place(at: i64, size: i64, wrap: Wrap) -> Option<i64> {
     let (turn, rest) = (at.div_euclid(size), at.rem_euclid(size));
     match wrap {
@@ -227,7 +228,7 @@ fn place(at: i64, size: i64, wrap: Wrap) -> Option<i64> {
 }
 
 /// Returns the expected result of a sample for each component, computed with weights in units of 1/256 on each axis.
-/// Also returns the sum of the magnitudes, from which the tolerance is computed.
+/// Also returns, for each component, the sum of the magnitudes, from which the tolerance is computed.
 fn modelled(image: &Image, sampler: &Sampler, at: [f32; 3], texels: &[u8]) -> [(f64, f64); 4] {
     let axes = match image.dimension {
         Dimension::D1 | Dimension::D1Array => 1,
@@ -358,7 +359,7 @@ fn samples_match_the_reference() {
         };
         let at = image.size.map(&mut coordinate);
         let mut at = at;
-        // Far away from the image, a repeating coordinate would depend on bits that a float does not have.
+        // A repeating coordinate far away from the image would depend on bits that a float does not have.
         for (axis, at) in at.iter_mut().enumerate() {
             if *at == -1e9 && matches!(sampler.wrap[axis], Wrap::Repeat | Wrap::Mirror) {
                 *at = 0.25;
@@ -426,7 +427,7 @@ fn stores_round_trip_and_stay_inside() {
             _ => at,
         };
         let inside = used[0] < image.size[0] && used[1] < image.size[1] && used[2] < layers;
-        // The format can represent these values exactly, so they are loaded unchanged.
+        // The format represents these values exactly, so a load returns them unchanged.
         let bits = u32::from(image.format.bits[0]);
         let values: [u32; 4] = std::array::from_fn(|_| {
             let raw = draw.below(1 << bits.min(16)) as i64;
@@ -495,7 +496,7 @@ fn masks_halves_and_packed_addresses() {
     assert_eq!(got[0], 0xae66_3e00);
 }
 
-/// Components that a store omits are 0. From GFX12 on, they equal the first component (LLVM,
+/// Components that a store omits are 0. From GFX12 on, omitted components equal the first component (LLVM,
 /// `hasDefaultComponentBroadcast`).
 #[test]
 fn stores_fill_in_omitted_components() {
@@ -547,7 +548,7 @@ fn elements_of_buffers_are_converted() {
         let line = "buffer_store_format_xy v[0:1], v8, s[0:3], 0 idxen";
         let data = [1f32.to_bits(), 0.6f32.to_bits()];
         run(arch, line, &words, &[], &[9], &data, range.clone()).expect("it ends");
-        // A store writes a selected component to the position from which a load would read it.
+        // A store writes each component to the position from which a load would read it, according to the selection.
         let first = if arch == Gfx1201 { 255 } else { 0 };
         assert_eq!(texels.0[36..40], [first, 153, 255, 0], "{arch}");
     }
@@ -590,10 +591,10 @@ fn reports_unsupported_features() {
     check(3, 1 << 16, 0, "an image of several levels");
     check(1, 0xff << 20, 0, "the format of its image");
     check(3, 2 << 28, 0, "the type of its image");
-    check(4, 1 << 16, 0, "an image that begins at another layer");
-    check(8, 0, 6, "half a border");
+    check(4, 1 << 16, 0, "an image whose first layer is not 0");
+    check(8, 0, 6, "a half-border wrap mode");
     check(8, 0, 1 << 9, "anisotropic filtering");
     check(10, 0, 1 << 20, "the filters of its sampler");
-    check(11, 0, 2 << 30, "a border of a colour of its own");
+    check(11, 0, 2 << 30, "a custom border colour");
     check(0, 0, 0, "a linear filter over integers");
 }

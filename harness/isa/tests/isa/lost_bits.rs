@@ -1,5 +1,5 @@
 //! Tests how the interpreter handles bits that the disassembler's text omits. Fake disassemblers print a few
-//! instructions as released ones do.
+//! instructions like released disassemblers.
 
 use device::Arch::{self, *};
 use isa::inside::{
@@ -15,8 +15,8 @@ fn dwords(bytes: &[u8]) -> [u32; 3] {
     [0, 4, 8].map(|at| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()))
 }
 
-/// Disassembles VOP3 like the comgr of ROCm 7.2.4 for GFX12 and of 6.4.3 for GFX11, which do not print `op_sel`. The
-/// texts are copied from their output.
+/// Disassembles VOP3 like the comgr of ROCm 7.2.4 for GFX12 and that of ROCm 6.4.3 for GFX11, which do not print
+/// `op_sel`. The texts are copied from their output.
 fn without_op_sel(bytes: &[u8]) -> Named {
     let [first, second, _] = dwords(bytes);
     let [a, b, c] = [0, 9, 18].map(|at| second >> at & 0x1ff);
@@ -137,7 +137,7 @@ fn selections_write_the_encoded_half() {
             let words = [0xd65d << 16 | halves << 11 | u32::from(upper) << 14, 0x0002_0501];
             let (text, lost) = complete(Gfx1201, &words, &without_op_sel);
             assert_eq!(lost, [0; 0], "{text}");
-            // s0 is 0. Therefore the first source operand is selected.
+            // s0 is 0, so the first source operand is selected.
             let expected = match upper {
                 true => taken << 16 | BEFORE & 0xffff,
                 false => BEFORE & 0xffff_0000 | taken & 0xffff,
@@ -148,8 +148,9 @@ fn selections_write_the_encoded_half() {
     assert_eq!(complete(Gfx1201, &[0xd65d_2000, 0x0002_0501], &without_op_sel).1, [13]);
 }
 
-/// The instruction has no third source operand, and the result of a comparison is not a half, so `op_sel` bits for them
-/// are rejected. Before GFX11, LLVM prints `op_sel` of all instructions with halves, so every lost bit is rejected.
+/// The instruction has no third source operand, and the result of a comparison is not a half, so instructions with
+/// `op_sel` bits for these operands are rejected. Before GFX11, LLVM prints `op_sel` of all instructions with halves,
+/// so instructions with any lost bit are rejected.
 #[test]
 fn rejects_lost_bits_by_number() {
     let lost = |arch, words: [u32; 2]| complete(arch, &words, &without_op_sel).1;
@@ -164,8 +165,9 @@ fn rejects_lost_bits_by_number() {
     );
 }
 
-/// Imitates a disassembler that knows three kinds of instructions: operations with the constant 0 as third source
-/// operand, packed operations with the bit that compilers set for such an operand, and operations with constants.
+/// Imitates a disassembler that knows three kinds of instructions: operations whose third source operand is the
+/// constant 0, packed operations in which the bit that compilers set for such an operand is set, and operations with
+/// constants.
 fn of_many(bytes: &[u8]) -> Named {
     let [first, second, third] = dwords(bytes);
     let sources = format!("v{}, v{}", second & 0xff, second >> 9 & 0xff);
@@ -175,7 +177,8 @@ fn of_many(bytes: &[u8]) -> Named {
         0xd703_0000 if registers && second >> 27 == 0 => {
             Some((format!("v_add_nc_u16 v0, {sources}"), 8))
         }
-        // For this operation, the text omits the half of the second source operand for the upper result.
+        // In this operation, the text omits the bit that selects the half of the second source operand for the upper
+        // result.
         0xcc02_0000 | 0xcc02_4000 if registers && second >> 29 == 0 => {
             let upper = if second >> 27 & 1 == 1 { "" } else { " op_sel_hi:[0,1]" };
             Some((format!("v_pk_add_i16 v0, {sources}{upper}"), 8))
@@ -199,7 +202,7 @@ fn accepts_bits_that_hardware_ignores() {
     check(&[0xd703_0000, 0x0202_0501], &[]);
     check(&[0xd703_0000, 0x0002_0501], &[]);
     check(&[0xd703_0000, 0x0206_0501], &[50, 57]);
-    // The bits select the half of a third source operand that does not exist, and the half of the second operand.
+    // The lost bits select the half of a third source operand that does not exist, and the half of the second operand.
     check(&[0xcc02_4000, 0x1802_0501], &[60]);
     check(&[0xcc02_0000, 0x0802_0501], &[60]);
     // The lost bits are in the upper half of a constant.
@@ -209,7 +212,7 @@ fn accepts_bits_that_hardware_ignores() {
     check(&[0xbf80_0007], &[]);
 }
 
-/// Prints the pattern like LLVM: as `1` for each bit that the `or` mask sets, whether the `and` mask sets it or not.
+/// Prints the pattern like LLVM: as `1` for each bit of the `or` mask, whatever the `and` mask contains.
 fn swizzle(bytes: &[u8]) -> Named {
     let [first, second, _] = dwords(bytes);
     let digit = |bit: u32| match [0, 5, 10].map(|mask| first >> mask >> bit & 1) {
@@ -226,7 +229,7 @@ fn swizzle(bytes: &[u8]) -> Named {
 #[test]
 fn patterns_that_share_a_text_are_numbers() {
     for (pattern, expected) in [
-        // Random kernels contained these patterns. The first one has the masks `and` 3, `or` 21 and `xor` 11.
+        // Random kernels contained these patterns. The masks of the first one are `and` 3, `or` 21 and `xor` 11.
         (0x2ea3, "ds_swizzle_b32 v2, v2 offset:0x2ea3"),
         (0x45ff, "ds_swizzle_b32 v2, v2 offset:0x45ff"),
         (0x2ea2, "ds_swizzle_b32 v2, v2 offset:swizzle(BITMASK_PERM,\"111i0\")"),

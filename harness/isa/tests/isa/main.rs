@@ -1,5 +1,5 @@
-//! Tests of instructions and of the parts of the interpreter. Instructions are given as text, and their results are
-//! compared with values that were computed independently.
+//! Tests instructions and the parts of the interpreter. Instructions are given as text, and their results are compared
+//! with values that were computed independently.
 
 mod between;
 mod checks;
@@ -71,8 +71,8 @@ fn execute(arch: Arch, wave: &mut Wave, text: &str) {
     }
 }
 
-/// Sets v1, v2, ... to `sources` in all lanes and executes the text. Returns v0 of lane 3 as the lower half, and v1 as
-/// the upper half.
+/// Sets v1, v2, ... to `sources` in all lanes and executes the text. Returns a 64-bit number of lane 3 with v0 as the
+/// lower and v1 as the upper half.
 fn vector(arch: Arch, text: &str, sources: &[u32]) -> u64 {
     let mut wave = wave(arch);
     for (index, value) in sources.iter().enumerate() {

@@ -40,7 +40,7 @@ fn accesses_past_the_end_of_the_address_space_are_page_faults() {
     let memory = Memory::of(&mut words);
     let start = memory.0.start;
     let mut machine = line::machine(&memory);
-    // From here on, this range is the most recently used one.
+    // From here on, the range of this address is the most recently used one.
     assert_eq!(machine.read::<4>(start).ok(), Some([7, 0, 0, 0]));
     #[track_caller]
     fn check(machine: &mut Machine<'_>, address: u64, bytes: u64) {

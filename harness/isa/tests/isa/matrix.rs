@@ -1,5 +1,5 @@
-//! Tests the positions of the elements of A, B and D in registers. For every instruction, it multiplies matrices that
-//! each have a single non-zero element.
+//! Tests the positions of the elements of A, B and D in registers. For every instruction, the tests multiply matrices
+//! that each have a single non-zero element.
 
 use device::Arch::{self, *};
 use isa::inside::{
@@ -12,7 +12,7 @@ use super::execute;
 /// Position of an element: number of the register, lane, and lowest bit.
 type Place = (usize, usize, u32);
 
-/// Architecture, wave size and name of an instruction, the numbers of registers of A, B and D, and the positions of one
+/// Architecture, wave size and name of an instruction, how many registers A, B and D occupy, and the positions of one
 /// element of each.
 type Row = (Arch, usize, &'static str, (usize, usize, usize), Place, Place, Place);
 
@@ -135,7 +135,7 @@ const PLACES: &[Row] = &[
     (Gfx1201, 64, "v_wmma_f32_16x16x16_fp8_bf8", (1, 1, 4), (0, 50, 8), (0, 56, 8), (2, 8, 0)),
 ];
 
-/// Returns the codes of 2 in the format of A, of 3 in the format of B, and of 6 in the format of D.
+/// Returns the codes of three numbers: 2 in the format of A, 3 in the format of B, and 6 in the format of D.
 fn values(arch: Arch, name: &str) -> (u64, u64, u64) {
     let output = match name.split('_').nth(2) {
         Some("i32") => 6,
@@ -215,13 +215,13 @@ fn dense_element_positions() {
     }
 }
 
-/// Like [`Row`], for a sparse A. Between the positions of A and B, it also contains the position of the index bits for
-/// a group of four, and the index.
+/// Like [`Row`], for a sparse A. Between the positions of A and B, a row also contains the position of the index bits
+/// for a group of four elements, and the index.
 type SparseRow =
     (Arch, usize, &'static str, (usize, usize, usize), Place, Place, u32, Place, Place);
 
-/// Positions from AMD's matrix instruction calculator. For a group of four, the calculator returns the position of the
-/// first of the two values.
+/// Positions from AMD's matrix instruction calculator. For a group of four elements, the calculator returns the
+/// position of the first of the two stored elements.
 #[rustfmt::skip]
 const SPARSE_PLACES: &[SparseRow] = &[
     (Gfx942, 64, "v_smfmac_f32_16x16x32_f16", (2, 4, 4), (0, 8, 0), (0, 8, 0), 1, (0, 11, 16), (0, 43, 0)),
@@ -234,8 +234,8 @@ const SPARSE_PLACES: &[SparseRow] = &[
     (Gfx942, 64, "v_smfmac_i32_32x32x32_i8", (2, 4, 16), (1, 36, 16), (0, 36, 12), 0, (3, 40, 0), (0, 40, 0)),
     (Gfx942, 64, "v_smfmac_f32_16x16x64_fp8_bf8", (2, 4, 4), (0, 4, 0), (0, 4, 0), 0, (0, 4, 0), (0, 20, 0)),
     (Gfx942, 64, "v_smfmac_f32_16x16x64_fp8_bf8", (2, 4, 4), (1, 16, 0), (0, 16, 8), 3, (2, 22, 24), (0, 6, 0)),
-    // For CDNA 4, A has the layout of a dense matrix with half of K (the ISA guide, "Sparse Matrix Multiply"). The
-    // first half of K of B is in all groups of lanes before the second half, according to published measurements on an
+    // For CDNA 4, A has the layout of a dense matrix with half of K (the ISA guide, "Sparse Matrix Multiply"). Over all
+    // groups of lanes, the first half of K of B comes before the second half, according to published measurements on an
     // MI350.
     (Gfx950, 64, "v_smfmac_f32_16x16x64_f16", (4, 8, 4), (3, 8, 0), (0, 8, 12), 1, (2, 27, 16), (0, 43, 0)),
     (Gfx950, 64, "v_smfmac_f32_32x32x32_bf16", (4, 8, 16), (0, 40, 0), (0, 40, 0), 2, (5, 1, 0), (4, 1, 0)),
@@ -270,7 +270,7 @@ fn sparse_element_positions() {
             _ if name.ends_with("iu4") => 4,
             _ => 8,
         };
-        // This loop also tests the second of the two values, and the last of the sets of indices in the register.
+        // This loop also tests the second of the two stored elements, and the last set of indices in the register.
         let set_bits = (a_words * 32 / bits * 2) as u32;
         let set = 32 / set_bits - 1;
         for (value, set) in [(0, 0), (1, 0), (1, set)] {
@@ -306,8 +306,8 @@ fn sparse_element_positions() {
     }
 }
 
-/// If all elements of A and B are 1, each element of D is the number of products. The
-/// instructions are spelled as the disassembler prints them. Waves of both sizes execute them.
+/// If all elements of A and B are 1, each element of D is the number of products. The instructions are written as the
+/// disassembler prints them, and are executed by waves of both sizes.
 #[test]
 fn all_ones_give_the_number_of_products() {
     let rows: [(Arch, &str, [usize; 3]); 18] = [
@@ -375,8 +375,8 @@ fn all_ones_give_the_number_of_products() {
     }
 }
 
-/// Tests from which block each block uses A, and from which lane each lane uses B, for products of 4 by 1 and 1 by 4
-/// matrices in 16 blocks. Source: the CDNA 3 ISA guide, "MFMA broadcasting values".
+/// Tests which block's A each block uses, and which lane's B each lane uses, for products of 4 by 1 and 1 by 4 matrices
+/// in 16 blocks. Source: the CDNA 3 ISA guide, "MFMA broadcasting values".
 #[test]
 fn broadcasts_blocks_and_lanes() {
     let run = |modifiers: &str| {
@@ -395,7 +395,7 @@ fn broadcasts_blocks_and_lanes() {
     };
     let product = |a: f32, b: f32| 1000.0 * (a + 1.0) * (b + 1.0);
     assert_eq!(run(""), [product(1., 0.), product(5., 5.), product(21., 20.), product(61., 63.)]);
-    // Each group of four blocks uses the A of its third block.
+    // Each group of four blocks uses the A of the third block of the group.
     let shared = [product(9., 0.), product(9., 5.), product(25., 20.), product(57., 63.)];
     assert_eq!(run("cbsz:2 abid:2"), shared);
     for (blgp, lanes) in [

@@ -1,4 +1,4 @@
-//! Tests behaviour that others measured on hardware, where the ISA guides specify something else or nothing.
+//! Tests behaviour that was measured on hardware by others, where the ISA guides specify something else or nothing.
 
 use super::*;
 
@@ -25,7 +25,7 @@ fn scaled(arch: Arch, text: &str, sources: &[u32], mode: Option<u32>) -> (u64, b
 #[test]
 fn exponents_decide_division_scaling() {
     let power = |n: i32| 2f64.powi(n);
-    // Numerator, denominator, their values after scaling, and the flag.
+    // The numerator, the denominator, the values of these two after scaling, and the flag.
     for (n, d, of_n, of_d, flag) in [
         (power(0), power(0), power(0), power(0), false),
         // The exponents are far apart.
@@ -80,8 +80,8 @@ fn exponents_decide_division_scaling() {
     }
 }
 
-/// For a zero, the result is a NaN. The flag depends on the exponents as for other numbers, by the same measurements as
-/// above. If MODE flushes denormals, they are treated as zeros.
+/// For a zero, the result is a NaN. The flag depends on the exponents as for other numbers, according to the
+/// measurements cited above. If MODE flushes denormals, they are treated as zeros.
 #[test]
 fn div_scale_of_zero_is_nan() {
     let keeps = 0xf0;
@@ -101,7 +101,7 @@ fn div_scale_of_zero_is_nan() {
     }
 }
 
-/// The expected values are from results of 65536 lanes on gfx1201.
+/// The expected values are from the results of 65536 lanes on a gfx1201.
 #[test]
 fn permutations_may_read_inactive_lanes() {
     let moved = |text: &str| {
@@ -109,7 +109,7 @@ fn permutations_may_read_inactive_lanes() {
         for lane in 0..wave.lanes {
             wave.set_lane(0, lane, 7);
             wave.set_lane(1, lane, lane as u32 + 100);
-            // Each lane reads the next one of its row.
+            // Each lane reads the next lane of its row.
             wave.set_lane(2, lane, lane as u32 + 1);
         }
         wave.set_pair(EXEC, 0xfff0_ffef);

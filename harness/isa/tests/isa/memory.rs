@@ -1,5 +1,5 @@
-//! Tests accesses to memory and to the LDS. If half a wave is handled at once, the result must be the same as if its
-//! lanes are handled one by one.
+//! Tests accesses to memory and to the LDS. An instruction must have the same result whether it is executed for half a
+//! wave at once or lane by lane.
 
 use std::ops::Range;
 
@@ -36,7 +36,7 @@ fn run(arch: Arch, stride: u32, records: u32, exec: u64, text: &str) -> (Wave, V
     wave.set_pair(0, start as u64);
     wave.set_pair(4, start as u64);
     wave.scalar[6] = records;
-    // OOB_SELECT of GPUs after GFX9: the range is checked by bytes, as libraries request.
+    // OOB_SELECT of GPUs after GFX9: the range is counted in bytes, as libraries request.
     wave.scalar[7] = if arch.facts().microcode.is_gfx9() { 0 } else { 3 << 28 };
     for lane in 0..wave.lanes {
         wave.set_lane(1, lane, lane as u32 * stride);
@@ -93,8 +93,8 @@ fn buffers_check_each_dword() {
     assert_eq!((lanes(&wave, 1, [0, 1]), lanes(&wave, 2, [0, 1])), ([0, 2], [1, 0]));
 }
 
-/// A register and a constant are added with 32 bits, and other parts of the address with 64 bits. This was measured on
-/// gfx950 (rocm-systems#10928).
+/// The offsets in a register and in the instruction are added with 32 bits, and the other parts of the address with 64
+/// bits. This was measured on gfx950 (rocm-systems#10928).
 #[test]
 fn lane_offsets_wrap() {
     for (arch, load) in [(Gfx950, "dwordx4"), (Gfx1030, "dwordx4"), (Gfx1201, "b128")] {
@@ -104,7 +104,7 @@ fn lane_offsets_wrap() {
         let (wave, _) = run(arch, 0, 64, 1, &text);
         assert_eq!([2, 3, 4, 5].map(|row| wave.lane(row, 0)), [1, 2, 3, 4], "{arch:?}");
         // If an access starts before the buffer, its later dwords are out of range too. A scalar offset does not change
-        // that.
+        // this result.
         for scalar in ["0", "s8"] {
             let text = format!("s_mov_b32 s8, 8\nv_mov_b32 v1, -8\n{load}, {scalar} offen");
             let text = if arch == Gfx1201 { text.replace(", 0 ", ", null ") } else { text };
@@ -123,7 +123,7 @@ fn gfx9_checks_elements_with_an_index() {
         let text = format!("s_or_b32 s5, s5, 0x100000\n{text}");
         run(Gfx950, 8, records, exec, &text).0
     };
-    // Of the 20 bytes in the buffer, lane 2 loads the last four.
+    // The buffer has 20 bytes, of which lane 2 loads the last four.
     let wave = load(20, 15, "buffer_load_dwordx2 v[2:3], v1, s[4:7], 0 offen");
     assert_eq!(lanes(&wave, 2, [0, 1, 2, 3]), [0, 2, 4, 0]);
     assert_eq!(lanes(&wave, 3, [0, 1, 2, 3]), [1, 3, 0, 0]);
@@ -148,7 +148,7 @@ fn descriptor_can_make_the_lane_the_index() {
     assert_eq!(load(text).lane(2, 1), 5);
     let text =
         format!("{setup}s_mov_b32 s7, 0x30800000\nbuffer_load_b32 v2, off, s[4:7], 0 offset:4");
-    // Later GPUs check the range by bytes. The part of the address that comes from the index is not checked.
+    // Later GPUs count the range in bytes, without the part of the address that comes from the index.
     let (wave, _) = run(Gfx1151, 8, 8, 15, &text);
     assert_eq!(lanes(&wave, 2, [0, 1, 2, 3]), [1, 5, 9, 13]);
 }
@@ -156,9 +156,9 @@ fn descriptor_can_make_the_lane_the_index() {
 /// The expected values follow the table of Mesa's `ac_set_buf_desc_word3`.
 #[test]
 fn descriptors_select_the_range_check() {
-    // There are 2 records of 16 bytes; checks in other units have other numbers. The first load is at byte 8 of element
-    // 1, the second at byte 16 of element 1, and the third at byte 8 of element 2. The last load has no index and is at
-    // byte 8.
+    // The buffer has 2 records of 16 bytes; `records` is their number in the unit of the check. The first load is at
+    // byte 8 of element 1, the second at byte 16 of element 1, and the third at byte 8 of element 2. The last load has
+    // no index and is at byte 8.
     for (select, records, expected) in [
         (0, 2, [6, 0, 0, 2]),
         (1, 2, [6, 8, 0, 2]),
@@ -210,7 +210,7 @@ fn loads_to_lds() {
     let (wave, _) = run(Gfx90a, 8, 64, 3, text);
     assert_eq!(wave.lane(2, 0), 3);
     // With three or four dwords per lane, lane 1 loads dwords 6 to 9 of memory. They are written to the LDS 16 bytes
-    // after those of lane 0.
+    // after the dwords of lane 0.
     for (load, at) in [
         ("buffer_load_dwordx4 v1, s[4:7], 0 offen offset:16 lds", "0x34"),
         ("global_load_lds_dwordx4 v1, s[0:1] offset:16", "0x34"),
@@ -246,7 +246,7 @@ fn loads_to_lds() {
 
 #[test]
 fn transposing_loads_from_lds() {
-    // The LDS contains consecutive halves. In the other tests of this function, it contains consecutive bytes.
+    // The LDS contains consecutive halves. Below, the LDS contains consecutive bytes.
     let halves = "v_lshrrev_b32 v6, 1, v1
         s_mov_b32 s8, 0x10001
         v_mul_lo_u32 v2, v6, s8
@@ -290,7 +290,7 @@ fn lds_by_the_wave() {
     assert_eq!(lanes(&wave, 7, [0, 1, 7]), [0xaaaa_0000, 0xaaaa_0001, 0xaaaa_0007]);
 }
 
-/// If both offsets are the same: "Only one write occurs, and only DATA0 is used" (RDNA 2 ISA guide, 10.4.3).
+/// If both offsets are equal: "Only one write occurs, and only DATA0 is used" (RDNA 2 ISA guide, 10.4.3).
 #[test]
 fn two_stores_to_one_address_write_the_first() {
     for (arch, name) in [(Gfx1030, "ds_write2"), (Gfx1201, "ds_store_2addr")] {
@@ -350,7 +350,7 @@ fn lds_far_out_of_range_reads_zero() {
     }
 }
 
-/// The LDS of these tests has 512 bytes. The tests of the checks cover the sanitizer's findings for such accesses.
+/// The LDS of these tests has 512 bytes. The tests of the sanitizer test the findings for such accesses.
 #[test]
 fn lds_out_of_range_reads_zero_and_drops_writes() {
     let text = "v_mov_b32 v6, 0x1fc
@@ -378,8 +378,8 @@ fn halves_load_from_lds_separately() {
     assert_eq!(lanes(&wave, 6, [41, 50, 63]), [0xaaaa_0029, 0, 0xaaaa_003f]);
 }
 
-/// The products of hipBLASLt's kernels for GFX1201 revealed the positions: the kernels load only one factor with these
-/// instructions.
+/// The positions were found with the matrix products of hipBLASLt's kernels for GFX1201, which load only one factor
+/// with these instructions.
 #[test]
 fn transposing_loads() {
     let (wave, _) = run(Gfx1201, 16, 0, u64::MAX, "global_load_tr_b128 v[2:5], v1, s[0:1]");
@@ -442,7 +442,7 @@ fn buffers_over_scratch() {
 
 #[test]
 fn floats_are_compared_as_floats() {
-    // The cases are zeros of different signs, a NaN that is compared with itself, and values with equal lower halves.
+    // The pairs are zeros of different signs, a NaN that is compared with itself, and values with equal lower halves.
     for (there, compare, finds) in [
         (0f64, -0f64, true),
         (f64::NAN, f64::NAN, false),
@@ -495,7 +495,7 @@ fn last_byte_of_a_buffer_is_in_range() {
 }
 
 /// From GFX11 on, hardware ignores the lowest two bits of each part of the address (llvm-project#216269). Older
-/// hardware ignores only those of the sum.
+/// hardware ignores only the lowest two bits of the sum.
 #[test]
 fn scalar_addresses_ignore_low_bits_of_each_part() {
     for (arch, load, found) in

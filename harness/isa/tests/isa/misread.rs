@@ -1,4 +1,4 @@
-//! Tests how instruction words are changed before they are passed to the disassembler.
+//! Tests how instruction words are changed before they are passed to the disassembler, and how its text is corrected.
 
 use device::Arch;
 use isa::inside::misread::{instead, kills, with_constant, with_lanes};
@@ -31,7 +31,7 @@ fn literals_in_long_encodings_crash_llvm_on_gfx9() {
     assert!(kills(Arch::Gfx90a, &compare));
     assert!(!kills(Arch::Gfx1100, &compare));
     assert!(!kills(Arch::Gfx90a, &bytes([0xd010_0008, 0x043a_190a])));
-    // The instruction is VOP2 and has one dword, so the second dword does not matter.
+    // In this instruction, which is VOP2 and has one dword, the second dword has no meaning.
     assert!(!kills(Arch::Gfx90a, &bytes([0x0210_18ff, 0x043a_18ff])));
 }
 
@@ -63,7 +63,7 @@ fn keeps_crashing_words_from_the_disassembler() {
     check(Arch::Gfx90a, [0x0019_26f9, 0x0606_0693], false);
     check(Arch::Gfx90a, [0x7c20_04f9, 0x0606_9f01], false);
     check(Arch::Gfx1100, [0x0649_ccf9, 0x5587_be2a], false);
-    // A literal is in the field of a scalar result, or of the offset of a buffer.
+    // A literal is in the field of a scalar result, or in that of the offset of a buffer.
     check(Arch::Gfx906, [0xd010_10ff, 0x49], true);
     check(Arch::Gfx906, [0xd010_10fe, 0x49], false);
     check(Arch::Gfx906, [0xea13_25f6, 0xff43_3647], true);

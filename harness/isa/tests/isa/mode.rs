@@ -27,11 +27,11 @@ fn mode_decides_about_denormals() {
         assert_eq!(run(denormals, "v_mul_f32 v0, v2, v3"), result, "{denormals}");
         assert_eq!(run(denormals, "v_cndmask_b32 v0, v1, v1, vcc_lo"), denormal, "moves are exact");
     }
-    assert_eq!(run(0, "v_pk_mul_f16 v0, v1, 1.0"), denormal, "halves have bits of their own");
+    assert_eq!(run(0, "v_pk_mul_f16 v0, v1, 1.0"), denormal, "halves have separate bits");
 }
 
-/// Source: "If output denormals are enabled, then output modifiers are ignored"; "-0 is flushed to +0". Modifiers are
-/// ignored under IEEE rules too.
+/// Source: "If output denormals are enabled, then output modifiers are ignored"; "-0 is flushed to +0". Output
+/// modifiers are ignored under IEEE rules too.
 #[test]
 fn mode_enables_output_modifiers() {
     let with = |mode: u32, text: &str, sources: &[u32], expected: u32| {
@@ -41,7 +41,7 @@ fn mode_enables_output_modifiers() {
     let sum = "v_add_f32_e64 v0, v1, v2 mul:2";
     let (a, b) = (f(0.75), f(3.0));
     with(0, sum, &[a, b], f(7.5));
-    // MODE keeps only denormals of 16-bit and 64-bit floats.
+    // This MODE keeps only denormals of 16-bit and 64-bit floats.
     with(0x80, sum, &[a, b], f(7.5));
     for mode in [0x20, 0xf0, 0x200, 0x2f0] {
         with(mode, sum, &[a, b], f(3.75));
@@ -105,8 +105,8 @@ fn transcendental_instructions_flush_f32_denormals() {
 const IEEE: &str = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 9, 1), 1\n";
 const FLUSH: &str = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 0\n";
 
-/// Source: `V_MIN_F32` and similar instructions in the CDNA 3, CDNA 4 and RDNA 3 ISA guides. If MODE.IEEE is set, the
-/// result for a signalling NaN is a quiet NaN. Otherwise the result is the number.
+/// Source: `V_MIN_F32` and similar instructions in the CDNA 3, CDNA 4 and RDNA 3 ISA guides. For a signalling NaN and a
+/// number, the result is a quiet NaN if MODE.IEEE is set, otherwise the number.
 #[test]
 fn signalling_nans_take_precedence_under_ieee_rules() {
     let (one, two, signalling) = (f(1.0), f(2.0), 0x7f80_0001);
@@ -189,9 +189,9 @@ fn class_test_ignores_denormal_flushing() {
     }
 }
 
-/// The expected values were measured on gfx90a and gfx950 (llvm-project#205101). The product is -2^-24, a denormal
-/// half, times 2^-14. The dot product is tested with any MODE, and `v_fma_mix_f32` with MODE keeping and flushing
-/// denormals.
+/// The expected values were measured on gfx90a and gfx950 (llvm-project#205101). The product is that of -2^-24, a
+/// denormal half, and 2^-14. The dot product is tested with several values of MODE, and `v_fma_mix_f32` with a MODE
+/// that keeps denormals and one that flushes them.
 #[test]
 fn denormal_factors_are_flushed_as_measured() {
     let (factors, product) = ([0x8001, 0x0400], 0xac80_0000);

@@ -93,7 +93,8 @@ fn video_and_cube_operations() {
         "v_qsad_pk_u16_u8 v[0:1], v[1:2], v3, v[4:5]",
         &[0x0403_0201, 0x0807_0605, 0x0101_0101, 0xffff_0001, 5],
     );
-    // The bytes 1, 2, 3 and 4 differ from ones by 6 in total. Each further position adds 4. The second sum wraps.
+    // The bytes 1, 2, 3 and 4 differ from ones by 6 in total. Each further position adds 4 to the sum. The second sum
+    // wraps.
     assert_eq!(pairs, 7 | 9 << 16 | 19 << 32 | 18 << 48);
     let pairs = vector(
         Gfx1100,
@@ -142,7 +143,7 @@ fn minima_that_propagate_nans() {
     check(Gfx1201, "v_minimummaximum_f32 v0, v1, v2, v3", &[f(1.0), f(3.0), f(2.0)], f(2.0));
     check(Gfx1201, "v_maximum_f16 v0, v1, v2", &[0x3c00, 0x7e01], 0x7e01);
     check(Gfx1201, "v_pk_minimum_f16 v0, v1, v2", &[0x3c00_7e01, 0x4000_3c00], 0x3c00_7e01);
-    // These operands are those of jnp.clip in half precision.
+    // The operands are those of jnp.clip in half precision.
     check(Gfx1100, "v_maxmin_f16 v0, v1, v2, v3", &[0x4200, 0x3c00, 0x4000], 0x4000);
     check(Gfx1100, "v_minmax_f16 v0, v1, v2, v3", &[0x4200, 0x3c00, 0x4000], 0x4000);
     check(Gfx1100, "v_frexp_exp_i16_f16 v0, v1", &[0x4400], 3);
@@ -181,7 +182,7 @@ fn lane_permutations_by_register_and_pattern() {
     let fft = moved(Gfx90a, "ds_swizzle_b32 v0, v1 offset:swizzle(FFT,0)", 0xe000);
     assert_eq!((fft[1], fft[2], fft[3], fft[33]), (116, 108, 124, 148));
     let fft = moved(Gfx90a, "ds_swizzle_b32 v0, v1 offset:swizzle(FFT,16)", 0xe010);
-    assert_eq!((fft[1], fft[2], fft[17]), (108, 0, 124), "the second asks for the inactive lane 4");
+    assert_eq!((fft[1], fft[2], fft[17]), (108, 0, 124), "lane 2 reads the inactive lane 4");
 }
 
 #[test]
@@ -268,8 +269,8 @@ fn indexing_mode_offsets_register_numbers() {
     assert_eq!(moved("v_add_f32 v0, v1, v2", 0xa003), Ok(Some(operands("v_add_f32 v3, v1, v5"))));
     assert_eq!(moved("s_mov_b32 s0, s1", 0x1004), Ok(None));
     assert!(moved("v_mov_b32 v0, v200", 0x10ff).is_err());
-    // The carries and flags are a second destination, which is not a vector register. A comparison has only such a
-    // destination.
+    // The carries and flags are a second destination, which is not a vector register. The only destination of a
+    // comparison is of this kind.
     let carry = operands("v_addc_co_u32 v4, vcc, v5, v2, vcc");
     assert_eq!(moved("v_addc_co_u32 v0, vcc, v1, v2, vcc", 0x9004), Ok(Some(carry)));
     let scale = operands("v_div_scale_f32 v0, vcc, v1, v2, v7");
@@ -355,8 +356,8 @@ fn masks_of_all_lanes() {
     assert_eq!((wave.pair(VCC), wave.pair(6)), (odd, 0));
     assert_eq!([2, 31, 33, 63].map(|lane| wave.lane(3, lane)), [2, 32, 0, 64]);
     execute(Gfx90a, &mut wave, "v_cmp_lt_u64_e64 s[4:5], v[1:2], v[2:3]");
-    // The high dword of the first operand is v2, which contains the lane number. That of the second operand is v3,
-    // which is one more in odd lanes.
+    // The high dword of the first operand is v2, which contains the lane number. The high dword of the second operand
+    // is v3, which is larger by one in odd lanes.
     assert_eq!(wave.pair(4), odd);
     execute(Gfx90a, &mut wave, "v_cndmask_b32 v4, v2, -1, s[4:5]\nv_cmpx_gt_i32 vcc, 0, v4");
     assert_eq!((wave.pair(VCC), wave.pair(EXEC)), (odd, odd));
@@ -458,12 +459,12 @@ proptest! {
         };
         let unsigned = (u64::from(a) * u64::from(b)).overflowing_add(c);
         prop_assert_eq!(run("v_mad_u64_u32 v[0:1], vcc, v1, v2, v[3:4]", VCC), unsigned);
-        // The sum may be in registers of the operands, and the carry may be in a register of an operand.
+        // The sum and the carry may be written to registers of the operands.
         prop_assert_eq!(run("v_mov_b32 v0, v1\nv_mov_b32 v1, v2\nv_mad_u64_u32 v[0:1], vcc, v0, v1, v[3:4]", VCC), unsigned);
         let text = "v_readlane_b32 s4, v1, 40\nv_readlane_b32 s5, v1, 40\nv_mad_u64_u32 v[0:1], s[4:5], v2, s4, v[3:4]";
         prop_assert_eq!(run(text, 4), unsigned);
-        // The carry is the highest of 65 bits, "{ D1.i1, D0.i64 }" (the RDNA 4 and CDNA 4 ISA guides), which is the
-        // sign of the exact sum.
+        // The carry is the highest of 65 bits, "{ D1.i1, D0.i64 }" (the RDNA 4 and CDNA 4 ISA guides). It is the sign
+        // of the exact sum.
         let sum = i128::from(a as i32) * i128::from(b as i32) + i128::from(c as i64);
         prop_assert_eq!(run("v_mad_i64_i32 v[0:1], vcc, v1, v2, v[3:4]", VCC), (sum as u64, sum < 0));
     }
@@ -477,7 +478,7 @@ proptest! {
         prop_assert_eq!(vector(Gfx1100, text, &sources), a.wrapping_sub(b));
     }
 
-    /// Runs the sequence of instructions that the compiler emits for a correctly rounded quotient.
+    /// Executes the instructions that the compiler emits for a correctly rounded quotient.
     #[test]
     fn division_is_correctly_rounded(n: u32, d: u32) {
         let text = "v_div_scale_f32 v3, s[4:5], v2, v2, v1
@@ -497,7 +498,7 @@ proptest! {
             "{:e} / {:e} is {:e}, not {:e}", f32::from_bits(n), f32::from_bits(d), got, expected);
     }
 
-    /// Runs the sequence of instructions that the compiler emits for a correctly rounded quotient of doubles.
+    /// Executes the instructions that the compiler emits for a correctly rounded quotient of doubles.
     #[test]
     fn division_of_doubles_is_correctly_rounded(n: u64, d: u64) {
         let text = "v_div_scale_f64 v[6:7], s[4:5], v[3:4], v[3:4], v[1:2]

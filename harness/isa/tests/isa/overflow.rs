@@ -1,6 +1,6 @@
 //! Tests MODE.DX10_CLAMP and MODE.FP16_OVFL: NaNs under `clamp`, and results that are too large.
 //!
-//! The expected codes were computed by hand from the tables of formats in the ISA guides.
+//! The expected codes were computed by hand from the ISA guides' tables of formats.
 
 use isa::inside::{
     launch::initial_mode,
@@ -12,7 +12,7 @@ use super::*;
 const OVERFLOW: &str = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 23, 1), 1\n";
 const KEEPS_NANS: &str = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 8, 1), 0\n";
 
-/// Binary16 codes of the largest number, infinity, 2, 1 and 0.5.
+/// Binary16 codes of the largest number, infinity, 2, -0 (the sign bit) and a NaN.
 const GREATEST: u32 = 0x7bff;
 const INFINITY: u32 = 0x7c00;
 const TWO: u32 = 0x4000;
@@ -73,8 +73,8 @@ fn too_large_halves_saturate() {
     both(Gfx1100, high, &[GREATEST << 16; 2], [INFINITY << 16, GREATEST << 16]);
 }
 
-/// Source: "Regardless of round mode" (the ISA guides). When rounding upward, adding the smallest denormal to the
-/// largest number overflows.
+/// Source: "Regardless of round mode" (the ISA guides). In the rounding mode upward, the sum of the largest number and
+/// the smallest denormal overflows.
 #[test]
 fn other_roundings_saturate() {
     for (mode, expected) in [("", INFINITY), (OVERFLOW, GREATEST)] {
@@ -127,7 +127,7 @@ fn packed_halves_saturate_separately() {
         both(arch, "v_pk_fma_f16 v0, v1, v2, v3", &product, expected);
         both(arch, "v_pk_max_f16 v0, v1, v1", &sources, [sources[0]; 2]);
     }
-    // The operands are a constant in a single half, and a register with exchanged halves.
+    // One operand is a constant in a single half, the other a register with exchanged halves.
     both(
         Gfx942,
         "v_pk_mul_f16 v0, v1, 4.0 op_sel:[1,0] op_sel_hi:[0,0]",
@@ -146,7 +146,7 @@ fn division_by_zero_is_infinite_except_on_gfx12() {
         both(arch, &one("v_rcp_f16_e64"), &[MINUS], [INFINITY | MINUS, by_zero | MINUS]);
         both(arch, &one("v_rsq_f16_e64"), &[0], [INFINITY, by_zero]);
         both(arch, &one("v_log_f16_e64"), &[0], [INFINITY | MINUS, by_zero | MINUS]);
-        // The reciprocal of 2^-24 overflows, and so does 2 to the power of 17.
+        // The reciprocal of 2^-24 is too large, and so is 2 to the power of 17.
         both(arch, &one("v_rcp_f16_e64"), &[1], [INFINITY, GREATEST]);
         both(arch, &one("v_exp_f16_e64"), &[0x4c40], [INFINITY, GREATEST]);
         both(arch, &one("v_exp_f16_e64"), &[INFINITY], [INFINITY; 2]);
@@ -169,7 +169,7 @@ fn scaled_results_saturate_again() {
     both(Gfx906, &scaled("mul:2 clamp"), &[GREATEST, GREATEST], [0x3c00; 2]);
 }
 
-/// Source: the table "FP16_OVFL rule" of the ISA guides. Infinities become the largest number too, except on GFX12. A
+/// Source: the table "FP16_OVFL rule" of the ISA guides. Infinities also become the largest number, except on GFX12. A
 /// NaN stays a NaN.
 #[test]
 fn conversions_to_fp8_and_bf8_saturate() {
@@ -247,7 +247,7 @@ fn half_precision_dot_and_matrix_products_saturate() {
 }
 
 /// The instruction first adds the products for k from 0 to 3, then those for k from 8 to 11, from 4 to 7, and from 12
-/// to 15, as others found on gfx1201.
+/// to 15, according to measurements by others on a gfx1201.
 #[test]
 fn gfx12_matrix_products_saturate_after_four_of_k() {
     let product = |mode: &str, at_4: u32| {

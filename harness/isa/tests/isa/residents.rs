@@ -1,10 +1,10 @@
-//! Tests which periods of time are counted before a launch is reported as hung.
+//! Tests which periods of time count before a launch is reported as hung.
 
 use std::{thread, time::Duration};
 
 use isa::inside::residents::{PAUSE, Progress, Quiet, processor_time};
 
-/// The sleep imitates a machine that is suspended or busy with other work.
+/// The test sleeps to imitate a machine that is suspended or busy with other work.
 #[test]
 fn suspended_time_does_not_count_as_hang() {
     let progress = Progress::new(Duration::from_millis(200));
@@ -18,7 +18,7 @@ fn suspended_time_does_not_count_as_hang() {
     }
     quiet.goes_on(&progress, PAUSE);
     assert!(progress.is_to_be_told(&quiet) && !progress.is_at_an_end(&quiet));
-    // The lack of progress is reported once, until there is progress again.
+    // The lack of progress is reported once. It is not reported again before there has been progress.
     assert!(!progress.is_to_be_told(&quiet));
     progress.note();
     quiet.goes_on(&progress, PAUSE);

@@ -1,6 +1,5 @@
 //! Compares each rounding mode of the interpreter with the same mode of the host. MXCSR determines the rounding of SSE
-//! arithmetic, and the conversion to binary16 encodes its rounding mode. Directed rounding may be done in two steps, so
-//! the host can also compute references for binary16.
+//! arithmetic. The host can also compute references for binary16, because directed rounding may be done in two steps.
 #![cfg(target_arch = "x86_64")]
 
 use std::arch::asm;
@@ -66,8 +65,8 @@ fn wide(half: u32) -> f64 {
     F16(half as u16).to_f32().into()
 }
 
-/// Executes one instruction with these two values in the rounding fields of MODE. Returns v0 as the lower half, and v1
-/// as the upper half.
+/// Executes one instruction while the rounding fields of MODE are `single` and `double`. Returns v0 as the lower half
+/// and v1 as the upper half of a 64-bit number.
 fn run(arch: Arch, single: u32, double: u32, text: &str, sources: &[u32]) -> u64 {
     let mut wave = wave(arch);
     let mut machine = line::machine(&Nothing);
@@ -91,7 +90,7 @@ fn run(arch: Arch, single: u32, double: u32, text: &str, sources: &[u32]) -> u64
     u64::from(wave.lane(0, 3)) | u64::from(wave.lane(1, 3)) << 32
 }
 
-/// Generates numbers whose sums need rounding, cancel, overflow and underflow more often than sums of random bits.
+/// Generates numbers whose sums need rounding, cancel, overflow and underflow more often than the sums of random bits.
 fn single() -> impl Strategy<Value = f32> {
     prop_oneof![
         any::<u32>(),
@@ -141,7 +140,7 @@ proptest! {
     fn singles(a in single(), b in single(), c in single()) {
         let sources = [a, b, c].map(f32::to_bits);
         for (mode, host) in MODES {
-            // The field for the other types selects another rounding mode, which must have no effect.
+            // The rounding field for the other types contains another mode, which must have no effect.
             let run = |text: &str| run(Gfx1030, mode, (mode + 1) % 4, text, &sources);
             let check = |text: &str, expected: f32| {
                 let got = run(text);

@@ -29,7 +29,7 @@ fn saturated_results_keep_their_carries() {
                 assert_eq!(wave.mask(4) >> 3 & 1 == 1, exact != i128::from(expected), "{name}");
                 check(Gfx1100, &format!("{name} v0, s4, v1, v2 clamp"), &[a, b], expected);
             }
-            // The carry that each lane adds is one.
+            // All lanes add a carry of one.
             let with = |arch, name: &str, exact: i128| {
                 let text = format!("s_mov_b32 vcc_lo, -1\n{name} v0, vcc_lo, v1, v2, vcc_lo clamp");
                 check(arch, &text, &[a, b], stopped(exact, 0, u32::MAX.into()));
@@ -111,7 +111,7 @@ fn mullit_without_light_is_the_smallest_number() {
 
 #[test]
 fn legacy_div_fixup_of_halves() {
-    // The two cases are 1 / 0, and an ordinary quotient, whose sign the instruction sets.
+    // The quotients are 1 / 0, and an ordinary one, whose sign the instruction sets.
     check(Gfx90a, "v_div_fixup_legacy_f16 v0, v1, v2, v3", &[0x3c00, 0, 0x3c00], 0x7c00);
     check(Gfx90a, "v_div_fixup_legacy_f16 v0, v1, v2, v3", &[0x3800, 0xc000, 0x3c00], 0xb800);
 }
@@ -133,7 +133,7 @@ fn scalar_minima_propagate_nans() {
     scalar("s_maximum_f16 s0, s1, s2", 0x8000, 0x0000, 0x0000);
 }
 
-/// The codes are in the formats of OCP. Their values are from OCP's specification.
+/// The codes are in OCP's formats, and their values are from OCP's specification.
 #[test]
 fn dot_products_of_bytes() {
     // The fp8 codes are 1, 1.5, -2 and 448. The bf8 codes are 1, 0.5, -3 and 57344.
@@ -147,7 +147,7 @@ fn dot_products_of_bytes() {
     of("v_dot4_f32_bf8_bf8", 0x00c2_383c, 0x00c2_383c, 0.25 + 1.0 + 0.25 + 9.0);
 }
 
-/// The test has a single product in a block of 4 by 4 doubles. It inverts the sign of each operand separately.
+/// In a block of 4 by 4 doubles, only one product is not zero. The test inverts the sign of each operand separately.
 #[test]
 fn signs_of_matrices_of_doubles() {
     for (signs, expected) in [

@@ -1,5 +1,5 @@
-//! Tests which errors the sanitizer finds if results have not arrived, on each architecture, and the effects of results
-//! that arrive late.
+//! Tests the errors that the sanitizer finds if results have not arrived, on each architecture. Also tests the effects
+//! of results that arrive late.
 //!
 //! The number after `#` is the encoding of a wait, as LLVM's assembler prints it.
 
@@ -54,7 +54,7 @@ impl Bench<'_> {
             machine.watch = Some(line::looks_on(false, true));
         }
         machine.give_lds(1024, 1);
-        Checks::of(&mut machine.watch).expect("results are followed").begin(2, 0);
+        Checks::of(&mut machine.watch).expect("the launch is checked").begin(2, 0);
         let lanes = arch.wave_size() as usize;
         let waves = (0..2).map(|index| {
             let mut wave = Wave::new(lanes);
@@ -82,7 +82,7 @@ impl Bench<'_> {
     /// Runs a line: `barrier`, an instruction of wave 0, or `1: instruction` for wave 1.
     fn run(&mut self, pc: usize, line: &str) {
         if line == "barrier" {
-            Checks::of(&mut self.machine.watch).expect("results are followed").barrier();
+            Checks::of(&mut self.machine.watch).expect("the launch is checked").barrier();
             return;
         }
         let (text, immediate) = line.split_once('#').unwrap_or((line, "0"));
@@ -159,10 +159,10 @@ fn loaded_registers_need_a_wait() {
             &format!("{load}; global_load_dword v2, v1, s[0:1]; {wait}"),
             &[&early("read")],
         );
-        // Only the first access is reported, and only if it accesses the affected register.
+        // Only the first access is reported, and only if it is to the register that receives the result.
         check(archs, &format!("{load}; v_mov_b32 v2, v1; v_mov_b32 v3, v1"), &[&early("read")]);
         check(archs, &format!("{load}; v_mov_b32 v2, v0; v_mov_b32 v0, v3"), &[]);
-        // Loads complete in order, so the register ends with the result of the later one.
+        // Loads complete in order, so the register finally contains the result of the later one.
         check(
             archs,
             &format!("{load}; global_load_dword v1, v0, s[0:1] offset:4; {wait}; v_mov_b32 v2, v1"),
@@ -189,7 +189,7 @@ fn wait_may_leave_later_loads_outstanding() {
             &[&format!("v1 read by 2 of 0, {counter}(1)")],
         );
     }
-    // GFX9 and GFX10 encode the two upper bits of the count separately from the lower ones.
+    // GFX9 and GFX10 encode the two upper bits of the count apart from the lower ones.
     let many: String =
         (20..37).map(|row| format!("global_load_dword v{row}, v0, s[0:1]; ")).collect();
     for (archs, wait) in [(&GFX9[..], "# 4f70"), (&[Gfx1030], "# 7f70")] {
@@ -286,7 +286,8 @@ fn lds_results_arrive_in_order_and_share_a_counter_before_gfx12() {
         check(archs, "ds_bpermute_b32 v2, v0, v9; v_add_f32 v3, v2, v2", &[&lanes]);
         check(archs, "ds_add_rtn_u32 v2, v0, v9; v_add_f32 v3, v2, v2", &[&lanes]);
     }
-    // A scalar load may complete before or after the LDS read. If one result is outstanding, it may be either of them.
+    // A scalar load may complete before or after the LDS read. If one of the two results is outstanding, it may be
+    // either.
     let mixed = "ds_read_b32 v1, v0; s_load_dword s8, s[0:1], 0x0";
     check(
         &GFX9,
@@ -405,13 +406,13 @@ fn barrier_orders_completed_accesses() {
         let later =
             format!("0: ds_write_b32 v0, v9; barrier; {wait}barrier; 1: ds_read_b32 v1, v0");
         check(archs, &later, &[]);
-        // LDS accesses of one wave complete in order, so a wave may read its own writes without a wait.
+        // LDS accesses of one wave complete in order, so a wave may read what it wrote without a wait.
         check(archs, "0: ds_write_b32 v0, v9; barrier; 0: ds_read_b32 v1, v0", &[]);
     }
 }
 
-/// A load from memory to the LDS increments the counter of loads. Neither a barrier nor a wait for LDS accesses
-/// completes it.
+/// A load from memory to the LDS increments the counter of loads. Neither a barrier nor a wait for LDS accesses ensures
+/// that it has completed.
 #[test]
 fn loads_to_the_lds_need_a_wait() {
     let buffer = "s_mov_b32 m0, 0; buffer_load_dword v0, s[4:7], 0 offen lds";
@@ -428,11 +429,11 @@ fn loads_to_the_lds_need_a_wait() {
         check(&format!("{local}; {read}"), &["LDS 0 read by 3 of 1"]);
         check(&format!("barrier; 1: {read}"), &["LDS 0 read by 3 of 1"]);
         check(&format!("{local}; barrier; 1: {read}"), &["LDS 0 read by 4 of 1"]);
-        // It is not sufficient if another wave waits, or if the wave waits after the barrier.
+        // Neither a wait by another wave nor a wait after the barrier is sufficient.
         check(&format!("1: {wait}; barrier; 1: {read}"), &["LDS 0 read by 4 of 1"]);
         check(&format!("barrier; {wait}; 1: {read}"), &["LDS 0 read by 4 of 1"]);
         check(&format!("barrier; {wait}; barrier; 1: {read}"), &[]);
-        // Loads from memory to the LDS of one wave complete in order, with each other and with other loads.
+        // Loads of one wave from memory to the LDS complete in order, with each other and with other loads.
         let again = load.rsplit("; ").next().unwrap_or_default();
         check(&format!("{again}; {wait}; {read}"), &[]);
         check(&format!("global_load_dword v2, v0, s[0:1]; {one}; {read}"), &[]);
@@ -464,7 +465,7 @@ fn prefetches_to_the_lds_arrive_in_order() {
         check(archs, &format!("{both}; {one}; {second}"), &["LDS 512 read by 5 of 3"]);
         check(archs, &format!("{both}; {one}; barrier; 1: {second}"), &["LDS 512 read by 6 of 3"]);
         check(archs, &format!("{both}; {none}; {second}; barrier; 1: {second}"), &[]);
-        // In the second iteration of the loop, the wave loads the data again that has been read.
+        // In the second iteration of the loop, the wave loads again the data that has been read.
         let turn = format!("{one}; barrier; {first}; 1: {first}; barrier; s_mov_b32 m0, 0; {load}");
         check(archs, &format!("{both}; {turn}; {one}; barrier; 1: {second}"), &[]);
         check(archs, &format!("{both}; {turn}; {one}; {first}"), &["LDS 0 read by 12 of 10"]);
@@ -490,7 +491,7 @@ fn single_wave_must_wait_for_loads_to_the_lds() {
     for (wait, expected) in [("s_waitcnt vmcnt(0) # 0f70", 0), ("s_nop 0", 1)] {
         let memory = Memory { start, watched: true };
         let mut bench = Bench::new(Gfx942, &memory);
-        Checks::of(&mut bench.machine.watch).expect("it is watched").begin(1, 0);
+        Checks::of(&mut bench.machine.watch).expect("the launch is checked").begin(1, 0);
         let load = "s_mov_b32 m0, 0; global_load_lds_dword v0, s[0:1]";
         let text = format!("{load}; {wait}; ds_read_b32 v1, v0");
         lines(&text).for_each(|(pc, line)| bench.run(pc, line));
@@ -498,7 +499,7 @@ fn single_wave_must_wait_for_loads_to_the_lds() {
     }
 }
 
-/// Runs a program whose loaded values are held back, and compares v2 of lane 3 with `expected`.
+/// Runs a program whose loaded values arrive late, and compares v2 of lane 3 with `expected`.
 #[track_caller]
 fn late(arch: Arch, text: &str, expected: u32) {
     let mut words = words();
@@ -556,7 +557,8 @@ fn finding_names_the_last_wait() {
     assert_eq!(
         early.to_string(),
         "v1 is read before its value has come: by `v_mov_b32_e32 v2, v1` at +0x28 in wave 2, lane 5; `global_load_b32 v1, \
-         v0, s[0:1]` at +0x10 asked for it, which is done at vmcnt(1); the last wait between them, `s_waitcnt vmcnt(2)` at \
+         v0, s[0:1]` at +0x10 requested it, and a wait for vmcnt(1) completes it; the \
+         last wait between them, `s_waitcnt vmcnt(2)` at \
          +0x20, leaves vmcnt at 2"
     );
 }

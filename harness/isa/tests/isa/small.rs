@@ -1,4 +1,4 @@
-//! Tests formats of 4, 6 and 8 bits on GFX950: products with and without scales, and conversions. Also tests other
+//! Tests 4-bit, 6-bit and 8-bit formats on GFX950: products with and without scales, and conversions. Also tests other
 //! instructions that GFX950 introduced.
 
 use isa::inside::{float16::F16, small_float::SmallFloat};
@@ -9,12 +9,13 @@ const A: usize = 64;
 const B: usize = 96;
 const SCALES: [usize; 2] = [128, 129];
 
-/// Formats in the order of the instruction field that selects a format. Each has its number of bits, and the codes of
-/// the numbers 2 and 3.
+/// Formats in the order of the instruction field that selects a format. Each row contains the number of bits, and the
+/// codes of the numbers 2 and 3.
 const FORMATS: [(usize, u64, u64); 5] =
     [(8, 0x40, 0x44), (8, 0x40, 0x42), (6, 0x10, 0x14), (6, 0x10, 0x12), (4, 4, 5)];
 
-/// Sizes of the matrices: the part of the instruction's name, the number of rows and columns of D, and the size of k.
+/// Sizes of the matrices. Each row contains the size as written in the instruction's name, the number of rows (and
+/// columns) of D, and the size of k.
 const SHAPES: [(&str, usize, usize); 2] = [("16x16x128", 16, 128), ("32x32x64", 32, 64)];
 
 /// Returns the group of lanes that contains element k, and the position of the element among the values of a lane.
@@ -93,7 +94,7 @@ fn scale_depends_on_row_and_block_of_32() {
             let k = k % all;
             for byte in 0..4 {
                 let (mut wave, operands) = two_and_three(n, [format, 4 - format], [i, k, j]);
-                // All other scales differ greatly from the ones that must be used.
+                // All other scales differ greatly from the two that must be used.
                 for (row, index, code) in [(SCALES[0], i, 128u32), (SCALES[1], j, 124)] {
                     (0..64).for_each(|lane| wave.set_lane(row, lane, 0x9090_9090));
                     let one = 0x9090_9090 & !(0xff << (8 * byte)) | code << (8 * byte);
@@ -126,11 +127,11 @@ fn scale_may_be_nan_or_constant_and_c_is_added() {
     (0..64).for_each(|lane| wave.set_lane(129, lane, 0x7f));
     execute(Gfx950, &mut wave, &by("v128", "v129"));
     assert!(f32::from_bits(wave.lane(0, 0)).is_nan());
-    // The other rows of A have another scale, the smallest power of two, so the NaN does not affect them.
+    // The scales of the other rows of A are the smallest power of two, not a NaN, so these rows have no NaN.
     assert_eq!(wave.lane(1, 0), 0);
     let refused = |text: &str| assert!(bind(text, &Site::of(Gfx950)).is_err(), "{text}");
-    // Each text has an error: a number of registers that does not fit the format, an invalid format, or a negative
-    // zero.
+    // Each text has an error: a number of registers that does not fit the format, an invalid format, an integer as a
+    // scale, or an instruction that GFX950 does not have.
     refused(&format!("{name} v[0:3], v[64:69], v[96:103], v[0:3], v128, v129"));
     refused(&format!("{name} v[0:3], v[64:71], v[96:103], v[0:3], v128, v129 cbsz:5"));
     refused(&format!("{name} v[0:3], v[64:71], v[96:103], v[0:3], v128, 1"));
@@ -146,13 +147,13 @@ fn scaled_conversions_write_their_part() {
     to("v_cvt_scalef32_pk_fp8_f32 v0, v1, v2, v3", &two, 0xffff_c440);
     to("v_cvt_scalef32_pk_fp8_f32 v0, -v1, |v2|, v3 op_sel:[0,0,0,1]", &two, 0x44c0_ffff);
     to("v_cvt_scalef32_pk_bf8_f32 v0, v1, v2, v3", &two, 0xffff_c240);
-    // If the scale is a NaN, results are NaNs with the signs of the operands. Formats of four bits have no NaN, so
-    // their results are the largest numbers.
+    // If the scale is a NaN, the results are NaNs with the signs of the operands. The 4-bit format has no NaN, so its
+    // results are the largest numbers.
     let none = [f(-1.0), f(1.0), f(f32::INFINITY)];
     to("v_cvt_scalef32_pk_fp8_f32 v0, v1, v2, v3", &none, 0xffff_7fff);
     to("v_cvt_scalef32_pk_fp4_f32 v0, v1, v2, v3", &none, 0xffff_ff7f);
     to("v_cvt_scalef32_pk_fp4_f32 v0, v1, v2, v3 op_sel:[0,0,1,0]", &two, 0xffff_d4ff);
-    // Only the exponent of the number that contains the scale matters.
+    // Only the exponent of the scale operand matters.
     to(
         "v_cvt_scalef32_pk_fp4_f32 v0, v1, v2, v3 op_sel:[0,0,0,1]",
         &[two[0], two[1], f(-3.5)],
@@ -217,7 +218,7 @@ fn scaled_conversions_read_their_part() {
     check(Gfx950, "v_cvt_scalef32_pk_bf16_bf8 v0, v1, v2", &[0x4240, f(1.0)], 0x4040_4000);
     let text = "v_mov_b32 v0, -1\nv_cvt_scalef32_f16_bf8 v0, v1, v2 op_sel:[1,0,1]";
     check(Gfx950, text, &[0x4200, f(2.0)], 0x4600_ffff);
-    // The results are too large for 16 bits. In the second conversion, the scale is a NaN.
+    // The first results are too large for 16 bits. The scale of the second conversion is a NaN.
     check(Gfx950, "v_cvt_scalef32_pk_f16_fp8 v0, v1, v2", &[0xfe7e, f(65536.0)], 0xfc00_7c00);
     let nan = wide("v_cvt_scalef32_f32_fp8 v0, v1, v2", 0x40, f32::NAN) as u32;
     assert!(f32::from_bits(nan).is_nan());
@@ -295,12 +296,12 @@ fn gfx950_misc_instructions() {
     check(Gfx950, text, &[0x3c00_4000, 0x7e00_c000, 0x4200_0000], 0x7e00_c000);
     let text = "v_pk_maximum3_f16 v0, v1, v2, v3 neg_lo:[0,1,0] op_sel_hi:[1,0,1]";
     check(Gfx950, text, &[0x3c00_4000, 0x7e00_c200, 0x4400_0000], 0x4400_4200);
-    // GFX950 adds the addend last, to two products that cancel. GFX1100 adds it to the first product, in which it is
-    // lost.
+    // GFX950 adds the addend last, after two products that cancel. GFX1100 adds the addend to the first product, which
+    // is so large that the addend is lost.
     let large = [0x7f00_7f00, 0x3f80_bf80, f(1.0)];
     check(Gfx950, "v_dot2_f32_bf16 v0, v1, v2, v3", &large, f(1.0));
     check(Gfx1100, "v_dot2_f32_bf16 v0, v1, v2, v3", &large, 0);
-    // The formats are those of OCP, not those of GFX942. NaNs keep their signs.
+    // GFX950 uses the formats of OCP, not those of GFX942. NaNs keep their signs.
     check(Gfx950, "v_cvt_pk_fp8_f32 v0, v1, v2", &[f(1.0), f(-f32::NAN)], 0xff38);
     check(Gfx942, "v_cvt_pk_fp8_f32 v0, v1, v2", &[f(1.0), f(-f32::NAN)], 0x8040);
     for (text, first, second) in [

@@ -10,8 +10,8 @@ use super::execute;
 type Row = (Arch, &'static str, [usize; 3], &'static [u32], &'static [u32], u32, u32);
 
 /// The values of D are from a short program that follows the published model of Xie and others ("MMA-Sim", arXiv
-/// 2511.10909). The program is independent of this crate. In each row, a fused sum in ascending order of k would have
-/// another result.
+/// 2511.10909). The program is independent of this crate. For each row, fused additions in ascending order of k would
+/// have another result.
 #[rustfmt::skip]
 const SUMS: &[Row] = &[
     (Gfx942, "v_mfma_f32_16x16x16_f16", [16, 4, 16], &[0x9f76, 0x5bc8, 0xf144, 0xa6eb, 0x76c, 0xc6a5, 0xa623,

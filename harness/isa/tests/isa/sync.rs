@@ -7,7 +7,7 @@ use isa::{
 
 use super::*;
 
-/// Executes one instruction and returns the wave. `value` is in v1, and `m0` in M0.
+/// Executes one instruction and returns the wave. The operand v1 is `value`, and M0 is `m0`.
 fn waits(sync: &WaveSync, arch: Arch, m0: u32, value: u32, line: &str) -> Wave {
     let mut wave = wave(arch);
     // The instruction must use the value of the first active lane.
@@ -72,5 +72,5 @@ fn needs_a_cooperative_queue_and_an_active_lane() {
     );
     wave.set_pair(EXEC, 0);
     assert!(exec.run(&mut wave, &mut machine).is_ok() && wave.state != State::AtSync);
-    assert!(bind("ds_gws_barrier v1", &Site::of(Gfx90a)).is_err(), "it is for `gds` alone");
+    assert!(bind("ds_gws_barrier v1", &Site::of(Gfx90a)).is_err(), "it requires `gds`");
 }

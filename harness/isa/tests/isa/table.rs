@@ -2,8 +2,8 @@
 
 use isa::inside::ops::TABLE;
 
-/// Parts of the names of float operations whose result does not depend on MODE's rounding. The operations are exact,
-/// approximate, or have a fixed rounding.
+/// Parts of the names of float operations whose result does not depend on MODE's rounding. These operations are exact
+/// or approximate, or have a fixed rounding mode.
 const IN_ONE_WAY: [&str; 33] = [
     "_min",
     "_max",
@@ -46,8 +46,8 @@ fn float_operations_follow_mode_or_have_fixed_rounding() {
     for (name, operation) in TABLE.iter() {
         let parts: Vec<&str> = name.split(['_', ' ']).collect();
         let is_float = |part: &str| ["f16", "f32", "f64", "bf16"].contains(&part);
-        // The name of a conversion contains the type of the result before that of the operand. Other names contain one
-        // type, or the type of the result before those of the operands.
+        // The name of a conversion contains the type of the result before that of the operand. Other names contain only
+        // one type, or also the type of the result first.
         let Some(first) = parts.iter().find(|part| {
             is_float(part)
                 || ["fp8", "bf8"].contains(part)

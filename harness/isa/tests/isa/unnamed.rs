@@ -1,4 +1,4 @@
-//! Tests instructions that a disassembler does not know. Fake disassemblers know only a few instructions.
+//! Tests instructions that a disassembler does not know, with fake disassemblers that know only a few instructions.
 
 use isa::inside::unnamed::{Encoding, Named, encoding, name_by, without_sources};
 
@@ -33,8 +33,8 @@ fn check(word: u32, expected: Option<&str>) {
     assert_eq!(named.as_ref().map(|(text, _)| text.as_str()), expected, "{word:#010x}");
 }
 
-/// Imitates a disassembler before LLVM 22. It knows one VOP3 instruction for each number of source operands, and
-/// requires zeros in unused fields.
+/// Imitates a disassembler before LLVM 22, which requires zeros in unused fields. It knows one VOP3 instruction for
+/// each number of source operands.
 fn strict(bytes: &[u8]) -> Named {
     let all = u64::from_le_bytes(bytes[..8].try_into().unwrap());
     let source = |nth: u32| all >> (32 + 9 * nth) & 0x1ff;
@@ -66,7 +66,7 @@ fn unused_sources_are_ignored() {
     // The instruction has three source operands, so the third one must stay.
     check(3, [5, 6, 0x80], None);
     check(4, [5, 6, 0x80], None);
-    // Only the constant 0 is known to be written to an unused field. Any other value may have a meaning.
+    // An unused field is recognised only by the constant 0. Any other value may have a meaning.
     check(1, [5, 7, 0x80], None);
     check(2, [5, 6, 0x81], None);
     assert_eq!(without_sources(0x35, &[0; 4], &strict), Ok(None));

@@ -32,7 +32,7 @@ fn semaphore_units_are_assigned_in_order() {
     let sync = WaveSync::default();
     goes(&sync, Init, 1);
     assert_eq!(goes(&sync, Acquire, 0), None);
-    let waiting: Vec<_> = (0..5).map(|_| goes(&sync, Acquire, 0).expect("none is left")).collect();
+    let waiting: Vec<_> = (0..5).map(|_| goes(&sync, Acquire, 0).expect("no unit left")).collect();
     let through =
         |sync: &WaveSync| waiting.iter().take_while(|awaits| sync.lets_go(**awaits)).count();
     assert_eq!(through(&sync), 0);

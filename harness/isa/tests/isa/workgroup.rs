@@ -39,8 +39,9 @@ unsafe impl isa::AddressSpace for Watched {
     }
 }
 
-/// The search executes steps of the kernel, including erroneous ones. In this kernel, v2 is computed from v1 before the
-/// result for v1 has arrived. The search must not leave a finding that is then attributed to the next instruction.
+/// The search executes steps of the kernel, including erroneous ones. This kernel computes v2 from v1 before the loaded
+/// value has arrived in v1. The search must not leave a finding, because it would be attributed to the next
+/// instruction.
 #[test]
 fn locating_a_wait_leaves_no_findings() {
     let mut words = [0u32; 64];
@@ -58,7 +59,7 @@ fn locating_a_wait_leaves_no_findings() {
     wave.set_lane(0, 5, 20);
     wave.state = State::Resting;
     let mut machine = line::machine(&space);
-    Checks::of(&mut machine.watch).expect("it is watched").begin(1, 0);
+    Checks::of(&mut machine.watch).expect("the launch is checked").begin(1, 0);
     let mut group = Group {
         code: line::code(arch, &space, &lines),
         detours: Detours::default(),

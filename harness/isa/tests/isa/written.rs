@@ -1,4 +1,4 @@
-//! Tests the record of initialised bytes.
+//! Tests the record of which bytes are initialised.
 
 use std::ops::Range;
 

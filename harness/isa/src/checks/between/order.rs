@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{Event, Kind, Rival, Site, Strength, Time, Why, Worker};
 
-/// The current access, and what the comparisons for its preceding bytes have shown.
+/// The current access, and results of the comparisons for its preceding bytes.
 pub(super) struct Visit<'a> {
     pub(super) now: Time,
     pub(super) site: u32,
@@ -45,7 +45,7 @@ impl Look<'_> {
         }
         let (before, site) = (&sites[event.site as usize], &sites[visit.site as usize]);
         let (is_own, is_read) = (self.is_own(then), before.kind == Kind::Load);
-        // An earlier read is complete without a wait, and so is an earlier access on the same compute unit.
+        // An earlier read needs no wait to be complete, and neither does an earlier access on the same compute unit.
         let comes = is_read || is_own && !apart;
         let is_plain_read = site.kind == Kind::Load && site.strength.to(is_own) == Strength::Plain;
         let (met, clock) = match is_plain_read {

@@ -54,8 +54,8 @@ impl Between {
                 let first = outstanding.filter(|_| self.apart).unwrap_or(Time::MAX);
                 entries.push(Entry { wave: other.number, made, come: made.min(first - 1) });
             }
-            // The other wave may have acquired clocks and invalidated caches. It passes these clocks on even if it has
-            // not accessed memory since.
+            // The other wave may have acquired clocks and invalidated caches. The wave acquires these clocks too, even
+            // if the other wave has not accessed memory since.
             known = self.join(&known, &other.known);
             heard = self.join(&heard, &other.heard);
             stale |= other.stale;

@@ -1,5 +1,5 @@
-//! Suspected races: unordered accesses. Whether they are races is decided only when all accesses to the location are
-//! known.
+//! Suspected races: unordered accesses of which it can be decided only later, when all accesses to the location are
+//! known, whether they are races.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Records the last accesses to each byte of the LDS. Most bytes are accessed as whole dwords, whose bytes then share
-//! one history.
+//! Records the last accesses to each byte of the LDS. Most accesses are to whole dwords. The bytes of a dword that was
+//! only accessed as a whole share one history.
 
 use super::{Clock, Come, Kind, Number, Time};
 
@@ -19,9 +19,9 @@ pub struct Touch {
 pub struct Byte {
     /// Last write to the byte.
     pub write: Touch,
-    /// Last atomic on the byte, and last atomic of a wave other than that one.
+    /// Last atomic on the byte, and last atomic of another wave than the wave of the first entry.
     pub atomics: [Touch; 2],
-    /// Positions of the last write and of the last atomic, each among the accesses of its wave.
+    /// Positions of the last write and of the last atomic among the accesses of their waves.
     pub numbers: [Number; 2],
     /// Number of memory accesses in the launch before the last write.
     pub in_memory: Time,
@@ -32,8 +32,8 @@ pub struct Byte {
 }
 
 impl Byte {
-    /// Records a load or a store if all accesses that it conflicts with have completed and are ordered before it.
-    /// Otherwise records nothing and returns false.
+    /// Records a load or a store if all conflicting accesses have completed and are ordered before it. Otherwise
+    /// records nothing and returns false.
     pub fn settles(&mut self, kind: Kind, touch: &Touch, settled: &Settled<'_>) -> bool {
         let [number, atomic] = self.numbers;
         let [last, other] = &self.atomics;
@@ -81,7 +81,8 @@ impl Byte {
             Kind::Atomic => {
                 let [first, second] = both(self.reads, Kind::Load);
                 let [last, other] = self.atomics;
-                // An atomic that is not ordered before this one is kept, because later accesses may race with it.
+                // Of the two earlier atomics, one that is not ordered before this one is preferred, because later
+                // accesses may race with it.
                 if last.wave != touch.wave && (is_before(&other) || !is_before(&last)) {
                     self.atomics[1] = last;
                 }
@@ -99,7 +100,7 @@ impl Byte {
     }
 }
 
-/// State of a wave that suffices for a quick check of most of its accesses.
+/// State of a wave with which most accesses can be checked quickly.
 pub struct Settled<'a> {
     /// Number of the wave in the workgroup.
     pub wave: u32,

@@ -1,4 +1,4 @@
-//! Computes which texels a sample reads, and with which weights.
+//! Computes the texels that a sample reads, and their weights.
 
 use crate::{
     image::{Border, Dimension, Image, Sampler, Wrap},
@@ -21,8 +21,8 @@ pub(crate) struct Footprint {
 type Taken = Vec<(Option<u32>, i64)>;
 
 impl Footprint {
-    /// Computes the texels and their weights. If `all` is true, as for a gather, all surrounding texels are included,
-    /// even with weight zero.
+    /// Computes the texels and their weights. If `all` is true, as for a gather, texels with weight zero are included
+    /// too.
     pub(crate) fn new(
         image: &Image,
         sampler: &Sampler,
@@ -108,7 +108,7 @@ impl Footprint {
                 *sum += *weight as f64 * f64::from(f32::from_bits(bits));
             }
         }
-        // The result is rounded once. The sum is exact, because the weights are integers of at most 24 bits.
+        // The result is rounded only once, because the sum is exact, as the weights are integers of at most 24 bits.
         Ok(sums.map(|sum| ((sum / whole as f64) as f32).to_bits()))
     }
 }
@@ -121,8 +121,8 @@ fn layer(coordinate: f32, layers: u32) -> u32 {
 fn axis(coordinate: f32, size: u32, wrap: Wrap, unnormalized: bool, linear: bool) -> Taken {
     let mut place = f64::from(coordinate);
     let scale = if unnormalized { 1.0 } else { f64::from(size) };
-    // In a repeating image, the coordinate is reduced to the first period, or to the first two periods if the image is
-    // mirrored, so that no fractional bits are lost.
+    // In a repeating image, the coordinate is reduced to the first period (the first two if the image is mirrored), so
+    // that it does not lose fractional bits.
     place = match wrap {
         Wrap::Repeat if !unnormalized => place - place.floor(),
         Wrap::Mirror if !unnormalized => place - 2.0 * (place / 2.0).floor(),
@@ -139,7 +139,8 @@ fn axis(coordinate: f32, size: u32, wrap: Wrap, unnormalized: bool, linear: bool
     vec![(wrapped(first, size, wrap), ONE - fraction), (wrapped(first + 1, size, wrap), fraction)]
 }
 
-/// Returns the index of the texel at a position in an infinite row; `None` for the border colour.
+/// Returns the index of the texel at position `at` of the infinite row that the wrap mode describes; `None` if the
+/// texel has the border colour.
 fn wrapped(at: i64, size: u32, wrap: Wrap) -> Option<u32> {
     let size = i64::from(size);
     let at = match wrap {

@@ -10,7 +10,7 @@ use crate::{
 pub(super) enum Input {
     F64,
     F32,
-    /// Number with reduced precision: a binary32 whose 13 lowest significand bits are ignored.
+    /// Float with reduced precision: a binary32 whose 13 lowest significand bits are ignored.
     Xf32,
     F16,
     Bf16,
@@ -35,7 +35,7 @@ impl Input {
     }
 }
 
-/// Type in which products are added: the type of C and D.
+/// Type of the elements of C and D, in which products are added.
 pub(super) trait Accumulator: Copy + Send + Sync + 'static {
     const ZERO: Self;
     const WORDS: usize;
@@ -44,7 +44,7 @@ pub(super) trait Accumulator: Copy + Send + Sync + 'static {
     /// Reads element number `index` of a lane. `words` are the registers of the operand.
     fn element(input: Input, words: &[&Half], index: usize, lane: usize) -> Self;
     fn multiply_add(self, a: Self, b: Self) -> Self;
-    /// Adds with saturation, for the modifier `clamp`. Only integers have this modifier.
+    /// Returns the saturated sum, for the modifier `clamp`. Only instructions on integers have this modifier.
     fn saturating_add(self, other: Self) -> Self;
     fn negated(self) -> Self;
 }

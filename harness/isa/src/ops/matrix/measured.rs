@@ -1,8 +1,8 @@
-//! Sums of products that are bit-exact with measurements on CDNA 1 to 3.
+//! Sums of products for CDNA 1 to 3. The results are bit-exact with measurements on hardware.
 //!
 //! Source: Xie and others, "MMA-Sim: Bit-Accurate Reference Model of Tensor Cores and Matrix Cores" (arXiv 2511.10909),
-//! and the model of that name. Products of f32 and f64 are not handled here: [`Multiply`] adds them one by one in
-//! ascending order of k, and each step is fused and rounded once.
+//! and the model of that name. This module does not handle products of f32 and f64: [`Multiply`] adds them in ascending
+//! order of k, each with a fused multiply-add that rounds once.
 
 use device::{Arch, MatrixSums};
 
@@ -14,23 +14,24 @@ use crate::{
     wave::Wave,
 };
 
-/// Method by which products are added to the addend.
+/// Method by which the products are added to each other and to the addend.
 #[derive(Clone, Copy)]
 pub(super) enum Sums {
-    /// The products of a lane are added in pairs, then the sums of the pairs, then the addend. Each sum is rounded.
+    /// The products of a lane are added in pairs. Then the sums of the pairs are added to each other, and the result to
+    /// the addend. Each sum is rounded.
     Pairs {
         /// True if denormals of A, B and C are flushed to positive zeros.
         inputs: bool,
         /// True if denormal sums are flushed to zeros of the same sign.
         sums: bool,
     },
-    /// Products are added as integers with a common exponent, `products` at a time. The sum of each such group is added
-    /// to the addend and rounded.
+    /// Products are added as integers with a common exponent, `products` of them at a time. The sum of each such group
+    /// of products is added to the addend and rounded.
     Aligned {
         products: usize,
         /// True if the products with even k and those with odd k are first added separately.
         halves: bool,
-        /// Minimum exponents for the elements of A and B.
+        /// Minimum exponents of the elements of A and B.
         least: [i32; 2],
     },
 }
@@ -83,7 +84,8 @@ fn power(exponent: i32) -> f64 {
     f64::from_bits(((exponent + 1023) as u64) << 52)
 }
 
-/// Returns two to the power of a number's exponent, or `least` if that is larger.
+/// Returns two to the power of the exponent of `value`, at least `least`. For zero, returns two to the power of
+/// [`LEAST`].
 #[inline(always)]
 fn exponent(value: f32, least: f64) -> f64 {
     let wide = f64::from(value);
@@ -91,7 +93,8 @@ fn exponent(value: f32, least: f64) -> f64 {
     if wide == 0.0 { power(LEAST) } else { exponent.max(least) }
 }
 
-/// Returns +0 for a denormal, that is, a number below `least`. Returns any other number unchanged.
+/// Returns +0 for a denormal, which is a number whose absolute value is below `least`. Returns any other number
+/// unchanged.
 #[inline(always)]
 fn flushed(value: f32, least: f32) -> f32 {
     if value.abs() < least { 0.0 } else { value }
@@ -103,7 +106,7 @@ fn floor(value: f64) -> f64 {
     value.floor() + 0.0
 }
 
-/// Elements of A or B. They are indexed by the number of the element in its lane, and then by the lane.
+/// Elements of A or B. The first index is the number of the element in its lane, the second index is the lane.
 type Side<T> = [[T; 64]; MOST_VALUES];
 
 #[inline(always)]
@@ -137,8 +140,8 @@ fn add<const N: usize>(mut to: [f32; N], values: [f32; N], flush: bool) -> [f32;
     kept(to, flush)
 }
 
-/// Adds products as integers. Returns the power of two of the largest exponent, and the sum in units of 2^-24 of that
-/// power.
+/// Adds products as integers. For each column, returns two to the power of the largest exponent, and the sum in units
+/// of 2^-24 of that power.
 #[inline(always)]
 fn aligned<const N: usize>(
     factors: impl Iterator<Item = (f64, f64, [f64; N], [f64; N])> + Clone,
@@ -159,7 +162,7 @@ fn aligned<const N: usize>(
 }
 
 impl<const N: usize> Lanes for Measured<N> {
-    // The instruction ignores EXEC: all lanes take part.
+    // All lanes take part, because the instruction ignores EXEC.
     #[inline(always)]
     fn run(&self, wave: &mut Wave) {
         let of = &self.of;
@@ -248,7 +251,7 @@ impl<const N: usize> Lanes for Measured<N> {
     }
 }
 
-/// Adds the products for the given range of k to the addend. Products and addend are converted to integers with a
+/// Adds the products for the values `ks` of k to the addend. Products and addend are converted to integers with a
 /// common exponent.
 #[inline(always)]
 fn fuse<const N: usize>(

@@ -5,8 +5,8 @@ use crate::text::{Text, Unsupported};
 /// Modifiers that broadcast blocks of A and permute lanes of B.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Share {
-    /// CBSZ: log2 of the number of blocks that use the same A. ABID selects the one of these blocks that contains this
-    /// A.
+    /// `blocks` is CBSZ: log2 of the number of consecutive blocks that use the same A. `of` is ABID: the number of the
+    /// block, among these, whose A is used.
     blocks: u32,
     of: usize,
     /// BLGP: number of the permutation that is applied to the lanes of B.
@@ -26,12 +26,12 @@ impl Share {
         Ok(Share { blocks: cbsz as u32, of, lanes })
     }
 
-    /// Returns the number of the block whose A the given block uses.
+    /// Returns the number of the block whose A is used for block `block`.
     pub(super) fn block(self, block: usize) -> usize {
         (block >> self.blocks << self.blocks) + self.of
     }
 
-    /// Returns the number of the lane whose elements of B the given lane uses.
+    /// Returns the number of the lane whose elements of B are used for lane `lane`.
     pub(super) fn lane(self, lane: usize) -> usize {
         match self.lanes {
             1 => lane % 32,

@@ -1,4 +1,4 @@
-//! Matrix products with elements of 4, 6 or 8 bits (GFX950). A and B may have different formats, and may have a scale
+//! Matrix products of 4-bit, 6-bit or 8-bit elements (GFX950). A and B may have different formats, and may have a scale
 //! for every 32 elements along k.
 //!
 //! Source: the CDNA 4 ISA guide, "8-bit and Smaller Matrix Operations and Layouts" and "MFMA with Block Exponent
@@ -22,7 +22,7 @@ use super::registers;
 
 /// Number of elements with a common scale.
 const BLOCK: usize = 32;
-/// Number of elements of A, and of B: 16 by 128 or 32 by 64.
+/// Number of elements of A, which is also that of B: 16 by 128 or 32 by 64.
 const ELEMENTS: usize = 2048;
 /// Number of elements of A in each lane.
 const VALUES: usize = ELEMENTS / 64;
@@ -36,11 +36,11 @@ struct Factor {
     scale: Scale,
 }
 
-/// Location of the exponents of the scales.
+/// Location of the scales of A or B, which are exponents.
 #[derive(Clone, Copy)]
 enum Scale {
     None,
-    /// Each lane has a scale of its own, in this byte of a register.
+    /// Each lane has its own scale, in byte `byte` of a register.
     Register {
         row: usize,
         byte: usize,
@@ -57,7 +57,7 @@ struct Multiply<const N: usize> {
     d: usize,
 }
 
-/// Returns the format of elements that a three-bit field selects.
+/// Returns the format of elements that the 3-bit field called `field` selects.
 fn format(text: &Text, field: &str) -> Result<SmallFloat, Unsupported> {
     let names = ["fp8", "bf8", "fp6", "bf6", "fp4"];
     let index = usize::try_from(text.number(field)?).map_err(|_| Unsupported)?;
@@ -65,7 +65,8 @@ fn format(text: &Text, field: &str) -> Result<SmallFloat, Unsupported> {
     SmallFloat::with_a_scale(name, text.site.arch).ok_or(Unsupported)
 }
 
-/// Parses the scale of A or B. It is a register, of which two bits select a byte, or the exponent of an inline float.
+/// Parses the scale of A or B. The scale is in a register, of which two bits select a byte, or it is the exponent of an
+/// inline float.
 fn scale(text: &Text, source: usize) -> Result<Scale, Unsupported> {
     let bit = |name, default| {
         text.list(name).map_or(default, |list| list.get(source).copied() == Some(1))
@@ -120,10 +121,10 @@ fn multiply<const N: usize>(text: &Text, a: Factor, b: Factor) -> Bound {
 }
 
 impl Factor {
-    /// Returns the k of value number `value` in the lanes of a group of N lanes.
+    /// Returns the k of element number `value` in the lanes of group number `group`. A group has N lanes.
     fn k(self, groups: usize, group: usize, value: usize) -> usize {
-        // 8-bit values of a lane form two runs of 16 values. In the order of k, the runs of all other groups are
-        // between the two.
+        // A lane has two runs of 16 consecutive 8-bit elements. In the order of k, the first runs of all groups come
+        // before the second runs.
         match self.format.bits() {
             8 => 16 * (value / 16 * groups + group) + value % 16,
             _ => BLOCK * group + value,
@@ -139,7 +140,7 @@ impl Factor {
             for value in 0..VALUES {
                 let (word, shift) = (value * bits / 32, value * bits % 32);
                 let low = u64::from(wave.lane(self.row + word, lane)) >> shift;
-                // A 6-bit value may span two registers.
+                // A 6-bit element may span two registers.
                 let high = match shift + bits > 32 {
                     true => u64::from(wave.lane(self.row + word + 1, lane)) << (32 - shift),
                     false => 0,
@@ -151,8 +152,8 @@ impl Factor {
         elements
     }
 
-    /// Returns the exponent, without its bias, of the scale of a row of A or a column of B in a block. Returns `None`
-    /// for a NaN.
+    /// Returns the exponent, without bias, of the scale that applies to row or column `index` (of A or B) in block
+    /// `block`. Returns `None` for a NaN.
     fn scale<const N: usize>(self, wave: &Wave, block: usize, index: usize) -> Option<i32> {
         let code = match self.scale {
             Scale::None => return Some(0),
@@ -178,7 +179,7 @@ fn add_scaled(sum: f32, block: f32, scale: Option<i32>) -> f32 {
 }
 
 impl<const N: usize> Lanes for Multiply<N> {
-    // The instruction ignores EXEC: all lanes take part.
+    // All lanes take part, because the instruction ignores EXEC.
     #[inline(always)]
     fn run(&self, wave: &mut Wave) {
         let (a, b) = (self.a.load::<N>(wave), self.b.load::<N>(wave));

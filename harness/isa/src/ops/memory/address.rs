@@ -12,7 +12,8 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Address {
     segment: Segment,
-    /// Vector register that contains a 64-bit address, or a 32-bit offset if there is a scalar base.
+    /// Vector register that contains a 64-bit address, or a 32-bit offset if there is a scalar base; `None` if the
+    /// instruction has no vector operand.
     vector: Option<usize>,
     scalar: Option<u16>,
     offset: i64,
@@ -20,8 +21,8 @@ pub(crate) struct Address {
     factor: Option<i64>,
 }
 
-/// Returns the number of bytes by which `scale_offset` multiplies the offset. Atomics, and sizes that are not a power
-/// of two, are not supported.
+/// Returns the factor by which `scale_offset` multiplies the offset: the size of the data in bytes, or 1 without this
+/// modifier. Atomics, and sizes that are not a power of two, are not supported.
 fn scale(text: &Text) -> Result<i64, Unsupported> {
     if !text.has("scale_offset") {
         return Ok(1);
@@ -37,7 +38,7 @@ fn scale(text: &Text) -> Result<i64, Unsupported> {
 }
 
 impl Address {
-    /// Parses an address. `vector` and `scalar` are the numbers of the operands. Flat instructions have a scalar
+    /// Parses an address. `vector` and `scalar` are the positions of the operands. Flat instructions have a scalar
     /// operand only on GFX12.
     pub(crate) fn parse(
         text: &Text,
@@ -92,7 +93,8 @@ impl Address {
         if self.segment == Segment::Flat { flat(address, lane) } else { Location::Global(address) }
     }
 
-    /// Returns the addresses for half a wave. Returns `None` if some of them may be outside of device memory.
+    /// Returns the addresses for half a wave. Returns `None` if the addresses cannot be computed at once, or if one of
+    /// them may be in the LDS or in scratch.
     #[inline(always)]
     pub(super) fn all(&self, wave: &Wave, half: usize, mask: u32) -> Option<Addresses> {
         let row = self.vector?;
@@ -114,7 +116,7 @@ impl Address {
                 })
             }
         };
-        // Addresses in or below the apertures are resolved lane by lane.
+        // Addresses in the apertures of the LDS and scratch, or below, are computed lane by lane.
         let apertures = u64::from(SHARED_APERTURE + 1) << 32;
         let above = |address: &u64| *address >= apertures;
         if self.segment == Segment::Flat && !lanes.iter().all(above) {
@@ -137,8 +139,8 @@ impl Address {
         u64::try_from(i64::from(low.wrapping_add(base) as i32) + self.offset).ok()
     }
 
-    /// Returns the address of lane 0 of half a wave if the lanes access consecutive memory, `stride` bytes apart. Most
-    /// kernels do so.
+    /// Returns the address of lane 0 of half a wave if the lanes access consecutive memory, `stride` bytes per lane.
+    /// This is the common case.
     #[inline(always)]
     pub(super) fn consecutive(&self, wave: &Wave, half: usize, stride: u32) -> Option<u64> {
         let row = self.vector?;
@@ -156,7 +158,7 @@ impl Address {
                 differs |= high[lane] ^ high[0];
             }
         }
-        // The addition must not wrap the lower half of the last lane's address either.
+        // The lower half of the last lane's address must not wrap either.
         if differs != 0 || low[0].checked_add(HALF as u32 * stride).is_none() {
             return None;
         }

@@ -13,7 +13,7 @@ use isa::{
     },
 };
 
-/// Compares the bytes that lane 5 accesses, and the kind of access, with the expected ones.
+/// Compares the accesses of lane 5 with `expected` (address and number of bytes of each), and their kind with `kind`.
 #[track_caller]
 fn check(line: &str, coordinates: [u32; 2], kind: Kind, expected: &[(u64, u64)]) {
     let image = Image {
@@ -63,7 +63,8 @@ fn texels_are_memory_accesses() {
     assert_eq!(address(&text).len(), 2 + 8 + 4);
 }
 
-/// If the checks treated an unknown memory instruction as one without accesses, they would miss its errors.
+/// Unknown memory instructions must not be treated as instructions without accesses, because the checks would then miss
+/// their errors.
 #[test]
 fn unknown_memory_instructions_are_unsupported() {
     let of = |line: &str| pieces(&Text::parse(line, &Site::of(Gfx1151)).expect(line));

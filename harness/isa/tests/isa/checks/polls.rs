@@ -6,7 +6,7 @@ use isa::inside::{
     text::{Site, Text},
 };
 
-/// Compares the analysis of instruction number `at` with the expected one. Each instruction has four bytes.
+/// Compares the analysis of instruction number `at` with the expected results. Each instruction has four bytes.
 #[track_caller]
 fn check(lines: &str, at: usize, waits: bool, decides: bool) {
     check_in_turns(lines, at, waits, waits, decides);
@@ -96,7 +96,7 @@ fn detects_the_first_read_before_a_spin_loop() {
     check_in_turns(&over.replacen("0, v2", "0, v1", 1), 0, true, false, true);
     // The constant address is copied from another register.
     check_in_turns(&poll("v_mov_b32 v3, 0", "v3"), 0, true, false, true);
-    // The loop copies the address from a scalar. In the second case, the scalar has changed.
+    // The loop copies the address from a scalar. In the second case, the scalar register has changed.
     let anew = "ds_load_b32 v2, v2
             s_wait_dscnt 0
             v_cmp_ne_u32 vcc_lo, 0, v2
@@ -111,7 +111,8 @@ fn detects_the_first_read_before_a_spin_loop() {
             s_endpgm";
     check_in_turns(anew, 0, true, true, true);
     check_in_turns(&anew.replace("s_sleep 1", "s_add_co_i32 s8, s8, 4"), 0, false, true, true);
-    // These loops read a location that does not decide, change the address, contain a barrier, or do not use the value.
+    // These loops read another location than the first read, change the address, contain a barrier, or do not use the
+    // value.
     check(&poll("s_nop 0", "v3"), 0, false, true);
     check(&poll("v_add_nc_u32 v1, 4, v1", "v1"), 0, false, true);
     check(&poll("s_barrier", "v1"), 0, false, true);
@@ -160,7 +161,7 @@ fn other_locations_and_barriers_are_not_spin_loops() {
         true,
         true,
     );
-    // The loops compute a sum, or have a barrier at the start of each iteration.
+    // The first loop computes a sum, and the others have a barrier in each iteration.
     check(
         "ds_load_b32 v0, v1
         v_add_f32 v2, v2, v0
@@ -182,7 +183,7 @@ fn other_locations_and_barriers_are_not_spin_loops() {
         false,
         false,
     );
-    // The code has no loop, or does not use the value.
+    // The code contains no loop or does not use the value.
     check("ds_load_b32 v0, v1\n v_mov_b32 v0, 0\n v_cmpx_eq_u32 0, v0", 0, false, false);
 }
 

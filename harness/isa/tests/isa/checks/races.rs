@@ -15,10 +15,10 @@ use isa::{
 };
 use proptest::strategy::Strategy;
 
-/// An action of a wave on one byte. The address of its instruction is the index of the action in its list.
+/// An action of a wave on one byte. The code address of its instruction is the index of the action in its list.
 #[derive(Clone, Copy, Debug)]
 enum Act {
-    /// A wave accesses the byte. The flag is true if the access changes the byte.
+    /// A wave accesses the byte. The flag is true if the access changes the content.
     Does(u32, Kind, bool),
     /// A wave executes an atomic that returns the old value.
     Takes(u32),
@@ -120,7 +120,7 @@ fn atomic_and_plain_read_need_a_barrier() {
     check(&[read(2), atomic(1)], &[(0, 1)]);
     check(&[read(2), Barrier, atomic(1)], &[]);
     check(&[atomic(0), read(0)], &[]);
-    // The read follows the atomic of its wave, so it does not decide about that atomic.
+    // The read comes after the atomic of its wave, so it cannot decide about that atomic.
     check(&[atomic(0), atomic(1), read(0)], &[(1, 2)]);
 }
 
@@ -130,7 +130,7 @@ fn spin_and_guard_reads_do_not_race() {
         let list: Vec<_> = list.iter().map(|act| (7, *act)).collect();
         races(&list, |pc| Looks { waits: places.contains(&pc), decides: true, turns: false })
     };
-    // `places` contains the address of each action. The instruction at address 1 waits in a spin loop.
+    // `places` contains the code address of each action. The instruction at address 1 waits in a spin loop.
     let again = |list: &[Act], places: &[u64]| {
         let list: Vec<_> = list.iter().map(|act| (7, *act)).collect();
         races_at(
@@ -186,8 +186,8 @@ fn atomics_and_spin_loops_order_waves() {
     }
 }
 
-/// Computes the races with a graph. The first of two accesses is ordered before the second if a path of edges connects
-/// them whose last edge does not connect two atomics.
+/// Computes the races with a graph. An access is ordered before another one if there is a path of edges from the first
+/// to the second whose last edge does not connect two atomics.
 fn races_by_paths(list: &[(u64, Act)]) -> Vec<(u64, u64)> {
     let parts = |act: Act| match act {
         Does(wave, kind, _) => Some((wave, kind, false)),
@@ -258,8 +258,7 @@ fn races_equal_unordered_pairs_in_the_reference() {
         let expected = races_by_paths(&list);
         let found = races(&list, |_| Looks::default());
         assert!(found.iter().all(|pair| expected.contains(pair)), "{list:?}: {found:?}");
-        // If more than two waves access a byte and no synchronisation orders them, only two of the accesses are
-        // recorded.
+        // If more than two waves access a byte and no synchronisation orders them, only two of the races are recorded.
         assert!(waves > 2 || found.is_empty() == expected.is_empty(), "{list:?}: {expected:?}");
         racy += usize::from(!expected.is_empty());
         missed += usize::from(found.is_empty() && !expected.is_empty());
@@ -301,9 +300,9 @@ fn try_locks_and_flags_after_waits_order_waves() {
     assert_eq!(race(&[(data, write(0)), (data, Learns(2, 0)), (data, read(1))], decides), [(0, 2)]);
 }
 
-/// Returns the races between accesses of three waves to 16 bytes. The history is kept for each byte if `of_bytes` is
-/// true, otherwise for each dword if possible. Each entry of `list` contains the wave, kind, width, offset and value of
-/// an access, or is a barrier.
+/// Returns the races between accesses of three waves to 16 bytes. The history is recorded for each byte if `of_bytes`
+/// is true, otherwise for whole dwords where possible. Each entry of `list` contains the wave, kind, width, offset and
+/// value of an access, or is a barrier.
 fn by_history(list: &[(u32, u8, u64, u64, u8)], of_bytes: bool) -> Vec<String> {
     let (mut races, mut found, mut lds) = (Races::default(), Vec::new(), [0u8; 16]);
     races.begin(3);
@@ -382,7 +381,7 @@ proptest::proptest! {
         let reads = [first, second];
         let mut byte = Byte { write, atomics: [atomic, other], numbers, in_memory: 0, agreed, reads };
         let mut looked_at = byte;
-        // All waves have acquired the accesses before the last barrier.
+        // All accesses before the last barrier happen before the wave's next access.
         let known = known.map(|here| Known { here: here.max(begun + met), in_memory: 0 });
         let clock = Clock(known.to_vec());
         let settled = Settled { wave: 1, own, clock: &clock, begun, met: begun + met, come: &come };

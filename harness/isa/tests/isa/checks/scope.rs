@@ -10,7 +10,7 @@ fn of(arch: Arch, line: &str) -> Scope {
     Scope::of(&Text::parse(line, &Site::of(arch)).expect(line))
 }
 
-/// The code is that of atomic and plain loads and stores with agent scope, as LLVM's guide lists it.
+/// The lines are the code that LLVM's guide lists for atomic and plain loads and stores with agent scope.
 #[test]
 fn distinguishes_atomic_from_plain_accesses() {
     for (arch, load, marks) in [
@@ -40,8 +40,8 @@ fn distinguishes_atomic_from_plain_accesses() {
     assert_eq!(of(Gfx1201, store).store, Synchronising);
 }
 
-/// The code is that of atomic loads and stores with workgroup scope, on architectures whose instructions encode the
-/// scope.
+/// The lines are the code for atomic loads and stores with workgroup scope, on architectures whose instructions encode
+/// the scope.
 #[test]
 fn distinguishes_workgroup_from_agent_scope() {
     for (arch, load) in [
