@@ -2,10 +2,10 @@
 //! executes.
 //!
 //! A bit is lost if the interpreter executes the instruction in the same way with and without it. The test does not
-//! know the encodings. It starts with random words after each prefix of nine bits. If the disassembler knows an
-//! instruction with these words, the test continues with changes of single bits, until it has tested enough
-//! instructions of each name. This tests the disassembler of the stack, and how the interpreter treats bits that the
-//! disassembler's text omits. Bits that hardware ignores are listed in `unread.rs`, with the reason.
+//! know the encodings. It starts with random words after each 9-bit prefix. If the disassembler knows an instruction
+//! with these words, the test changes single bits, and continues in the same way with the resulting instructions until
+//! it has tested enough instructions of each name. This tests the stack's disassembler, and how the interpreter treats
+//! bits that the disassembler's text omits. Bits that hardware ignores are listed in `unread.rs`, with their reasons.
 
 mod unread;
 
@@ -22,7 +22,7 @@ use unread::Reason;
 
 /// Number of dwords of the longest instruction.
 const DWORDS: usize = 5;
-/// The dwords of an instruction, and of what follows it.
+/// The dwords of an instruction and of the bytes that follow it.
 pub(super) type Words = [u32; DWORDS];
 /// Number of random instructions that are tried for each prefix.
 const STARTS: usize = 240;
@@ -32,7 +32,7 @@ pub(crate) struct Table {
     names: BTreeSet<String>,
     pub(crate) words: usize,
     bits: usize,
-    /// Number of changes of a single bit after which the interpreter rejects the instruction.
+    /// Number of tested changes of a single bit for which the interpreter rejects the changed instruction.
     refused: usize,
     unread: BTreeMap<Reason, usize>,
     pub(crate) lost: Vec<String>,
@@ -63,8 +63,8 @@ impl Random {
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
     }
 
-    /// Returns the words of an instruction with this prefix. They are random, or have fewer set bits, or few operands
-    /// in the second dword, or an operand in the first dword which means that more dwords follow.
+    /// Returns random words for an instruction with this prefix of nine bits. Some results have fewer set bits, or few
+    /// operands in the second dword, or an operand in the first dword that means that more dwords follow.
     fn words(&mut self, start: u32) -> Words {
         let mut words = [0; DWORDS].map(|_: u32| self.word());
         let kind = self.word();
@@ -89,15 +89,16 @@ struct Read {
     executed: bool,
 }
 
-/// First two dwords of the instruction that the disassembler is decoding.
+/// First two dwords of the instruction that is being disassembled.
 static LOOKED_AT: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
 
-/// Installs signal handlers that print the instruction on which the disassembler crashes.
+/// Installs handlers for the signals of a crash. The handlers print the instruction that is being disassembled.
 fn name_deaths() {
     extern "C" fn die(signal: c_int) {
         let [first, second] = &LOOKED_AT;
         let words = (first.load(Ordering::Relaxed), second.load(Ordering::Relaxed));
-        // A lock that the crashed thread holds can only block this line, because the process ends afterwards.
+        // If the crashed thread holds a lock, this line can block, but no other code is affected, because the process
+        // ends afterwards.
         println!(
             "the disassembler crashed with signal {signal} on the encoding {:08x} {:08x}",
             words.0, words.1
@@ -118,7 +119,7 @@ fn read(arch: Arch, words: &Words) -> Result<Option<Read>, String> {
     Ok(place.map(|place| Read { text: place.text, size: place.size, executed: place.executable }))
 }
 
-/// Tests up to `each` instructions of each name, starting with random words.
+/// Tests up to `each` instructions of each mnemonic, starting with random words that are generated from `seed`.
 ///
 /// # Errors
 /// Returns the reason why no disassembler for the architecture is available.
@@ -131,7 +132,7 @@ pub(crate) fn check(arch: Arch, seed: u64, each: usize) -> Result<Table, String>
     let mut meet = |words: Words, read: Read, next: &mut VecDeque<_>| {
         let name = read.text.split_whitespace().next().unwrap_or_default();
         let seen = seen.entry(name.to_owned()).or_default();
-        // Other instructions of the same name may be executable even if the first ones are not.
+        // Other instructions with the same mnemonic may be executable even if the first ones are not.
         if *seen < each * if read.executed { 1 } else { 4 } {
             *seen += 1;
             next.push_back((words, read));

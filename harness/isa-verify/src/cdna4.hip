@@ -1,4 +1,4 @@
-// Kernels of the instructions that are new in CDNA 4. Compiled together with kernels.hip.
+// Kernels with the instructions that are new in CDNA 4. Compiled together with kernels.hip.
 typedef int v2i __attribute__((ext_vector_type(2)));
 typedef int v3i __attribute__((ext_vector_type(3)));
 typedef int v4i __attribute__((ext_vector_type(4)));
@@ -24,7 +24,7 @@ template <class V> __device__ V get(const u32 *from) {
   __builtin_memcpy(&v, from + threadIdx.x * (sizeof(V) / 4), sizeof(V));
   return v;
 }
-// Stores the first N words of `v`: vectors of 3 and 6 words have a larger size.
+// Stores the first N words of `v`. N is needed because vectors of 3 and 6 words are padded to a larger size.
 template <class V, int N = sizeof(V) / 4> __device__ void put(u32 *to, V v) {
   __builtin_memcpy(to + threadIdx.x * N, &v, 4 * N);
 }
@@ -61,7 +61,8 @@ DENSE(dense_32_bf16, f32_32x32x16_bf16, v8b, v16f)
 DENSE(dense_16_i8, i32_16x16x64_i8, v4i, v4i)
 DENSE(dense_32_i8, i32_32x32x32_i8, v4i, v16i)
 
-// Converts to 4, 6 and 8 bit formats and back. `o` holds the first word of all lanes, then the second, and so on.
+// Converts to 4, 6 and 8 bit formats and back. `o` contains the first result of all lanes, then the second result of
+// all lanes, and so on.
 #define NARROW_PAIRS(name, fp8)                                                                             \
   K name(const float *a, const u32 *seeds, const float *scales, u32 *o) {                                   \
     u32 i = I, n = 64; float x = a[2 * i], y = a[2 * i + 1], s = scales[i];                                 \
@@ -123,7 +124,7 @@ K odds(const u32 *a, const u32 *b, const u32 *c, u32 *o) {
   o[i + 5 * n] = near.x; o[i + 6 * n] = near.y; o[i + 7 * n] = far.x; o[i + 8 * n] = far.y;
 }
 
-// Transposing loads from the LDS, of elements of 16, 8, 4 and 6 bits.
+// Transposing loads from the LDS, of 16-bit, 8-bit, 4-bit and 6-bit elements.
 K transposes(const u32 *a, u32 *o) {
   __shared__ __attribute__((aligned(16))) u32 d[64 * 4];
   u32 i = threadIdx.x;
@@ -153,7 +154,7 @@ K loads_to_lds(const u32 *a, u32 *o) {
   for (int k = 0; k < 9; k++) o[64 * k + i] = d[64 * k + i];
 }
 
-// 160 KiB of LDS, more than other architectures have.
+// A workgroup with 160 KiB of LDS, which is more than other architectures have.
 K large_lds(u32 *o) {
   extern __shared__ u32 e[];
   u32 i = threadIdx.x, n = 160 * 256;

@@ -1,5 +1,5 @@
-//! Checks the results of the kernels in `cdna4.hip`: matrix products and conversions of small floats. The expected
-//! results are computed from the tables of the CDNA 4 ISA guide, without code of the interpreter.
+//! Checks the results of the kernels in `cdna4.hip`: matrix products and conversions of small floats. This module
+//! computes the expected results from the tables of the CDNA 4 ISA guide, without code of the interpreter.
 
 use super::checks::{Check, equal, f16_bits, launch, random};
 use crate::device_memory::{Device, mapped};
@@ -54,8 +54,8 @@ impl Format {
         }
     }
 
-    /// Returns the code of the largest number that is not greater than the magnitude of `value`. Also returns the
-    /// distance of the magnitude from this number, as a fraction of the distance to the next number.
+    /// Returns the code of the largest number that is at most the magnitude of `value`. Also returns how far the
+    /// magnitude is from this number, as a fraction of the distance to the next number.
     fn around(self, value: f64) -> (u32, f64) {
         let low = (0..=self.greatest()).rev().find(|code| self.value(*code) <= value.abs());
         let low = low.unwrap_or(0);
@@ -76,7 +76,8 @@ impl Format {
         self.signed(value, low + u32::from(up))
     }
 
-    /// Rounds stochastically. `of` is the number of fraction bits of the format of `value`.
+    /// Rounds `value` stochastically, using the random number `seed`. `of` is the number of fraction bits of the source
+    /// format.
     fn by_chance(self, value: f64, seed: u32, of: u32) -> u32 {
         let (low, part) = self.around(value);
         let bits = of - self.1;
@@ -90,8 +91,8 @@ impl Format {
     }
 }
 
-/// Writes the lowest `bits` bits of `value` to the registers of a lane, which are consecutive in `words`, starting at
-/// bit `at`. A lane has `in_lane` registers.
+/// Writes the lowest `bits` bits of `value` to the registers of a lane, starting at bit `at`. The registers of each
+/// lane are consecutive in `words`. Each lane has `in_lane` registers.
 fn put(words: &mut [u32], lane: usize, in_lane: usize, at: usize, bits: u32, value: u32) {
     for bit in 0..bits as usize {
         let place = at + bit;
@@ -99,7 +100,7 @@ fn put(words: &mut [u32], lane: usize, in_lane: usize, at: usize, bits: u32, val
     }
 }
 
-/// Returns the number of the register and the number of the lane that contain an element of D.
+/// Returns the numbers of the register and of the lane that contain element (`i`, `j`) of D.
 fn of_d(n: usize, i: usize, j: usize) -> (usize, usize) {
     if n == 16 { (i % 4, j + 16 * (i / 4)) } else { (4 * (i / 8) + i % 4, j + 32 * (i / 4 % 2)) }
 }
@@ -109,8 +110,8 @@ struct Operand {
     words: Vec<u32>,
 }
 
-/// Draws a random matrix: A as an n by k matrix, or B as its transpose. `place` returns the group of n lanes that
-/// contains an element, and the position of the element in its lane.
+/// Draws a random matrix: A as an n by k matrix, or B as its transpose. `place` returns, for an index along k, the
+/// group of n lanes that contains the element, and the position of the element in its lane.
 fn operand(
     (n, k): (usize, usize),
     (bits, in_lane): (u32, usize),
@@ -129,7 +130,8 @@ fn operand(
     operand
 }
 
-/// Runs a kernel and compares each element of its result. `weight` returns the factor by which a product is multiplied.
+/// Runs a kernel and compares each element of D with the expected one. `weight` returns the factor by which a product
+/// of two elements is multiplied.
 fn product(
     device: &Device,
     name: &str,
@@ -174,7 +176,8 @@ fn product(
     Ok(())
 }
 
-/// For each kernel, the size of A in rows and columns, the formats of A and B, and the bytes that contain their scales.
+/// Name of a kernel, the size of A in rows and columns, the formats of A and B, and the bytes of a register that
+/// contain their scales.
 type Scaled = (&'static str, (usize, usize), [usize; 2], Option<[usize; 2]>);
 const SCALED: [Scaled; 8] = [
     ("scaled_16_00", (16, 128), [0, 0], Some([0, 0])),
@@ -193,7 +196,7 @@ fn scaled(device: &Device) -> Result<(), String> {
         let operands = formats.map(|format| {
             let format = FORMATS[format];
             let groups = 64 / n;
-            // According to the tables of the guide, 8-bit values are in two parts.
+            // According to the tables of the guide, the 8-bit elements of a lane form two runs.
             let place = |at: usize| match format.bits() {
                 8 => (at % (16 * groups) / 16, at % 16 + 16 * (at / (16 * groups))),
                 _ => (at / 32, at % 32),
@@ -252,7 +255,7 @@ fn dense(device: &Device) -> Result<(), String> {
     Ok(())
 }
 
-/// Draws three lists: numbers that both binary16 and bfloat16 can represent; seeds; powers of two.
+/// Draws three lists: numbers that both binary16 and bfloat16 can represent exactly, seeds, and powers of two.
 fn numbers(seed: u32, count: usize) -> (Vec<f32>, Vec<u32>, Vec<f32>) {
     let mut next = random(seed);
     let values = (0..count).map(|_| next() as i8 as f32 * 2f32.powi((next() % 9) as i32 - 8));
@@ -290,7 +293,8 @@ fn narrow_pairs(device: &Device) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the next state of the pseudo-random generator, which produces the seeds after the first one.
+/// Returns the next state of the pseudo-random generator. An instruction that rounds several numbers uses one state
+/// after another.
 fn stepped(seed: u32) -> u32 {
     seed << 1 ^ if seed >> 31 == 1 { 0xc5 } else { 0 }
 }
@@ -434,7 +438,7 @@ fn transposes(device: &Device) -> Result<(), String> {
         let columns = 32 * words / bits;
         for lane in 0..64 {
             for row in 0..columns {
-                // The 16 numbers of a row are in as many lanes as they need.
+                // The 16 numbers of a row are distributed over as many lanes as they need.
                 let (group, column) = (lane / 16 * 16, lane % 16);
                 let from = group + (16 * row + column) / columns;
                 // A lane with three dwords occupies the space of four.
@@ -457,7 +461,7 @@ fn loads_to_lds(device: &Device) -> Result<(), String> {
         let index = index as u32;
         match index {
             0..256 => 4 * (63 - index / 4) + index % 4,
-            // The instruction does not change the fourth dword of a lane.
+            // The load leaves the fourth dword of a lane unchanged.
             256..512 if index % 4 == 3 => 7,
             256..512 => 3 * (index / 4 - 64) + index % 4,
             _ => (index - 512) ^ 1,

@@ -47,7 +47,7 @@ pub(crate) const CHECKS: &[(&str, Check)] = &[
     ("saxpy fault", saxpy_fault),
 ];
 
-/// Launches a kernel with buffers and scalars as arguments. The kernel may access only the listed buffers.
+/// Launches a kernel. The arguments are buffers and scalars. The kernel may access only the listed buffers.
 macro_rules! launch {
     ($device:expr, $name:literal, $groups:expr, $size:expr, lds $lds:expr,
      [$($argument:expr),*], [$($buffer:expr),*]) => {{
@@ -185,7 +185,7 @@ fn daxpy(device: &Device) -> Result<(), String> {
     equal(&y, |i| 1.7f64.mul_add(x[i], old[i] / 3.0))
 }
 
-/// Returns the bits of the f16 that is nearest to a value. Finds it by a search through all f16 numbers.
+/// Returns the bits of the f16 that is nearest to `value`, ties to even. Finds this number by a binary search.
 pub(crate) fn f16_bits(value: f64) -> u16 {
     let sign = if value.is_sign_negative() { 0x8000 } else { 0 };
     let magnitude = value.abs();
@@ -289,7 +289,7 @@ fn divisions(device: &Device) -> Result<(), String> {
     let mut next = random(7);
     let mut a: Vec<i32> = (0..256).map(|_| next() as i32).collect();
     let mut b: Vec<i32> = (0..256).map(|i| (next() >> (i % 31)) as i32 | 1).collect();
-    // The host divides by a copy, because a mutated kernel may write zeros to the divisors.
+    // The host uses copies of the numbers, because a kernel with an injected error may write zeros to the divisors.
     let (dividends, divisors) = (a.clone(), b.clone());
     let mut o = vec![0u32; 1536];
     launch!(device, "divisions", 1, 256, [&mut a, &mut b, &mut o], [a, b, o]);
@@ -325,7 +325,7 @@ fn fdivs(device: &Device) -> Result<(), String> {
             1 => (if x < 0.0 { -x } else { x }).sqrt(),
             _ => 1.0 / y,
         };
-        // The comparison by bits distinguishes zeros with different signs. All NaNs are treated as equal.
+        // The bits are compared, in order to distinguish zeros with different signs. All NaNs are treated as equal.
         if got.to_bits() != want.to_bits() && !(got.is_nan() && want.is_nan()) {
             return Err(format!("element {i}, for {x:e} and {y:e}, is {got:e}, must be {want:e}"));
         }
@@ -514,7 +514,8 @@ fn meets(device: &Device) -> Result<(), String> {
     Ok(())
 }
 
-/// Launches one workgroup more than the device can hold. All workgroups wait for each other, so the launch must hang.
+/// Launches one workgroup more than can be on the device at the same time. Because all workgroups wait for each other,
+/// the launch must hang.
 fn meets_alone(device: &Device) -> Result<(), String> {
     let (mut o, mut slots) = (vec![0u32; 17 * 64], vec![0u32; 17]);
     let mut counts = vec![0u32; 1];
@@ -550,7 +551,7 @@ fn dynamic(device: &Device) -> Result<(), String> {
     launch!(device, "dynamic", [1, 1, 1], [200, 1, 1], lds 800, [&mut o, 200u32], [o])
         .map_err(|trap| trap.to_string())?;
     equal(&o, |i| (199 - i as u32).pow(2))?;
-    // A workgroup without LDS reads zeros.
+    // Without LDS, the workgroup reads zeros.
     launch!(device, "dynamic", [1, 1, 1], [200, 1, 1], lds 0, [&mut o, 200u32], [o])
         .map_err(|trap| trap.to_string())?;
     equal(&o, |_| 0)

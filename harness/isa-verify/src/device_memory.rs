@@ -19,18 +19,18 @@ use crate::{
     trace::{Step, Touched},
 };
 
-/// All ranges that a kernel may access: buffers and code.
+/// All address ranges that a kernel may access: those of buffers and code.
 #[derive(Default)]
 pub(crate) struct Space {
     ranges: Vec<Range<u64>>,
     watched: bool,
     findings: Mutex<Vec<Finding>>,
-    /// Number of the launch, and the steps that its waves have executed; `None` without a trace.
+    /// Number of the launch, and the steps (executed instructions) of its waves; `None` if no trace is recorded.
     trace: Option<(usize, Mutex<Vec<Step>>)>,
 }
 
 impl Space {
-    /// Returns `word`, and the dword of memory at the address `4 * word`.
+    /// Returns `word` and the dword of memory at address `4 * word`; `None` if this dword is not mapped.
     fn held(&self, word: u64) -> Option<(u64, u32)> {
         self.range(4 * word).filter(|all| all.end >= 4 * word + 4)?;
         let at = std::ptr::with_exposed_provenance::<u32>(4 * word as usize);
@@ -77,15 +77,15 @@ unsafe impl AddressSpace for Space {
     }
 }
 
-/// Way in which launches of a device are observed.
+/// Settings for the launches of a device: with or without the sanitizer, a trace, or late results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Look {
     #[default]
     Plain,
     Watched,
-    /// Launches run with the sanitizer, and the executed instructions are recorded.
+    /// Launches run with the sanitizer, and each executed instruction is recorded.
     Traced,
-    /// Launches hold back each loaded value as long as hardware may.
+    /// The result of each load arrives as late as hardware may deliver it.
     Late,
 }
 
@@ -127,7 +127,7 @@ pub(crate) struct Device {
     pub(crate) step_limit: Cell<u64>,
     pub(crate) patience: Cell<Duration>,
     pub(crate) look: Cell<Look>,
-    /// Steps that all launches have executed; empty without a trace.
+    /// Recorded steps of all launches; empty if no trace is recorded.
     pub(crate) trace: RefCell<Vec<Step>>,
     pub(crate) launches: Cell<usize>,
     /// True if a launch ended with a trap.
@@ -157,8 +157,8 @@ impl Device {
         }
     }
 
-    /// Launches a kernel with `groups` workgroups. The kernel gets the arguments with the layout of C, followed by the
-    /// hidden arguments that the version of the code object requires (AMDGPU usage guide, "Code Object Metadata").
+    /// Launches a kernel with `groups` workgroups. The arguments have the layout of C and are followed by the hidden
+    /// arguments that the version of the code object requires (AMDGPU usage guide, "Code Object Metadata").
     pub(crate) fn launch(
         &self,
         name: &str,
@@ -222,7 +222,7 @@ impl Device {
             grid,
             workgroup,
             group_segment_bytes: lds + dynamic_lds,
-            // The descriptor does not include the scratch memory that recursive functions need.
+            // The descriptor omits the scratch memory that recursive functions need.
             private_segment_bytes: scratch.max(16 << 10),
             arch: self.arch,
             step_limit: self.step_limit.get(),

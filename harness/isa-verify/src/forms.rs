@@ -2,8 +2,8 @@
 //! instructions.
 //!
 //! The model implements the formulas of AMD's ISA guides (RDNA 2, 3 and 4, CDNA 3), and for constants of packed
-//! instructions LLVM's `getInlineEncodingV216`. It shares no code with the interpreter, has no waves, and is slow. The
-//! test covers the disassembler's text and its parser, constants, modifiers, and both wave sizes.
+//! instructions LLVM's `getInlineEncodingV216`. The model shares no code with the interpreter, does not have waves, and
+//! is slow. The test covers the disassembler's text and its parser, constants, modifiers, and both wave sizes.
 
 use device::{Arch, Microcode};
 use isa::Trap;
@@ -39,12 +39,12 @@ const CONSTANTS: [(&str, Value); 9] = [
     ("0x400039a8", Value::Literal(0x4000_39a8)),
 ];
 
-/// An instruction whose operands have certain kinds and modifiers.
+/// An instruction with a certain combination of operand kinds and modifiers.
 struct Form {
     op: Op,
     sources: Vec<Source>,
     modifiers: Modifiers,
-    /// True if the text selects a half of a register by `v1.l` or `v1.h`, false if it does so by `op_sel`.
+    /// True if the text selects a half of a register by a suffix (`v1.l`, `v1.h`), false if by `op_sel`.
     suffix: bool,
 }
 
@@ -54,7 +54,7 @@ struct Modifiers {
     negate: u8,
     absolute: u8,
     clamp: bool,
-    /// Source operands of 16 bits that are the upper half of a register.
+    /// Source operands that are the upper half of a register.
     high: u8,
     op_sel: u8,
     /// Source operands whose bit in `op_sel_hi` is cleared.
@@ -80,7 +80,8 @@ fn list(name: &str, count: usize, of: impl Fn(usize) -> bool) -> String {
 }
 
 impl Form {
-    /// Returns the text of the instruction. `%0` is the result, and `%1` and so on are source operands in registers.
+    /// Returns the text of the instruction. In this text, `%0` is a placeholder of the result, and `%1` and so on are
+    /// placeholders of the source operands in registers.
     fn text(&self) -> String {
         let end = if self.suffix && self.op.result.is_half() { ".l" } else { "" };
         let mut text = format!("{} %0{end}", self.op.name);
@@ -106,7 +107,7 @@ impl Form {
         }
         let (m, count) = (self.modifiers, self.sources.len());
         if m.high != 0 && !self.suffix {
-            // The last bit selects the half of the result. A constant has no halves.
+            // The last bit of the list selects the half of the result. For a constant, no half is selected.
             let of = |at: usize| matches!(self.sources.get(at), Some(Source::Vector));
             text += &list("op_sel", count + 1, |at| bit(m.high, at) && of(at));
         }
@@ -150,8 +151,8 @@ impl Form {
         )
     }
 
-    /// Returns the result of one lane. The arguments are the bits of the source operands in this lane, and in the first
-    /// lane.
+    /// Returns the result of one lane. `lane` contains the bits of the source operands in this lane, `first` those in
+    /// the first lane, which scalar operands use.
     fn model(&self, lane: [u64; 3], first: [u64; 3]) -> u64 {
         let of = |index: usize| match self.sources[index] {
             Source::Vector => lane[index],
@@ -237,15 +238,15 @@ fn forms(op: Op, arch: Arch) -> Vec<Form> {
                 sources[index] = source;
                 push(sources);
             };
-            // The compiler may place a scalar in a vector register, and without a suffix the text cannot select a half
-            // of it.
+            // The compiler may place a scalar in a vector register. Without a suffix, the text could not select a half
+            // of this register.
             if !(suffix && op.sources[index].is_half()) {
                 with(Source::Scalar);
             }
             for (text, value) in CONSTANTS {
                 let literal = matches!(value, Value::Literal(_));
                 // GFX9 has literals only in its 32-bit encodings, where only the first source operand may be a literal.
-                // The assembler applies modifiers to literals itself. 64-bit literals do not exist.
+                // With a literal, the assembler applies modifiers itself. 64-bit literals do not exist.
                 let short = op.short && index == 0 && modifiers.is_none();
                 let wide = op.sources[index].bits() == 64;
                 // The assembler rejects a literal that has more bits than the operand.
@@ -253,7 +254,7 @@ fn forms(op: Op, arch: Arch) -> Vec<Form> {
                 if literal && (gfx9 && !short || wide || half) {
                     continue;
                 }
-                // The assembler would read `-1.0` as another constant, and `-|1|` is not a constant.
+                // For the assembler, `-1.0` is another constant, and `-|1|` is not a constant.
                 if !op.sources[index].is_packed()
                     && (modifiers.negate | modifiers.absolute) & 1 << index != 0
                 {
@@ -266,7 +267,8 @@ fn forms(op: Op, arch: Arch) -> Vec<Form> {
     forms
 }
 
-/// Returns values to test for a source operand of this type: the ends of the range, and other values.
+/// Returns the values with which a source operand of this type is tested: the ends of its range, other special values,
+/// and random ones.
 fn inputs(of: Of, source: u64) -> Vec<u64> {
     let special: &[u64] = match of {
         Of::F16 | Of::PackedF16 => {
@@ -319,7 +321,7 @@ fn inputs(of: Of, source: u64) -> Vec<u64> {
         .collect()
 }
 
-/// Returns true if two results have equal bits or are both NaNs. The payloads of NaNs are ignored.
+/// Returns true if the bits of two results are equal or both results are NaNs. The payloads of NaNs are ignored.
 fn agree(of: Of, got: u64, want: u64) -> bool {
     let halves = |bits: u64| [bits & 0xffff, bits >> 16 & 0xffff];
     match of {
@@ -334,8 +336,8 @@ fn agree(of: Of, got: u64, want: u64) -> bool {
     }
 }
 
-/// Tests all forms of all instructions on an architecture. Returns the number of forms, and descriptions of the
-/// differences.
+/// Tests all forms of all instructions on an architecture. Returns the number of tested forms, and a description of
+/// each difference.
 pub(crate) fn check(arch: Arch, wave64: bool) -> (usize, Vec<String>) {
     let mut failures = Vec::new();
     let all: Vec<Form> = ops(arch).into_iter().flat_map(|op| forms(op, arch)).collect();
@@ -362,8 +364,8 @@ pub(crate) fn check(arch: Arch, wave64: bool) -> (usize, Vec<String>) {
     (all.len(), failures)
 }
 
-/// Returns the HIP source code of a kernel that tests these forms. For each work-item, each form reads inputs of its
-/// types and writes its result.
+/// Returns the HIP source code of a kernel that tests these forms. In each work-item, each form reads inputs of its
+/// types and writes its result to `o`.
 fn kernel(batch: &[Form]) -> String {
     let mut body = String::new();
     for (number, form) in batch.iter().enumerate() {

@@ -1,11 +1,11 @@
 //! Tests random kernels. The compiler of the stack compiles each kernel for GPUs at every optimisation level, and the C
 //! compiler `cc` compiles it for the host. The results must be equal, bit for bit.
 //!
-//! A difference shows an error in the interpreter, in one of the compilers, or in `prelude.h`. The report of a
-//! difference contains the seed, the smallest kernel that still shows the difference, and all architectures and levels
-//! that show it. It also contains the results of the host's compiler at its other levels, which help to find the
-//! culprit. Compilers run in worker processes ([`worker`]). If a compiler crashes or hangs, the report contains the
-//! seed.
+//! A difference means that there is an error in the interpreter, in one of the compilers, or in `prelude.h`. The report
+//! of a difference contains the seed, the smallest kernel that still shows the difference, and all architectures and
+//! optimisation levels that show it. The report also says at which other levels the host's compiler has different
+//! results, which helps to find the cause. Compilers run in worker processes ([`worker`]). If a compiler crashes or
+//! hangs, the report contains the seed.
 
 mod compare;
 mod draw;
@@ -28,10 +28,11 @@ use worker::{Died, Job, Worker};
 pub(crate) use worker::serve;
 
 const LEVELS: [&str; 4] = ["-O0", "-O1", "-O2", "-O3"];
-/// Number of seeds after which a worker process is replaced. A process keeps all code that it has decoded until it
-/// ends.
+/// Number of seeds after which a worker process is replaced. The reason is that a process keeps all code that it has
+/// decoded.
 const SEEDS: usize = 16;
-/// Default number of differences that are minimised. For an error that affects every kernel, a few are enough.
+/// Default number of differences that are minimised. An error may affect every kernel, and then a few minimised kernels
+/// are enough.
 const SHRUNK: u64 = 12;
 
 pub(crate) struct Options {
@@ -41,10 +42,11 @@ pub(crate) struct Options {
     kernels: u64,
     /// Number of worker processes.
     jobs: u64,
-    /// Time in minutes after which no new seed is started.
+    /// Time in minutes after which no further seed is started; `None` for no limit.
     minutes: Option<u64>,
     shrink: u64,
-    /// Folder to which the kernels with differences and the list of executed opcodes are written.
+    /// Folder for the kernels with differences and for the list of executed opcodes; `None` to print the kernels
+    /// instead.
     keep: Option<PathBuf>,
 }
 
@@ -114,10 +116,10 @@ pub(crate) struct Tally {
     by_target: BTreeMap<(Arch, &'static str), u64>,
     /// For each architecture, the executed opcodes, each with the first seed that executed it.
     opcodes: BTreeMap<Arch, BTreeMap<String, u64>>,
-    /// Compilers that crashed or hung, each with the seed of the kernel.
+    /// Crashes and hangs of compilers, each with the seed of the kernel.
     crashes: Vec<String>,
     pub(crate) different: Vec<String>,
-    /// Time in seconds that each kind of work took.
+    /// Time that each kind of work took, in seconds.
     spent: BTreeMap<String, f64>,
 }
 
@@ -148,7 +150,7 @@ impl std::fmt::Display for Tally {
     }
 }
 
-/// Draws, runs and compares kernels. `root` is the root folder of the stack.
+/// Generates, runs and compares random kernels. `root` is the root folder of the stack.
 pub(crate) fn check(options: &Options, root: &Path) -> Tally {
     let tally = Mutex::new(Tally::default());
     let next = AtomicU64::new(options.seed);
@@ -189,7 +191,7 @@ fn keep(folder: &Path, name: &str, text: &str) {
 }
 
 /// Returns targets for all architectures and optimisation levels. On architectures with two wave sizes, waves have 64
-/// lanes for even seeds, and 32 for odd ones.
+/// lanes if the seed is even, otherwise 32.
 fn targets(architectures: &[Arch], seed: u64) -> impl Iterator<Item = Target> {
     let wave64 = seed.is_multiple_of(2);
     architectures
@@ -205,10 +207,10 @@ struct Bench<'a> {
     worker: Option<Worker>,
 }
 
-/// A kernel whose results differ: its number, the target, and a description of the difference.
+/// A difference: the number of the kernel, the target, and a description of the difference.
 type Found = (u64, Target, String);
 
-/// Lines of a worker's answer, each split into its first word and the rest.
+/// Lines that a worker process has sent, each split into its first word and the rest.
 type Answer = Vec<(String, String)>;
 
 impl Bench<'_> {
@@ -246,8 +248,8 @@ impl Bench<'_> {
                         self.take(seed, target, to - from, answer, &mut found, &mut fresh);
                     }
                     Err(Died { stage, how }) => match stage.split_once(' ') {
-                        // The worker announced the kernel with this number before it crashed. Therefore the interpreter
-                        // crashed in this kernel.
+                        // The worker process announced the number of this kernel before it crashed. Therefore the crash
+                        // occurred while the interpreter executed this kernel.
                         Some(("run", number)) => {
                             let at = from + number.parse().unwrap_or(0);
                             found.push((

@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
-/// Libraries that may contain hipRTC. Before ROCm 7, hipRTC is a part of libamdhip64.
+/// Libraries that may contain hipRTC. Before ROCm 7, hipRTC was a part of libamdhip64.
 const LIBRARIES: [&CStr; 4] =
     [c"libhiprtc.so.7", c"libamdhip64.so.6", c"libamdhip64.so.5", c"libhiprtc.so"];
 
@@ -29,7 +29,10 @@ macro_rules! call {
     }};
 }
 
-/// Compiles HIP source for one architecture and returns the code object. The error is the compiler's log.
+/// Compiles HIP source for one architecture and returns the code object.
+///
+/// # Errors
+/// Returns the compiler's log if the compiler rejects the source.
 pub(crate) fn compile(source: &str, arch: &str, options: &[&str]) -> Result<Vec<u8>, String> {
     let library = library();
     let source = CString::new(source).expect("the source contains no NUL");

@@ -124,7 +124,8 @@ K bits(const u32 *a, u32 *o) {
     o[i + 768] = (x >> 5 & 0x3ff) + ((int)(x << 3) >> 20); o[i + 1024] = (u32)(y >> (x & 63)) ^ (u32)((long long)y >> 3);
     o[i + 1280] = __umulhi(x, 0x9e3779b9u) + __mulhi((int)x, -77) + __mul24((int)x, 1234) + (u32)__umul64hi(y, y);
 }
-// Barrier of the grid: each workgroup then reads what the next one wrote before the barrier.
+// Barrier of the grid: after the barrier, each workgroup reads the value that the next workgroup wrote before the
+// barrier.
 __device__ void meet(u32 *count, u32 all, bool sleeps) {
   __syncthreads();
   if (threadIdx.x == 0) {
@@ -146,7 +147,8 @@ K meets(u32 *o, u32 *slots, u32 *counts, u32 rounds, u32 sleeps) {
   }
   o[blockIdx.x * blockDim.x + threadIdx.x] = sum;
 }
-// Decoupled look-back, from the last workgroup to the first: each waits for the sum of the workgroups that start after it.
+// Decoupled look-back, from the last workgroup to the first: each workgroup waits for the sum of those that start after
+// it.
 K looks_back(u32 *o, u64 *states) {
   u32 n = gridDim.x, me = blockIdx.x;
   if (threadIdx.x == 0) {

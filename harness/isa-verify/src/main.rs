@@ -15,12 +15,12 @@
 //!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa-verify -- bits [seed=1] [each=3] [gfx90a ...]
 //!
 //! `bits` passes random words to the interpreter, which must not ignore any bit of them. `races` runs kernels whose
-//! workgroups access the same memory. The sanitizer must report a race in exactly those that lack synchronisation.
-//! `waits` removes one wait, barrier or fence at a time from the kernels, or changes a load to a store. The sanitizer
-//! must detect the change. `forms` tests every operand form of some vector instructions against a model of one lane.
-//! `words` tests the operand forms of nearly all instructions against the plain form of the same instruction. `fuzz`
-//! compiles random kernels for the GPU and, with `cc`, for the host, and compares the results. The root is an unpacked
-//! ROCm user space, with or without its own loader. No GPU is needed.
+//! workgroups access the same memory. The sanitizer must report a race in those that lack synchronisation, and in no
+//! others. `waits` removes one wait, barrier or fence at a time from the code of the kernels, or changes a load to a
+//! store. The sanitizer must detect each change. `forms` tests every operand form of some vector instructions against a
+//! model of one lane. `words` tests the operand forms of nearly all instructions against the plain form of the same
+//! instruction. `fuzz` compiles random kernels for the GPU and, with `cc`, for the host, and compares the results.
+//! `ROCREPRO_ROCM_ROOT` is an unpacked ROCm user space, with or without its own loader. No GPU is needed.
 
 mod bits;
 mod cdna4;
@@ -47,7 +47,7 @@ use device::Arch;
 use device_memory::Device;
 
 const ROOT: &str = "ROCREPRO_ROCM_ROOT";
-/// Environment variable that is set in the process that runs with the libraries of the ROCm root.
+/// Environment variable that marks the process that uses the libraries of the ROCm root.
 const INSIDE: &str = "ROCREPRO_KERNELS_INSIDE";
 const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
     };
     let words: Vec<String> = env::args().skip(1).collect();
     if words.first().is_some_and(|name| name == "fuzz") {
-        // The main process of `fuzz` uses the libraries of the host. Its workers use those of the ROCm root.
+        // The main process of `fuzz` uses the libraries of the host. Its worker processes use those of the ROCm root.
         return drawn(&words[1..], &root);
     }
     let status = command(&root).args(env::args_os().skip(1)).env(INSIDE, "1").status();
@@ -74,8 +74,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns the command that runs this program with the libraries of the ROCm root. If the root has a loader of its own,
-/// the command uses it.
+/// Returns the command that runs this program with the libraries of the ROCm root. If the root contains a loader, the
+/// program is started with it.
 fn command(root: &Path) -> Command {
     let program = env::current_exe().expect("own path");
     let loader = root.join(LIBRARIES).join("ld-linux-x86-64.so.2");
@@ -170,7 +170,7 @@ fn is_asked(arch: Arch, names: &[impl AsRef<str>]) -> bool {
     }
 }
 
-/// Runs the test `forms` on the architectures in `names`, or on all, in waves of each size.
+/// Runs the test `forms` on the architectures in `names`, or on all if `names` is empty, with each wave size.
 fn all_forms(names: &[String]) -> ExitCode {
     let (mut forms, mut failures) = (0, 0);
     for arch in Arch::ALL.iter().copied() {
@@ -189,13 +189,13 @@ fn all_forms(names: &[String]) -> ExitCode {
         }
     }
     println!("{forms} forms tested, {failures} give wrong results");
-    // A run without any form proves nothing, so it fails.
+    // A run that tests no form proves nothing, so it fails.
     if failures == 0 && forms > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Runs the test `words` on the architectures named in the arguments, or on all, in waves of each size. With the
-/// argument `native`, waves have the default size of the architecture, and the two wave sizes are compared with each
-/// other.
+/// Runs the test `words` on the architectures in `words`, or on all if there are none, with each wave size. With the
+/// word `native`, waves have only the default size of the architecture. Also compares the results of the two wave sizes
+/// with each other.
 fn all_words(words: &[String]) -> ExitCode {
     let (native, names): (Vec<String>, Vec<String>) =
         words.iter().cloned().partition(|word| word == "native");
@@ -227,11 +227,11 @@ fn all_words(words: &[String]) -> ExitCode {
         }
     }
     println!("{held} comparisons agree, {failures} differ");
-    // A run without any claim proves nothing, so it fails.
+    // A run that tests no claim proves nothing, so it fails.
     if failures == 0 && held > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Runs the test `bits` on the architectures named in the arguments, or on all that the stack supports.
+/// Runs the test `bits` on the architectures in `words`, or on all that the stack supports if there are none.
 fn all_bits(words: &[String]) -> ExitCode {
     let (options, names): (Vec<&str>, Vec<&str>) =
         words.iter().map(String::as_str).partition(|word| word.contains('='));
@@ -258,16 +258,16 @@ fn all_bits(words: &[String]) -> ExitCode {
         }
     }
     println!("{tried} encodings tested, {lost} bits lost");
-    // A run without any word proves nothing, so it fails.
+    // A run that tests no instruction proves nothing, so it fails.
     if lost == 0 && tried > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Runs the test `waits` on the architectures and optimisation levels named in the arguments. The defaults are all
-/// architectures, and -O3 and -O1.
+/// Runs the test `waits` on the architectures and optimisation levels in `words`. The defaults are all architectures,
+/// and -O3 and -O1.
 fn without_waits(words: &[String]) -> ExitCode {
     let (loads, words): (Vec<String>, Vec<String>) =
         words.iter().cloned().partition(|word| word.starts_with("loads="));
-    // Only one of this many loads is tested.
+    // Only one of `loads` loads is tested.
     let loads = loads.first().and_then(|word| word[6..].parse().ok()).unwrap_or(1);
     let (levels, architectures) = match places(&words, &["-O3", "-O1"]) {
         Ok(places) => places,
@@ -278,7 +278,7 @@ fn without_waits(words: &[String]) -> ExitCode {
         let table = waits::check(arch, &levels, loads);
         print!("{arch}\n{table}");
         table.problems.iter().for_each(|line| println!("    {line}"));
-        // A run without any report proves nothing, so it fails.
+        // A run without reports by the sanitizer proves nothing, so it fails.
         proven &= table.problems.is_empty() && table.proves();
     }
     if proven { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -299,8 +299,7 @@ fn between_workgroups(words: &[String]) -> ExitCode {
     if failures == 0 && tried > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Returns the optimisation levels and architectures named in the arguments. The defaults are `usual` and all
-/// architectures.
+/// Parses optimisation levels and architectures. The defaults are `usual` and all architectures.
 fn places<'a>(
     words: &'a [String],
     usual: &[&'a str],
@@ -334,12 +333,12 @@ fn drawn(words: &[String], root: &Path) -> ExitCode {
     };
     let tally = fuzz::check(&options, root);
     println!("{tally}");
-    // A run without any comparison proves nothing, so it fails.
+    // A run that compares nothing proves nothing, so it fails.
     let is_right = tally.different.is_empty() && tally.compared > 0;
     if is_right { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Returns the processor time of this process in seconds. It does not depend on other work on the machine.
+/// Returns the processor time of this process in seconds. Other work on the machine does not affect this time.
 fn processor_seconds() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer refers to a timespec of this function.

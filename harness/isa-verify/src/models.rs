@@ -14,7 +14,7 @@ pub(crate) enum Of {
     PackedF16,
 }
 
-/// A constant in the text of an instruction.
+/// A constant operand in the text of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Value {
     Integer(i64),
@@ -35,7 +35,7 @@ impl Of {
         u64::MAX >> (64 - self.bits())
     }
 
-    /// Returns a mask of the sign bit, which `neg` flips.
+    /// Returns a mask of the sign bit, which the modifier `neg` flips; 0 for types without this modifier.
     pub(crate) fn sign(self) -> u64 {
         if matches!(self, Of::F16 | Of::F32 | Of::F64) { 1 << (self.bits() - 1) } else { 0 }
     }
@@ -59,7 +59,7 @@ impl Of {
         }
     }
 
-    /// Clamps a number to 0..=1. NaN becomes 0.
+    /// Clamps a number to the range from 0 to 1. A NaN becomes 0.
     pub(crate) fn clamped(self, bits: u64) -> u64 {
         if self == Of::PackedF16 {
             return Of::F16.clamped(bits & 0xffff) | Of::F16.clamped(bits >> 16 & 0xffff) << 16;
@@ -114,7 +114,7 @@ fn from_float(of: Of, value: f64) -> u64 {
     }
 }
 
-/// Converts a binary16 number to f64, by the definition of the format.
+/// Converts a binary16 number to f64, according to the definition of the format.
 fn from_f16(bits: u64) -> f64 {
     let (exponent, fraction) = ((bits >> 10 & 31) as i32, (bits & 0x3ff) as f64);
     let magnitude = match (exponent, bits & 0x3ff) {
@@ -126,7 +126,7 @@ fn from_f16(bits: u64) -> f64 {
     if bits & 0x8000 == 0 { magnitude } else { -magnitude }
 }
 
-/// Returns the binary16 number nearest to a value, with ties to even. Finds it by a search.
+/// Returns the binary16 number nearest to a value, with ties to even. Finds this number by a binary search.
 fn to_f16(value: f64) -> u64 {
     let sign = if value.is_sign_negative() { 0x8000 } else { 0 };
     let magnitude = value.abs();
@@ -141,14 +141,14 @@ fn to_f16(value: f64) -> u64 {
         let middle = (below + above) / 2;
         if from_f16(middle) <= magnitude { below = middle } else { above = middle }
     }
-    // The code after the largest number is that of infinity. In this function, its value is 65536.
+    // The code after that of the largest number is infinity, which counts as 65536 here.
     let next = if above == 0x7c00 { 65536.0 } else { from_f16(above) };
     let (down, up) = (magnitude - from_f16(below), next - magnitude);
     sign | if down < up || down == up && below % 2 == 0 { below } else { above }
 }
 
-/// Returns the product of two binary16 numbers plus a third one, with a single rounding. The sum is exact in units of
-/// 2^-48.
+/// Returns the product of two binary16 numbers plus a third one, with a single rounding. The exact sum is computed in
+/// units of 2^-48.
 fn fma_f16(a: u64, b: u64, c: u64) -> u64 {
     let (x, y, z) = (from_f16(a), from_f16(b), from_f16(c));
     if !(x.is_finite() && y.is_finite() && z.is_finite()) {
@@ -159,8 +159,8 @@ fn fma_f16(a: u64, b: u64, c: u64) -> u64 {
     if sum == 0 {
         return to_f16(x * y + z);
     }
-    // 60 leading bits of the sum and a sticky bit determine the result. The sticky bit is set if any lower bit was
-    // lost.
+    // The result is determined by the leading 40 bits of the sum and a sticky bit, which is set if any lower bit is not
+    // zero.
     let excess = (128 - sum.unsigned_abs().leading_zeros()).saturating_sub(40);
     let kept = sum.unsigned_abs() >> excess;
     let lost = sum.unsigned_abs() & ((1u128 << excess) - 1) != 0;
@@ -168,7 +168,7 @@ fn fma_f16(a: u64, b: u64, c: u64) -> u64 {
     to_f16(if sum < 0 { -magnitude } else { magnitude })
 }
 
-/// An instruction: its name on the architecture, its operands, and its formula.
+/// An instruction: its name on the architecture, its operands, its formula and its properties.
 #[derive(Clone, Copy)]
 pub(crate) struct Op {
     pub(crate) name: &'static str,
@@ -200,7 +200,7 @@ fn halves(f: impl Fn([u64; 3]) -> u64, [a, b, c]: [u64; 3]) -> u64 {
     part(0) | part(16) << 16
 }
 
-/// Returns a double multiplied by a power of two. If the result is denormal, it is rounded once.
+/// Returns a double multiplied by a power of two. A denormal result is rounded once.
 fn ldexp(bits: u64, n: i32) -> u64 {
     let value = d(bits);
     if value == 0.0 || !value.is_finite() {
@@ -209,8 +209,7 @@ fn ldexp(bits: u64, n: i32) -> u64 {
     let (sign, exponent) = (bits & 1 << 63, (bits >> 52 & 0x7ff) as i64);
     let fraction = bits & ((1 << 52) - 1);
     let significand = if exponent == 0 { fraction } else { fraction | 1 << 52 };
-    // The significand is normalised, so that the exponent of its last bit, relative to that of denormals, can be added
-    // to `n`.
+    // The significand is normalised. `last` is the exponent of its last bit, relative to that of denormals, plus `n`.
     let up = i64::from(significand.leading_zeros()) - 11;
     let (significand, last) = (significand << up, exponent.max(1) - 1 - up + i64::from(n));
     let magnitude = match last {
@@ -235,7 +234,7 @@ fn difference(a: u64, b: u64) -> u64 {
     (0..4).map(|i| (a >> (8 * i) & 0xff).abs_diff(b >> (8 * i) & 0xff)).sum()
 }
 
-/// Returns the minimum or maximum by IEEE 754-2008. A number takes precedence over a quiet NaN, and -0 is less than +0.
+/// Returns the minimum or maximum of IEEE 754-2008: a number takes precedence over a quiet NaN, and -0 is less than +0.
 fn extreme(of: Of, a: u64, b: u64, greatest: bool) -> u64 {
     let (Some(x), Some(y)) = (float(of, a), float(of, b)) else { return a };
     let first = match (x.is_nan(), y.is_nan()) {
@@ -374,7 +373,7 @@ pub(crate) fn ops(arch: Arch) -> Vec<Op> {
             if value.is_nan() { 0 } else { value as i64 as u64 & 0xffff_ffff }
         })),
     ];
-    // The product is zero if one factor is zero.
+    // The product of these instructions is zero if one factor is zero.
     let old = by(gfx11, "v_mul_dx9_zero_f32", "v_mul_legacy_f32");
     let legacy = match facts.legacy_multiply {
         LegacyMultiply::Absent => None,

@@ -1,11 +1,11 @@
 //! Tests vector and scalar instructions in all forms of their encodings against the plain form of the same instruction.
 //!
-//! The instruction words are built from the chapters "Microcode Formats" of AMD's ISA guides. All opcodes of an
-//! encoding are tried, and those that the disassembler of the stack knows are tested. The tests need no formulas. An
-//! instruction may have a source operand that is in another lane, a half, a constant or negated. Its result must equal
-//! that of the plain instruction after a corresponding change of the registers. This tests the disassembler's text, its
-//! parser, and how the interpreter handles operands. For loads, stores and the saturation of integers under `clamp`,
-//! the expected results are computed here. Results of other instructions are tested elsewhere.
+//! The instruction words are built from the chapters "Microcode Formats" of AMD's ISA guides. Of the opcodes of an
+//! encoding, all that the stack's disassembler knows are tested. Most tests need no formulas: if a source operand is
+//! read from another lane, or is a half, a constant or negated, the result must equal that of the plain instruction
+//! after a corresponding change of the registers. This tests the disassembler's text, the parser of this text, and how
+//! the interpreter handles operands. For loads, stores and saturated integers (`clamp`), the tests compute the expected
+//! results. The results of other plain instructions are tested elsewhere.
 
 mod claim;
 mod encodings;
@@ -38,12 +38,12 @@ pub(crate) struct Table {
 #[derive(Default)]
 struct Counts {
     same: usize,
-    /// Forms that the interpreter does not support, although it supports the plain form.
+    /// Forms that the interpreter does not support, although it supports the plain forms of these instructions.
     refused: Vec<String>,
 }
 
 impl Table {
-    /// Returns the number of claims (pairs of a form and a plain instruction) that were tested and are true.
+    /// Returns the number of tested claims that are true. A claim is a pair of a form and a plain instruction.
     pub(crate) fn held(&self) -> usize {
         self.relations.values().map(|counts| counts.same).sum()
     }
@@ -108,7 +108,7 @@ pub(crate) fn check(arch: Arch, wave64: bool) -> Result<Table, String> {
     Ok(table)
 }
 
-/// Tests that the lower lanes of a wave of 64 lanes have the same results as a wave of 32 lanes.
+/// Compares a wave of 64 lanes with a wave of 32 lanes: the lower 32 lanes must have the same results.
 pub(crate) fn sizes(arch: Arch) -> Result<Table, String> {
     let mut slots = [Slot::new(arch, false)?, Slot::new(arch, true)?];
     let mut table = Table::default();
@@ -139,8 +139,8 @@ pub(crate) fn sizes(arch: Arch) -> Result<Table, String> {
 
 impl Table {
     fn take(&mut self, slot: &mut Slot, claim: Claim) {
-        // If the disassembler does not know an instruction with these words, or prints the same text without the form,
-        // the encoding does not have this form.
+        // The encoding does not have this form if the disassembler does not know an instruction with these words, or
+        // prints the same text as for the words without the form.
         let without = claim.without.as_ref().and_then(|words| slot.text(words));
         let says = |text: &String| Some(text) != without.as_ref() && text.contains(claim.told);
         let Some(text) = slot.text(&claim.words).filter(says) else { return };
@@ -167,8 +167,8 @@ impl Table {
         };
         expected.unchange(&changed, &given);
         (claim.after)(&given, &mut got, &mut expected);
-        // If two operands of a fused sum are NaNs, the host's processor and the compiled loop decide which of them is
-        // the result.
+        // If two operands of a fused sum are NaNs, it depends on the host's processor and on the compiled loop which of
+        // them is the result.
         if ["v_fma_f32", "v_fmac_f32"].iter().any(|name| text.starts_with(name)) {
             got.take_nans(&expected);
         }

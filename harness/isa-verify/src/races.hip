@@ -1,5 +1,6 @@
-// Workgroups and waves that access the same memory, and waves that access the same LDS: each pattern correctly and without some of its synchronization.
-// With `turned`, the last workgroup takes the role of the first one, so that both orders of execution are tested.
+// Workgroups and waves that access the same memory, and waves that access the same LDS: each pattern occurs correctly,
+// and without some of its synchronization. With `turned`, the last workgroup takes the role of the first one, so that
+// both orders of execution are tested.
 #define K extern "C" __global__ void
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -8,12 +9,12 @@ typedef unsigned long long u64;
 #define STORE(p, v) __hip_atomic_store(p, v, __ATOMIC_RELAXED, AGENT)
 __device__ u32 me(u32 turned) { return turned ? gridDim.x - 1 - blockIdx.x : blockIdx.x; }
 
-// Two workgroups write.
+// Two workgroups write to the same memory.
 K writes_own(u32 *o, u32 turned) { if (threadIdx.x == 0) o[me(turned)] = me(turned) + 1; }
 K writes_one(u32 *o, u32 turned) { if (threadIdx.x == 0) o[0] = me(turned) + 1; }
-// All write the same value.
+// All workgroups write the same value.
 K writes_flag(u32 *o, u32 turned) { if (threadIdx.x == 0 && me(turned) < 6) o[0] = 1; }
-// Each workgroup writes one byte, next to the bytes of others.
+// Each workgroup writes one byte, next to the bytes of other workgroups.
 K writes_bytes(unsigned char *o, u32 turned) { if (threadIdx.x == 0) o[me(turned)] = me(turned) + 1; }
 
 // One workgroup reads what another one writes.
@@ -23,7 +24,7 @@ K reads_next(u32 *o, u32 turned) { u32 b = me(turned); o[8 + b] = b; o[b] = o[8 
 // Sums in memory.
 K counts(u32 *o, u32 turned) { atomicAdd(&o[me(turned) & 3], 1u); }
 K counts_plainly(u32 *o, u32 turned) { if (threadIdx.x == 0) o[me(turned) & 3] += me(turned) + 1; }
-// Atomics that compilers implement by a plain load and a compare-and-swap loop.
+// Atomics that compilers implement with a plain load and a compare-and-swap loop.
 K counts_by_swapping(u32 *o, u32 turned) {
   u32 *p = &o[me(turned) & 3], old = *p, seen;
   while ((seen = atomicCAS(p, old, old + 3)) != old) old = seen;
@@ -53,7 +54,7 @@ SIGNALS(signals_past_caches, __threadfence(), STORE(o + 16, 1), LOAD(o + 16), , 
 SIGNALS(signals_without_release, asm volatile("" ::: "memory"), STORE(o + 16, 1), LOAD(o + 16), __threadfence(), o[32])
 SIGNALS(signals_atomics_without_release, asm volatile("" ::: "memory"), atomicAdd(o + 16, 1u), LOAD(o + 16), __threadfence(), o[32])
 SIGNALS(signals_without_acquire, __threadfence(), STORE(o + 16, 1), LOAD(o + 16), asm volatile("" ::: "memory"), o[32])
-// Workgroups read a flag once without waiting for it, at agent scope or at workgroup scope only.
+// Workgroups read a flag once, without waiting for it: at agent scope, or only at workgroup scope.
 #define SHOWS(name, scope)                                                              \
   K name(u32 *o, u32 turned) {                                                          \
     if (threadIdx.x != 0) return;                                                       \
@@ -62,7 +63,7 @@ SIGNALS(signals_without_acquire, __threadfence(), STORE(o + 16, 1), LOAD(o + 16)
   }
 SHOWS(shows, AGENT)
 SHOWS(shows_within, __HIP_MEMORY_SCOPE_WORKGROUP)
-// Workgroups read the flag by a plain load, once.
+// Workgroups read the flag once, with a plain load.
 K signals_plainly(u32 *o, u32 turned) {
   u32 b = me(turned);
   if (threadIdx.x != 0) return;
@@ -70,7 +71,7 @@ K signals_plainly(u32 *o, u32 turned) {
   u32 flag = o[16]; __threadfence(); o[b] = o[32] + flag;
 }
 
-// The workgroup that increments the counter last sums up what all have written.
+// The workgroup that increments the counter last adds up the values that all workgroups have written.
 #define LAST(name, meet, before, behind)                                                \
   K name(u32 *o, u32 turned) {                                                          \
     __shared__ bool last;                                                               \
@@ -90,7 +91,7 @@ LAST(comes_last_alone, , __threadfence(), __threadfence())
 LAST(comes_last_unfenced, asm volatile("" ::: "memory"), , __threadfence())
 LAST(comes_last_stale, __syncthreads(), __threadfence(), )
 
-// Barrier of the grid, and incomplete ones.
+// Barrier of the grid, and barriers that lack a part.
 #define MEETS(name, enter, meet)                                                        \
   K name(u32 *o, u32 turned) {                                                          \
     u32 b = me(turned), n = gridDim.x;                                                  \
@@ -106,7 +107,7 @@ MEETS(meets_nobody, __syncthreads(), )
 MEETS(meets_without_waiting, __syncthreads(), __threadfence(); atomicAdd(o, 1u))
 MEETS(meets_waves_alone, , __threadfence(); atomicAdd(o, 1u); WAIT; __threadfence())
 
-// Sum under a lock.
+// Sum that is computed under a lock.
 #define LOCKS(name, take, give)                                                         \
   K name(u32 *o, u32 turned) {                                                          \
     if (threadIdx.x != 0) return;                                                       \
@@ -148,7 +149,7 @@ FLAGS(group_flag_volatile, __threadfence_block(); *(volatile u32 *)(p + 1) = 1,
       while (!*(volatile u32 *)(p + 1)) {} __threadfence_block())
 FLAGS(group_flag_count, __threadfence_block(); atomicAdd(p + 1, 1u), while (!atomicAdd(p + 1, 0u)) {} __threadfence_block())
 FLAGS(group_flag_nothing, , )
-// The same by a flag in the LDS.
+// As above, with a flag in the LDS.
 K waves_flag_for_memory(u32 *o, u32 turned) {
   __shared__ u32 flag;
   u32 b = me(turned), *p = o + 64 + b * 32, i = threadIdx.x, w = i / warpSize;
@@ -256,7 +257,8 @@ K waves_begin_early(u32 *o, u32 turned) {
   if (l == 0) __hip_atomic_fetch_add(&turn, 1, __ATOMIC_RELEASE, WORKGROUP);
 }
 
-// Common variants: wait loops with a body, before which compilers load once; unrolled loops; a lock that is tried once.
+// Common variants: wait loops with a body, for which compilers load once before the loop; unrolled loops; a lock that
+// is tried only once.
 #define ASLEEP(condition) while (!(condition)) __builtin_amdgcn_s_sleep(1)
 #define SEEN(p) __hip_atomic_load(p, __ATOMIC_ACQUIRE, WORKGROUP)
 #define TELL(p, v) __hip_atomic_store(p, v, __ATOMIC_RELEASE, WORKGROUP)
@@ -276,9 +278,9 @@ K waves_begin_early(u32 *o, u32 turned) {
 WAVES_TELL(waves_wait_asleep, FIRST(TELL(&flag, 1)), ASLEEP(SEEN(&flag)))
 WAVES_TELL(waves_sleep_alone, FIRST(TELL(&flag, 1)), __builtin_amdgcn_s_sleep(9))
 WAVES_TELL(waves_look_and_wait, FIRST(TELL(&flag, 1)), if (!SEEN(&flag)) ASLEEP(SEEN(&flag)))
-// Two waves set the same second flag, for which others wait.
+// Two waves set the same second flag, for which other waves wait.
 WAVES_TELL(waves_relay, FIRST(TELL(&flag, 1)), ASLEEP(SEEN(&flag)); if (w < 3) TELL(&relay, 1); ASLEEP(SEEN(&relay)))
-// A barrier without fence before the flag is set.
+// Before the flag is set, there is a barrier without a fence.
 WAVES_TELL(waves_meet_and_tell, __builtin_amdgcn_s_barrier(); FIRST(TELL(&flag, 1)), ASLEEP(SEEN(&flag)))
 #define WAVES_KEEP(name, take, give)                                                    \
   K name(u32 *o, u32 turned) {                                                          \
@@ -297,7 +299,7 @@ WAVES_KEEP(waves_try, if (ONCE(__ATOMIC_ACQUIRE)), TELL(&lock, 0))
 WAVES_KEEP(waves_try_in_vain, ONCE(__ATOMIC_ACQUIRE);, TELL(&lock, 0))
 WAVES_KEEP(waves_try_in_turns, _Pragma("nounroll") for (u32 k = 0; k < 3; k++, mine = 0) if (ONCE(__ATOMIC_ACQUIRE)), TELL(&lock, 0))
 WAVES_KEEP(waves_turn_in_vain, _Pragma("nounroll") for (u32 k = 0; k < 3; k++, mine = 0) { ONCE(__ATOMIC_ACQUIRE); }, TELL(&lock, 0))
-// Two critical sections in a row without a loop; or the second one without taking the lock.
+// Two critical sections in a row without a loop. In a variant, the second one does not take the lock.
 #define WAVES_LOCK_TWICE(name, again)                                                   \
   K name(u32 *o, u32 turned) {                                                          \
     __shared__ u32 lock, sum, more;                                                     \
@@ -316,7 +318,8 @@ WAVES_KEEP(waves_turn_in_vain, _Pragma("nounroll") for (u32 k = 0; k < 3; k++, m
   }
 WAVES_LOCK_TWICE(waves_lock_twice, while (atomicCAS(&lock, 0u, 1u) != 0))
 WAVES_LOCK_TWICE(waves_lock_once, )
-// Accesses to memory under a lock in the LDS, in a loop of three iterations; the lock is released after or before the access.
+// Accesses to memory under a lock in the LDS, in a loop of three iterations; the lock is released after the access, or
+// too early.
 #define WAVES_LOCK_MEMORY(name, early, late)                                            \
   K name(u32 *o, u32 turned) {                                                          \
     __shared__ u32 lock;                                                                \
@@ -333,7 +336,7 @@ WAVES_LOCK_TWICE(waves_lock_once, )
 #define FENCE(order) __builtin_amdgcn_fence(__ATOMIC_##order, "workgroup")
 WAVES_LOCK_MEMORY(waves_lock_memory, , TELL(&lock, 0))
 WAVES_LOCK_MEMORY(waves_unlock_early, TELL(&lock, 0), )
-// The first wave waits for the flag of each wave in turn, or each time for that of the first.
+// The first wave waits for the flags of all waves in turn, or each time for the flag of the first of them.
 #define WAVES_EACH(name, which)                                                         \
   K name(u32 *o, u32 turned) {                                                          \
     __shared__ u32 flags[16];                                                           \
@@ -362,7 +365,7 @@ K waves_ring(u32 *o, u32 turned) {
     else { while (SEEN(&head) == i) {} sum += slots[i & 3]; TELL(&tail, i + 1); }
   o[b * 32 + w] = sum;
 }
-// Accesses to the LDS ordered by a counter in memory: one of all waves, or one of each wave.
+// Accesses to the LDS that are ordered by counters in memory: one counter for all waves, or one for each wave.
 #define WAVES_BY_MEMORY(name, count)                                                    \
   K name(u32 *o, u32 turned) {                                                          \
     __shared__ u32 part[64];                                                            \
@@ -377,7 +380,7 @@ K waves_ring(u32 *o, u32 turned) {
   }
 WAVES_BY_MEMORY(waves_count_in_memory, 0)
 WAVES_BY_MEMORY(waves_count_apart, w)
-// Accesses to memory ordered by a counter in the LDS: one of all waves, or one of each wave.
+// Accesses to memory that are ordered by counters in the LDS: one counter for all waves, or one for each wave.
 #define GROUP_BY_LDS(name, count)                                                       \
   K name(u32 *o, u32 turned) {                                                          \
     __shared__ u32 counts[64];                                                          \
@@ -395,7 +398,7 @@ WAVES_BY_MEMORY(waves_count_apart, w)
   }
 GROUP_BY_LDS(group_counts_in_lds, 0)
 GROUP_BY_LDS(group_counts_apart, w)
-// A wave acquires data of another workgroup and then signals the next wave by a counter in the LDS.
+// A wave acquires data of another workgroup, and then signals the next wave with a counter in the LDS.
 K waves_hand_on(u32 *o, u32 turned) {
   __shared__ u32 count;
   WAVES;
@@ -407,7 +410,7 @@ K waves_hand_on(u32 *o, u32 turned) {
   if (w == 0 && l == 0) { __threadfence(); __hip_atomic_fetch_add(&count, 1, __ATOMIC_RELEASE, WORKGROUP); }
   if (w == 1 && l == 0) { ASLEEP(SEEN(&count)); o[1024 + b] = o[8]; }
 }
-// Waves increment a counter in memory that orders nothing, and then wait for a flag in the LDS.
+// Waves increment a counter in memory that does not order anything, and then wait for a flag in the LDS.
 K waves_hear_late(u32 *o, u32 turned) {
   __shared__ u32 flag;
   WAVES;
@@ -467,7 +470,7 @@ K group_counts_twice(u32 *o, u32 turned) {
   }
 #define SECOND MOVE(o + 128 + i, tile[1] + w)
 LOADS(group_loads_to_lds, WAIT(0); MEET(), SECOND; WAIT(0); MEET(), 127 - i)
-// The second load is in flight while the first one is used.
+// The second load is outstanding while the data of the first one is used.
 LOADS(group_loads_ahead_to_lds, SECOND; WAIT(1); MEET(), WAIT(0); MEET(), 127 - i)
 LOADS(group_loads_to_lds_early, SECOND; MEET(), WAIT(0); MEET(), 127 - i)
 LOADS(wave_loads_to_lds, WAIT(0), SECOND; WAIT(0), w + (l ^ 1))

@@ -1,6 +1,6 @@
-//! Checks what the sanitizer finds in compiled kernels whose workgroups access the same memory, or whose waves access
-//! the same LDS. If the accesses are synchronised, there must be no finding. Otherwise, the finding must describe the
-//! missing synchronisation.
+//! Checks the findings of the sanitizer in compiled kernels whose workgroups access the same memory, or whose waves
+//! access the same LDS. If the accesses are synchronised, there must be no finding. Otherwise, the finding must
+//! describe the missing synchronisation.
 
 use std::collections::BTreeSet;
 
@@ -14,19 +14,19 @@ use crate::{
     hiprtc,
 };
 
-/// Findings of the sanitizer that are expected for a kernel.
+/// Findings of the sanitizer that are expected in a kernel.
 #[derive(Clone, Copy)]
 enum Said {
     Nothing,
-    /// Workgroups race. The finding must have one of these reasons.
+    /// Workgroups race. Each finding must have one of these reasons.
     Races(&'static [&'static str]),
     /// Waves of a workgroup race in the LDS, or in memory without any synchronisation.
     Waves,
-    /// A wave does not wait for its loads from memory to the LDS. The finding is expected only on architectures with
-    /// such loads.
+    /// A wave does not wait for its loads from memory to the LDS. A finding is expected only on architectures with such
+    /// loads.
     Moves,
-    /// Workgroups that synchronise only with workgroup scope race with each other. The finding is expected only on
-    /// architectures whose instructions contain the scope.
+    /// Workgroups race, because they synchronise only with workgroup scope. A finding is expected only on architectures
+    /// whose instructions contain the scope.
     Within,
 }
 use Said::{Moves, Nothing, Races, Waves, Within};
@@ -126,7 +126,7 @@ const KERNELS: &[(&str, Said)] = &[
 const GROUPS: u32 = 8;
 const ITEMS: u32 = 128;
 
-/// Tests all kernels on an architecture. Returns the number of kernels, and descriptions of the wrong findings.
+/// Tests all kernels on an architecture. Returns the number of kernels and descriptions of all wrong findings.
 pub(crate) fn check(arch: Arch, level: &str) -> (usize, Vec<String>) {
     let mut wrong = Vec::new();
     let compile = |source| hiprtc::compile(source, arch.name(), &[level]);
@@ -145,7 +145,7 @@ pub(crate) fn check(arch: Arch, level: &str) -> (usize, Vec<String>) {
     device.look.set(Look::Watched);
     for (kernel, said) in KERNELS {
         let (says, writes_back) = match arch.facts().scope_bits {
-            // On RDNA 3, workgroup scope and device scope have the same bits.
+            // On RDNA 3, workgroup scope and device scope have the same encoding.
             ScopeBits::Glc => (!arch.facts().has_two_caches, false),
             ScopeBits::GlcDlc | ScopeBits::Scope => (true, false),
             ScopeBits::Sc => (true, true),
@@ -170,7 +170,7 @@ pub(crate) fn check(arch: Arch, level: &str) -> (usize, Vec<String>) {
     let device = Device::new(arch, CodeObject::load(&others));
     let image = device.code.image();
     for (kernel, check) in checks::CHECKS {
-        // These kernels are wrong on purpose, or execute millions of instructions.
+        // These kernels have intentional errors or execute millions of instructions.
         if ["saxpy fault", "gives_up", "spin", "meets alone", "lcg", "dynamic"].contains(kernel) {
             continue;
         }
@@ -210,7 +210,7 @@ fn found(device: &Device, kernel: &str, turned: u32) -> Result<Vec<Finding>, Str
     Ok(device.findings.take())
 }
 
-/// Returns a description of the difference between actual and expected findings.
+/// Returns a description of the difference between the actual findings and the expected ones.
 fn differs(found: &Result<Vec<Finding>, String>, said: Said) -> Option<String> {
     let found = match found {
         Ok(found) => found,
@@ -236,7 +236,7 @@ fn differs(found: &Result<Vec<Finding>, String>, said: Said) -> Option<String> {
     }
 }
 
-/// Returns the texts of the errors that the sanitizer found. They contain the offsets of the instructions.
+/// Returns descriptions of the errors that the sanitizer found. They contain the offsets of the instructions.
 fn pairs(found: &Result<Vec<Finding>, String>) -> BTreeSet<String> {
     found.iter().flatten().map(Finding::mistake).collect()
 }

@@ -1,5 +1,5 @@
-//! Records the executed instructions and the bytes that they access. The record is computed from registers and text,
-//! independently of the sanitizer.
+//! Records the executed instructions and the bytes that they access. The record is derived from registers and the text
+//! of the instructions, independently of the sanitizer.
 
 use isa::{AccessKind, Executing};
 
@@ -9,18 +9,18 @@ pub(crate) struct Touched {
     pub(crate) kind: AccessKind,
     pub(crate) start: u64,
     pub(crate) end: u64,
-    /// Value that the access writes if it is a store to the LDS.
+    /// Value that the access writes, if it is a store to the LDS.
     pub(crate) value: Option<u128>,
 }
 
 impl Touched {
-    /// Returns true if both accesses are stores of the same value to the same location.
+    /// Returns true if both accesses are stores of the same value to the same bytes.
     pub(crate) fn agrees(&self, other: &Touched) -> bool {
         let place = |touched: &Touched| (touched.local, touched.start, touched.end);
         self.value.is_some() && self.value == other.value && place(self) == place(other)
     }
 
-    /// Returns true if the two accesses need synchronisation when two different waves make them.
+    /// Returns true if these two accesses need synchronisation when different waves make them.
     pub(crate) fn meets(&self, other: &Touched) -> bool {
         let writes = |touched: &Touched| touched.kind != AccessKind::Load;
         let atomic = |touched: &Touched| touched.kind == AccessKind::Atomic;
@@ -40,7 +40,7 @@ pub(crate) struct Step {
     pub(crate) pc: u64,
     pub(crate) lanes: u64,
     pub(crate) touched: Vec<Touched>,
-    /// Contents of memory before the access, in dwords. The key is the address divided by four.
+    /// Contents of memory before the access, in dwords. Each dword is preceded by its address, divided by four.
     pub(crate) held: Vec<(u64, u32)>,
 }
 
@@ -57,7 +57,7 @@ impl Step {
         }
     }
 
-    /// Returns a step, without a wave, that contains the final contents of memory after a launch.
+    /// Returns a step that does not belong to a wave. It contains the final contents of memory after a launch.
     pub(crate) fn end(launch: usize, held: impl Iterator<Item = (u64, u32)>) -> Step {
         let (workgroup, held) = (u64::MAX, held.collect());
         Step { launch, workgroup, wave: 0, pc: 0, lanes: 0, touched: Vec::new(), held }
@@ -84,7 +84,7 @@ fn number(text: &str, name: &str) -> u64 {
     found.and_then(|value| value.strip_prefix(':')?.parse().ok()).unwrap_or(0)
 }
 
-/// Returns the number of bytes that each lane accesses. The end of the mnemonic contains it.
+/// Returns the number of bytes that each lane accesses, according to the end of the mnemonic.
 fn size(mnemonic: &str) -> u64 {
     let ends = |ends: &[&str]| ends.iter().any(|end| mnemonic.ends_with(end));
     match () {
@@ -155,7 +155,7 @@ fn in_lds(executing: &Executing<'_>) -> Vec<Touched> {
             value: value(place, lane),
             ..touched(u64::from(executing.vector(row, lane)) + offset, bytes)
         });
-    // If several lanes write to a location, the value of the last lane remains.
+    // If several lanes write to a location, the value of the last lane remains there.
     let mut touched: Vec<Touched> = Vec::new();
     for one in all {
         touched.retain(|other| kind != AccessKind::Store || other.start != one.start);

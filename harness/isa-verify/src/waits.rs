@@ -1,10 +1,10 @@
-//! Mutation test of the sanitizer on compiled code. Each mutation removes one wait, barrier or fence from a kernel, or
-//! changes one load to a store of the same width to the same address.
+//! Mutation test of the sanitizer on compiled code. Each mutation removes a wait, a barrier or a fence from a kernel,
+//! or changes a load to a store of the same width to the same address.
 //!
-//! If the sanitizer does not report a mutation, there must be a reason. An independent analysis of the executed
-//! instructions finds such reasons ([`reasons`]). If the workgroups of a kernel do not wait for each other, the mutated
-//! kernel also runs with results that arrive as late as possible. The sanitizer has missed a mutation if the analysis
-//! finds no reason, or if the results of that run are wrong.
+//! If the sanitizer does not report a mutation, there must be a reason, which an independent analysis of the executed
+//! instructions finds ([`reasons`]). If the workgroups of a kernel do not wait for each other, the mutated kernel also
+//! runs with results that arrive as late as possible. The sanitizer has missed a mutation if the analysis finds no
+//! reason, or if that run computes wrong results.
 
 mod reasons;
 mod stores;
@@ -31,12 +31,12 @@ use stores::Changed;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fate {
     Reported,
-    /// The test of the kernel does not execute the instruction that was mutated.
+    /// The test of the kernel does not execute the mutated instruction.
     NotRun,
     /// The removed instruction is not needed in this run, for a reason that the analysis found.
     Exempt,
-    /// The sanitizer has missed the mutation: the analysis found no reason, or the kernel computes wrong results when
-    /// loads arrive late.
+    /// The sanitizer missed the mutation. The analysis found no reason, or the kernel computes wrong results when
+    /// loaded values arrive late.
     Missed,
 }
 
@@ -45,7 +45,7 @@ enum Kind {
     Wait,
     Barrier,
     Fence,
-    /// A load that is changed to a store.
+    /// A load, which is changed to a store.
     Load,
 }
 
@@ -64,14 +64,14 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Number of mutations for each kind of mutation and each result.
+/// Number of mutations of each kind with each result.
 #[derive(Default)]
 pub(crate) struct Table {
     counts: BTreeMap<(Kind, Fate), usize>,
     one_in: usize,
-    /// Number of loads in the kernels, including those that are not mutated.
+    /// Number of loads in the kernels, including loads that are not mutated.
     loads: usize,
-    /// Errors that the sanitizer reported in unmodified code, and mutations that it missed.
+    /// Errors that the sanitizer reported for unmodified code, and mutations that it missed.
     pub(crate) problems: Vec<String>,
     /// Mutations that the sanitizer need not report, with the reasons.
     exempt: Vec<String>,
@@ -98,20 +98,20 @@ impl fmt::Display for Table {
 }
 
 impl Table {
-    /// Returns true if the sanitizer has reported a mutation of each kind.
+    /// Returns true if the sanitizer has reported mutations of each kind.
     pub(crate) fn proves(&self) -> bool {
         let reported = |kind| self.counts.get(&(kind, Fate::Reported)).is_some_and(|n| *n > 0);
         Kind::ALL.into_iter().all(reported)
     }
 }
 
-/// Kernels that are not tested, because they have intentional errors or execute millions of instructions.
+/// Kernels that are not tested. They have intentional errors or execute millions of instructions.
 const LEFT_OUT: [&str; 8] =
     ["saxpy fault", "gives_up", "spin", "meets", "looks_back", "meets alone", "lcg", "dynamic"];
 
 type Check<'a> = &'a dyn Fn(&Device) -> Result<(), String>;
 
-/// Tests all kernels, compiled at these optimisation levels. One in `loads` loads is changed to a store.
+/// Tests all kernels, compiled with these optimisation levels. One of every `loads` loads is changed to a store.
 pub(crate) fn check(arch: Arch, levels: &[&str], loads: usize) -> Table {
     let mut table = Table { one_in: loads.max(1), ..Table::default() };
     for level in levels {
@@ -136,7 +136,7 @@ pub(crate) fn check(arch: Arch, levels: &[&str], loads: usize) -> Table {
             }
         }
         let device = Device::new(arch, CodeObject::load(&together));
-        // A mutated kernel may hang: a wave may wait for a value that no wave writes.
+        // A mutated kernel may not terminate, because a wave may wait for a value that no wave writes.
         device.patience.set(Duration::from_secs(1));
         let image = device.code.image();
         // Kernels whose waves synchronise through the LDS are tested in `races`, because the analysis does not model
@@ -154,12 +154,12 @@ pub(crate) fn check(arch: Arch, levels: &[&str], loads: usize) -> Table {
 
 struct Bench<'a> {
     device: &'a Device,
-    /// Contents of the loaded code object, including the variables of the module, before the first launch.
+    /// Contents of the loaded code object before the first launch, including the variables of the module.
     image: &'a [u8],
     kernel: &'a str,
     check: Check<'a>,
     level: &'a str,
-    /// True if the kernel also runs with late results. Its workgroups must then not wait for each other.
+    /// True if the kernel also runs with late results. This requires that its workgroups do not wait for each other.
     late: bool,
 }
 
@@ -168,7 +168,7 @@ struct Taken {
     size: usize,
     kind: Kind,
     text: String,
-    /// Instructions before and after the mutated instruction, for messages.
+    /// The neighbouring instructions of the mutated instruction, for messages.
     place: String,
 }
 
@@ -226,7 +226,7 @@ impl Bench<'_> {
         result
     }
 
-    /// Returns the instructions of the kernel, and the address of the first one.
+    /// Returns the address of the first instruction of the kernel, and all its instructions.
     fn places(&self) -> (u64, Vec<Place>) {
         let Some(code) = self.device.code.code(self.kernel) else { return (0, Vec::new()) };
         let bytes = std::ptr::with_exposed_provenance::<u8>(code.start as usize);
@@ -272,8 +272,8 @@ impl Bench<'_> {
         }
     }
 
-    /// Returns the result of the mutation that changes a load to a store. The kernel then computes wrong results
-    /// anyway, so they are not checked.
+    /// Returns the result of a mutation that changes a load to a store. The mutated kernel computes wrong results in
+    /// any case, so they are not checked.
     fn fate_of_store(
         &self,
         one: &Taken,
@@ -301,7 +301,7 @@ impl Bench<'_> {
                 );
             }
         };
-        // A wave may wait forever for the value that the load would have read.
+        // Without the value that the load would have read, a wave may wait forever.
         let mut by_wave: HashMap<_, u64> = HashMap::new();
         trace
             .iter()
@@ -313,7 +313,7 @@ impl Bench<'_> {
         self.write(one.address, &new);
         self.device.findings.take();
         self.device.trapped.take();
-        // Wrong results are not a report by the sanitizer, so they are ignored here.
+        // Wrong results do not mean that the sanitizer reported the mutation, so they are ignored here.
         let _ = self.passes(Look::Traced);
         let reported = !self.device.findings.take().is_empty() || self.device.trapped.take();
         let steps = self.device.trace.take();
@@ -337,7 +337,7 @@ impl Bench<'_> {
         (0..one.size / 4).map(|word| unsafe { at(word).read() }).collect()
     }
 
-    /// Overwrites the code at an address. The change lasts until the code object is restored.
+    /// Overwrites the code at an address. The change remains until the code object is restored.
     fn write(&self, address: u64, words: &[u32]) {
         for (place, word) in words.iter().enumerate() {
             let at = std::ptr::with_exposed_provenance_mut::<u32>(address as usize + 4 * place);
@@ -346,7 +346,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Replaces an instruction by `s_nop` until the code object is restored.
+    /// Replaces an instruction with `s_nop` until the code object is restored.
     fn take_out(&self, one: &Taken) {
         self.write(one.address, &vec![S_NOP; one.size / 4]);
     }

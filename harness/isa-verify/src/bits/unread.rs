@@ -1,5 +1,5 @@
-//! Bits of instructions that have no effect, with the reasons. The reasons are from AMD's ISA guides and independent of
-//! the interpreter.
+//! Bits of instructions that have no effect, with the reasons. The reasons are from AMD's ISA guides, not from the
+//! interpreter.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub(super) enum Reason {
     /// effect if the source operand does not exist or the operation uses whole registers. Compilers set it anyway.
     NoPair,
     /// The bit is in a source operand field that the instruction does not use. LLVM 22 writes the constant 0 there, and
-    /// older versions the number 0.
+    /// older versions write the number 0.
     NoSource,
     /// The bit is in a register field that the instruction does not use, for example the data of a load. DS, FLAT,
     /// MUBUF and their successors have one field for each register that any of their instructions uses ("Microcode
@@ -88,14 +88,14 @@ pub(super) fn reason(words: &Words, size: usize, text: &str, bit: usize) -> Opti
     if packed && matches!(bit, 14 | 59 | 60) && !pairs && !name.starts_with("v_dot2") {
         return Some(Reason::NoPair);
     }
-    // The literal follows one dword of the instruction, or two in VOP3 and VOP3P.
+    // The literal follows the first dword of the instruction, or the second one in VOP3 and VOP3P.
     let long = matches!(words[0] >> 26, 0x33 | 0x35);
     let narrow = ["f16", "i16", "u16", "b16"].iter().any(|of| name.contains(of));
     if narrow && size == if long { 12 } else { 8 } && bit >= 8 * size - 16 {
         return Some(Reason::UpperHalf);
     }
-    // The fields are in the second and third dword of DS, FLAT, MUBUF and MTBUF, then of VBUFFER, then of VFLAT and
-    // similar encodings.
+    // The register fields are, in this order: those of DS and FLAT in the second dword, of MUBUF and MTBUF in the
+    // second dword, of VBUFFER in the second and third dword, and of VFLAT and similar encodings.
     let register = match (words[0] >> 26, size) {
         (0x36 | 0x37, 8) => bit >= 40,
         (0x38 | 0x3a, 8) => (32..40).contains(&bit),
@@ -106,7 +106,7 @@ pub(super) fn reason(words: &Words, size: usize, text: &str, bit: usize) -> Opti
     if register && !(words[0] >> 26 == 0x37 && (48..56).contains(&bit)) {
         return Some(Reason::NoRegister);
     }
-    // The numbers 0 and 0x80, one of which is in an unused field, differ in one bit.
+    // An unused field contains either 0 or 0x80. These numbers differ in one bit.
     let long = long || words[0] >> 26 == 0x34;
     let source = (0..3).any(|source| {
         let at = 9 * source;

@@ -21,18 +21,18 @@ use crate::{
 };
 
 const PRELUDE: &str = include_str!("prelude.h");
-/// Maximum number of instructions that a wave may execute. Random kernels end after a few thousand.
+/// Maximum number of instructions that a wave may execute. Random kernels end after a few thousand instructions.
 const STEPS: u64 = 10_000_000;
 
 /// Maximum number of kernels that are reported for a module that a compiler rejects.
 const REFUSED: usize = 4;
 
-/// Optimisation level of the host's compiler whose results are the reference. If there is a difference, the levels in
-/// the next list are compared with it.
+/// Optimisation level of the host's compiler whose results are the reference. If there is a difference, the results at
+/// the levels in [`OTHER_HOST_LEVELS`] are compared with the reference.
 pub(super) const HOST_LEVEL: &str = "-O1";
 pub(super) const OTHER_HOST_LEVELS: [&str; 3] = ["-O0", "-O2", "-O3"];
 
-/// Options of the host's compiler. With them, each half-float operation is rounded separately, as on GPUs.
+/// Options of the host's compiler. They make it round each half-float operation separately, as GPUs do.
 const HOST: [&str; 12] = [
     "-x",
     "c",
@@ -52,8 +52,7 @@ const GPU: [&str; 4] = ["-w", "-ffp-contract=off", "-fwrapv", "-fno-strict-alias
 /// Results of a kernel: the words that each work-item outputs, and the words in global memory.
 pub(super) type Results = [Vec<u32>; 2];
 
-/// Statistics of a comparison: the time that compiling and running took, in seconds, and the opcodes that were
-/// executed.
+/// Statistics of comparisons: the times for compiling and for running, in seconds, and the executed opcodes.
 #[derive(Default)]
 pub(super) struct Notes {
     pub(super) compiling: f64,
@@ -130,8 +129,9 @@ fn compile(kernels: &[Kernel], target: Target) -> Result<Vec<u8>, String> {
     hiprtc::compile(&source(kernels, true), target.arch.name(), &options)
 }
 
-/// Returns the kernels whose results differ: their indices, and a description of the first word that differs. Each step
-/// is announced before it starts, so that the cause of a crash is known.
+/// Compares the results of kernels with the expected ones. Returns, for each kernel whose results differ, its index and
+/// a description of the first difference. Announces each step by calling `stage` before the step starts, so that the
+/// cause of a crash is known.
 pub(super) fn compare(
     kernels: &[Kernel],
     expected: &[Results],
@@ -149,8 +149,8 @@ pub(super) fn compare(
         Err(log) if kernels.len() == 1 => {
             return vec![(0, format!("{target}: hipRTC does not compile the kernels: {log}"))];
         }
-        // If the compiler rejects the module, each kernel is compared alone, because most kernels may be correct. This
-        // stops after `REFUSED` reports, because the compiler may reject all kernels for the same reason.
+        // If the compiler rejects the module, each kernel is compared alone, because most kernels may be correct. The
+        // loop ends after `REFUSED` reports, because the compiler may reject all kernels for the same reason.
         Err(_) => {
             let mut all = Vec::new();
             for (index, (kernel, expected)) in kernels.iter().zip(expected).enumerate() {
@@ -213,7 +213,7 @@ pub(super) fn first_difference(
     })
 }
 
-/// Returns the optimisation levels at which the results of the host's compiler differ from the reference.
+/// Returns the optimisation levels of the host's compiler at which the results differ from the reference.
 pub(super) fn host_votes(kernel: &Kernel, seed: u64) -> Vec<&'static str> {
     let one = std::slice::from_ref(kernel);
     let Ok(usual) = on_host(one, seed, HOST_LEVEL) else { return vec![HOST_LEVEL] };
@@ -221,7 +221,8 @@ pub(super) fn host_votes(kernel: &Kernel, seed: u64) -> Vec<&'static str> {
     OTHER_HOST_LEVELS.into_iter().filter(|level| !agrees(level)).collect()
 }
 
-/// Returns the smallest kernel whose results still differ, as source code for both compilers.
+/// Removes and simplifies statements of a kernel as long as its results differ. Returns the remaining kernel as source
+/// code for both compilers, with a description of the difference.
 pub(super) fn shrink(
     mut kernel: Kernel,
     target: Target,
@@ -234,7 +235,7 @@ pub(super) fn shrink(
         compare(one, &expected, target, seed, &mut notes, stage).pop()
     };
     let mut what = differs(&kernel);
-    // If a compiler rejects the kernel, its log is more useful than the difference.
+    // If a compiler rejects the kernel, its log is returned, which is more useful than a smaller kernel.
     if let Some((_, what)) = what.as_ref().filter(|(_, what)| what.contains("does not compile")) {
         return format!("// {what}\n{}", kernel.text(true));
     }

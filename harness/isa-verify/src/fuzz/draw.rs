@@ -1,25 +1,26 @@
 //! Generates random kernels in the common subset of C and HIP.
 //!
-//! A kernel is a sequence of phases, with barriers in between. Each work-item has a state. In a phase, a work-item
-//! writes only its own state, its own part of the LDS, and shared words. It accesses shared words only by atomics of
-//! one kind. It reads values that other work-items wrote in earlier phases. Therefore the host can execute a phase for
-//! one work-item after another.
+//! A kernel is a sequence of phases with barriers between them. Each work-item has a state. In a phase, a work-item
+//! writes only its own state, its own part of the LDS, and shared words. It accesses shared words only with atomics,
+//! all of the same kind. Of the values of other work-items, it reads only those that were written in earlier phases.
+//! Therefore the host can execute a phase for one work-item after another.
 
 use std::{fmt::Write, ops::Range};
 
 /// Number of work-items per workgroup: one wave of 64 lanes, or two of 32.
 pub(crate) const ITEMS: usize = 64;
 pub(crate) const GROUPS: usize = 2;
-/// Number of input words of a work-item, and number of words in global memory that all work-items of a workgroup share.
+/// Number of input words of a work-item (`INPUTS`), and number of words in global memory that all work-items of a
+/// workgroup share (`SHARED`).
 pub(crate) const INPUTS: usize = 16;
 pub(crate) const SHARED: usize = 32;
 
-/// Number of words in global memory that only one work-item uses, and number of words of a workgroup, including the
-/// shared ones.
+/// Number of words in global memory that only one work-item uses (`OWN`), and number of all words in global memory of a
+/// workgroup, including the shared ones (`ALL`).
 pub(crate) const OWN: usize = 4;
 pub(crate) const ALL: usize = SHARED + OWN * ITEMS;
 
-/// Generator of pseudo-random numbers from a seed (splitmix64).
+/// Generator of pseudo-random numbers (splitmix64). The field is the seed.
 pub(crate) struct Draw(pub(crate) u64);
 
 impl Draw {
@@ -129,8 +130,8 @@ impl Type {
         self.kind == 'f'
     }
 
-    /// Returns the type in which the operation must be computed. The integer promotion of C must not change an unsigned
-    /// type to a signed one.
+    /// Returns the type in which the operation must be computed. This type prevents that the integer promotion of C
+    /// changes an unsigned type to a signed one.
     fn wide(self) -> &'static str {
         if self.bits == 64 { "u64" } else { "u32" }
     }
@@ -171,8 +172,8 @@ fn count(list: &[Statement]) -> usize {
     list.iter().map(of).sum()
 }
 
-/// Removes statement number `number` with its contents and returns `None`. If there are fewer statements, returns
-/// `number` minus the number of statements.
+/// Removes statement number `number` with its contents and returns `None`. If the list has fewer statements, returns
+/// `number` minus the number of its statements.
 fn remove(list: &mut Vec<Statement>, mut number: usize) -> Option<usize> {
     for index in 0..list.len() {
         if number == 0 {
@@ -187,8 +188,8 @@ fn remove(list: &mut Vec<Statement>, mut number: usize) -> Option<usize> {
     Some(number)
 }
 
-/// Replaces part number `number` of the expressions by a one and returns `None`. If there are fewer parts, returns
-/// `number` minus the number of parts.
+/// Replaces part number `number` of the expressions by `1` and returns `None`. If the list has fewer parts, returns
+/// `number` minus the number of its parts.
 fn simplify(list: &mut [Statement], mut number: usize) -> Option<usize> {
     for statement in list {
         let (Statement::Line(text) | Statement::Block(text, _)) = statement;
@@ -205,7 +206,8 @@ fn simplify(list: &mut [Statement], mut number: usize) -> Option<usize> {
     Some(number)
 }
 
-/// Returns the ranges inside parentheses, the largest first. Parentheses of calls and casts are omitted.
+/// Returns the ranges of the text that are inside parentheses, the largest range first. Parentheses of calls and casts
+/// are omitted.
 fn parts(text: &str) -> Vec<Range<usize>> {
     let (mut open, mut found) = (Vec::new(), Vec::new());
     for (at, c) in text.char_indices() {
@@ -225,25 +227,25 @@ fn parts(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Statements between two barriers, and moves of values between lanes after them.
+/// The part of a kernel between two barriers: statements, followed by cross-lane operations.
 #[derive(Clone)]
 struct Phase {
     body: Vec<Statement>,
-    /// True if the statements are in a function of their own.
+    /// True if the statements are in a separate function that is not inlined.
     called: bool,
     across: Vec<Across>,
 }
 
-/// Size of a kernel. Most kernels are small: compilers take most of the time, and many small kernels find more errors
-/// than a few large ones.
+/// Size of a kernel. Most kernels are small, because compilers take most of the time, and many small kernels find more
+/// errors than a few large ones.
 #[derive(Clone, Copy)]
 struct Size {
     phases: usize,
     /// Approximate number of statements in a phase.
     statements: usize,
-    /// Maximum depth of expressions.
+    /// Maximum nesting depth of expressions.
     depth: usize,
-    /// Maximum number of moves of values between lanes after a phase.
+    /// Maximum number of cross-lane operations after each phase.
     across: usize,
 }
 
@@ -255,9 +257,10 @@ const LARGE: Size = Size { phases: 3, statements: 12, depth: 3, across: 3 };
 struct Across {
     to: String,
     from: String,
-    /// Code for the GPU. `@` is replaced by the value and `$` by the old value. `t` is the number of the work-item.
+    /// Expression for the GPU. In it, `@` is a placeholder of the value that is moved, `$` of the old value of the
+    /// target, and `t` of the number of the work-item.
     gpu: String,
-    /// C code that computes the expected value on the host. In this code, the array `seen` contains the values of all
+    /// C expression that computes the same value on the host. In it, the array `seen` contains the moved values of all
     /// work-items.
     host: String,
 }
@@ -275,7 +278,7 @@ impl Kernel {
         let mut variables = Vec::new();
         for of in INTEGERS.into_iter().chain(FLOATS).chain(VECTORS) {
             let number = match of {
-                // Only this type is moved between lanes and used as an index.
+                // Only variables of this type are moved between lanes and used as indices.
                 U32 => 3,
                 _ if of.lanes > 1 => 2 * usize::from(draw.one_in(3)),
                 _ => draw.below(3),
@@ -306,7 +309,7 @@ impl Kernel {
         all
     }
 
-    /// Returns the variables that the kernel uses. The others are not declared in the source code.
+    /// Returns the variables that the kernel uses. The other variables are not declared in the source code.
     fn used(&self) -> Vec<&Variable> {
         let body = self.body();
         self.variables.iter().filter(|v| body.contains(&v.name)).collect()
@@ -323,7 +326,8 @@ impl Kernel {
         self.variables.iter().filter(changes).collect()
     }
 
-    /// Returns three flags: whether the kernel uses its array, its own part of the LDS, and shared words in the LDS.
+    /// Returns three flags. They are true if the kernel uses its array, its own part of the LDS, and shared words in
+    /// the LDS.
     fn has(&self) -> [bool; 3] {
         let body = self.body();
         ["s->array", "own", "both"].map(|name| body.contains(name))
@@ -333,7 +337,7 @@ impl Kernel {
         self.phases.iter().map(|phase| count(&phase.body) + phase.across.len()).sum()
     }
 
-    /// Returns a copy of the kernel without statement number `number`.
+    /// Returns a copy of the kernel without statement number `number`. Cross-lane operations count as statements.
     pub(crate) fn without(&self, mut number: usize) -> Kernel {
         let mut less = self.clone();
         for phase in &mut less.phases {
@@ -348,8 +352,8 @@ impl Kernel {
         less
     }
 
-    /// Returns a copy of the kernel in which part number `number` of the expressions is replaced by a one; `None` if
-    /// the kernel has fewer parts.
+    /// Returns a copy of the kernel in which part number `number` of the expressions is replaced by `1`; `None` if the
+    /// kernel has fewer parts.
     pub(crate) fn simpler(&self, mut number: usize) -> Option<Kernel> {
         let mut simpler = self.clone();
         for phase in &mut simpler.phases {
@@ -361,7 +365,7 @@ impl Kernel {
         None
     }
 
-    /// Returns the names of the words that each work-item writes to its results.
+    /// Returns the names of the words that each work-item outputs.
     pub(crate) fn outputs(&self) -> Vec<String> {
         let words = |v: &Variable| {
             let each = v.of.bits.div_ceil(32) as usize * v.of.lanes;
@@ -453,8 +457,8 @@ impl Kernel {
         out
     }
 
-    /// Returns the arguments for the function of a phase: LDS to write, LDS to read, shared words, words in global
-    /// memory, and inputs that are the same for all work-items.
+    /// Returns the arguments for the function of a phase: the LDS to write, the LDS to read, the shared words, the
+    /// words in global memory, and the inputs that are the same for all work-items.
     fn arguments(number: usize, group: &str) -> String {
         let [own, other] = halves(number);
         format!(
@@ -537,7 +541,7 @@ impl Kernel {
     }
 }
 
-/// Returns the expression for a variable, or for each element of a vector.
+/// Returns the C expression for a variable, or for each element of a vector variable.
 fn places(v: &Variable) -> Vec<String> {
     match v.of.lanes {
         1 => vec![v.name.clone()],
@@ -548,7 +552,7 @@ fn places(v: &Variable) -> Vec<String> {
 const PARAMETERS: &str =
     "u32 *own, const u32 *other, u32 *both, u32 *all, u32 *far, const u32 *uni, u32 t";
 
-/// Number of words in the LDS: twice four words for each work-item, and the shared words.
+/// Number of words in the LDS: two parts with four words for each work-item, and the shared words.
 const LDS: usize = BOTH + SHARED;
 const BOTH: usize = 2 * 4 * ITEMS;
 

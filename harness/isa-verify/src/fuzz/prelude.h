@@ -1,5 +1,5 @@
-// Functions and types for random kernels. The same text is compiled for the GPU as HIP and for the host as C. Where the
-// GPU has a builtin, the host has its definition in C.
+// Functions and types for random kernels. The same text is compiled for the GPU as HIP and for the host as C. Functions
+// that are builtins on the GPU are defined in C for the host.
 
 typedef unsigned char u8;
 typedef signed char i8;
@@ -49,12 +49,12 @@ TABLE u32 table[16] = {0x00000000, 0xffffffff, 0x00000001, 0x80000000, 0x7ffffff
 DEV f32 as_f32(u32 x) { f32 y; __builtin_memcpy(&y, &x, 4); return y; }
 DEV f64 as_f64(u64 x) { f64 y; __builtin_memcpy(&y, &x, 8); return y; }
 DEV f16 as_f16(u16 x) { f16 y; __builtin_memcpy(&y, &x, 2); return y; }
-// Sign and payload of a NaN are not specified, so all NaNs become the same.
+// The sign and the payload of a NaN are not specified, so all NaNs are replaced by the same NaN.
 DEV u16 of_f16(f16 x) { u16 y; __builtin_memcpy(&y, &x, 2); return x != x ? 0x7e00 : y; }
 DEV u32 of_f32(f32 x) { u32 y; __builtin_memcpy(&y, &x, 4); return x != x ? 0x7fc00000u : y; }
 DEV u64 of_f64(f64 x) { u64 y; __builtin_memcpy(&y, &x, 8); return x != x ? 0x7ff8000000000000ull : y; }
 
-// Conversions, which C defines only for values in range. Others give 7.
+// Conversions to integers. C defines them only for values in range. The result for any other value is 7.
 DEV u16 f16_u16(f16 x) { return x > (f16)-1 && x < (f16)65504 ? (u16)x : 7; }
 DEV i16 f16_i16(f16 x) { return x > (f16)-32768 && x < (f16)32768 ? (i16)x : 7; }
 DEV u32 f32_u32(f32 x) { return x > -1.0f && x < 4294967296.0f ? (u32)x : 7; }
@@ -80,7 +80,8 @@ DEV u16 f32_bf16(f32 x) {
 }
 
 DEV f16 fma16(f16 a, f16 b, f16 c) { return ON_GPU(__builtin_fmaf16(a, b, c), (f16)((f64)a * (f64)b + (f64)c)); }
-// GCC 12 compiles -fma(a, b, c) to one instruction, which gives another sign if the sum is zero. `SEEN` hides the value from it.
+// GCC 12 compiles -fma(a, b, c) to one instruction, which gives another sign if the sum is zero. `SEEN` hides the value
+// from the compiler.
 #define SEEN(x) ON_GPU(x, ({ __asm__("" : "+x"(x)); x; }))
 DEV f32 fma32(f32 a, f32 b, f32 c) {
   f32 x = __builtin_fmaf(a, b, c);
@@ -102,7 +103,7 @@ EACH_FLOAT(ceil, __builtin_ceilf, __builtin_ceil)
 EACH_FLOAT(trunc, __builtin_truncf, __builtin_trunc)
 EACH_FLOAT(rint, __builtin_rintf, __builtin_rint)
 EACH_FLOAT(abs, __builtin_fabsf, __builtin_fabs)
-// The minimum of +0 and -0 may be either, so zeros become +0.
+// The minimum of +0 and -0 may be either of them, so zeros are replaced by +0.
 DEV f32 min32(f32 a, f32 b) { return a != a || b != b ? 3.0f : __builtin_fminf(a, b) + 0.0f; }
 DEV f32 max32(f32 a, f32 b) { return a != a || b != b ? 3.0f : __builtin_fmaxf(a, b) + 0.0f; }
 DEV f64 min64(f64 a, f64 b) { return a != a || b != b ? 3.0 : __builtin_fmin(a, b) + 0.0; }
@@ -357,7 +358,7 @@ DEV u32 class_of(f32 x) {
   return negative ? 0x20 : 0x40;
 }
 DEV u32 class32(f32 x, u32 mask) { return ON_GPU((u32)__builtin_amdgcn_classf(x, (i32)mask), (class_of(x) & mask) != 0); }
-// Results for infinities and NaNs are not specified, so those become 5.
+// The results for infinities and NaNs are not specified, so they are replaced by 5.
 DEV f32 finite32(f32 x) { return (class_of(x) & 0x207) ? 5.0f : x; }
 #ifdef __HIP__
 DEV i32 exponent32(f32 x) { return __builtin_amdgcn_frexp_expf(finite32(x)); }
@@ -378,7 +379,8 @@ DEV f32 med32(f32 a, f32 b, f32 c) {
 }
 #endif
 
-// Lane that a lane reads with DPP, in its group of 32; 32 means zero, `lane + 64` that it keeps its old value.
+// Returns the lane, in the group of 32 lanes, that a lane reads with DPP. 32 means that the lane reads zero, and `lane
+// + 64` that the lane keeps its old value.
 DEV u32 dpp_source(u32 lane, u32 control, u32 rows, u32 banks, u32 zero) {
   u32 row = lane & ~15u, at = lane & 15, source = 32;
   if (!(rows >> ((lane >> 4) & 3) & 1) || !(banks >> (at >> 2) & 1)) return lane + 64;
@@ -397,7 +399,7 @@ DEV u32 dpp_source(u32 lane, u32 control, u32 rows, u32 banks, u32 zero) {
 #else
 #define WAVE __AMDGCN_WAVEFRONT_SIZE
 #endif
-// Ballot of the group of 32 lanes that contains the lane, for both wave sizes.
+// Ballot of the group of 32 lanes that contains the lane. The same function is used for both wave sizes.
 #define BALLOT(x) ((u32)(__ballot((i32)(x)) >> (WAVE == 64 ? t & 32 : 0)))
 DEV u32 read_lane(u32 low, u32 high, u32 t) { return t & 32 ? high : low; }
 #define READ_LANE(x, n) \
@@ -413,7 +415,8 @@ DEV u32 ballot_of(const u32 *seen, u32 t, u32 bit) {
   return all;
 }
 #endif
-// v_permlane16: each lane selects a lane of its row of 16 by four bits; v_permlanex16: of the other row.
+// v_permlane16: four bits select, for each lane, a lane of the same row of 16 lanes. v_permlanex16: a lane of the other
+// row.
 DEV u32 perm_lane0(u32 t, u32 low, u32 high) { return (t & 16) | ((t & 8 ? high : low) >> (t & 7) * 4 & 15); }
 DEV u32 perm_lane1(u32 t, u32 low, u32 high) { return perm_lane0(t ^ 16, low, high); }
 #if defined(__HIP__) && (defined(__GFX10__) || defined(__GFX11__) || defined(__GFX12__))
@@ -424,7 +427,7 @@ DEV u32 perm_lane1(u32 t, u32 low, u32 high) { return perm_lane0(t ^ 16, low, hi
 #define PERM_LANE1(x, low, high) (u32)__builtin_amdgcn_ds_bpermute(((t & 32) | perm_lane1(t, low, high)) << 2, x)
 #endif
 
-// Atomics on private words of a work-item, which return the old value.
+// Atomics on words that belong to one work-item. They return the old value.
 #define EACH_OLD(type) \
   DEV type before_Add_##type(type *at, type x) { type y = *at; *at = (type)((u64)y + (u64)x); return y; } \
   DEV type before_Sub_##type(type *at, type x) { type y = *at; *at = (type)((u64)y - (u64)x); return y; } \
@@ -452,7 +455,8 @@ EACH_OLD(u64)
 #define OLD_Dec(type, at, x) ON_GPU(atomicDec(at, x), before_Dec_##type(at, x))
 #define OLD_CAS(type, at, is, x) ON_GPU(atomicCAS(at, is, x), before_CAS_##type(at, is, x))
 
-// Atomics on shared words. All work-items use the same one in a phase, so that their order does not matter.
+// Atomics on shared words. In a phase, all work-items use the same atomic operation, so that their order does not
+// matter.
 #define ATOMIC_Add(at, value) ON_GPU(atomicAdd(at, value), *(at) += (value))
 #define ATOMIC_Or(at, value) ON_GPU(atomicOr(at, value), *(at) |= (value))
 #define ATOMIC_Xor(at, value) ON_GPU(atomicXor(at, value), *(at) ^= (value))

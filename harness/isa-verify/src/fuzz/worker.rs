@@ -1,7 +1,8 @@
-//! Worker process that compiles and runs kernels. If a compiler crashes or hangs, only the worker ends.
+//! Worker process that compiles and runs kernels. If a compiler crashes or hangs, only this process ends.
 //!
 //! The worker reads one job per line and writes answers, which are lines that begin with `@`. The last line of an
-//! answer is `@end`. The worker announces each step before it starts, so that the cause of a crash is known.
+//! answer is `@end`. The worker announces each step in a line before the step starts, so that the cause of a crash is
+//! known.
 
 use std::{
     cell::RefCell,
@@ -19,7 +20,7 @@ use super::{
     draw::Kernel,
 };
 
-/// A job for a worker: the kernels `from..to` of a seed. The seed has `of` kernels.
+/// A job for a worker: the kernels with the numbers `from..to` of a seed. `of` is the number of kernels of the seed.
 #[derive(Clone)]
 pub(super) struct Job {
     /// Kind of job: `compare` compares the results, `shrink` minimises the first kernel, and `votes` runs the host's
@@ -33,7 +34,7 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// Returns the maximum time for which the worker may compute or sleep in this job.
+    /// Returns the maximum time that the worker may compute or sleep for this job.
     fn limit(&self) -> Duration {
         match self.what {
             "shrink" => Duration::from_secs(300),
@@ -80,7 +81,7 @@ fn say(line: &str) {
     let _ = writeln!(out, "@{line}").and_then(|()| out.flush());
 }
 
-/// Kernels of a seed, and their results on the host.
+/// The kernels of a seed, and their results on the host.
 struct Known {
     seed: u64,
     of: u64,
@@ -88,7 +89,7 @@ struct Known {
     expected: Result<Vec<Results>, String>,
 }
 
-/// Runs the worker until the end of its input.
+/// Executes jobs until the end of the input. Returns exit code 2 if the input contains an invalid job.
 pub(crate) fn serve() -> ExitCode {
     let mut known: Option<Known> = None;
     for line in std::io::stdin().lock().lines() {
@@ -151,8 +152,8 @@ fn answer(
     }
 }
 
-/// Measures the time that a process has computed or slept. Time in which the process could run but other processes do
-/// is excluded, because on a busy machine a process of low priority waits for minutes.
+/// Measures the time that a process has computed or slept. Time in which the process waits for a processor is excluded,
+/// because on a busy machine a process with a low priority waits for minutes.
 struct Clock {
     process: u32,
     begun: Option<Duration>,
@@ -167,8 +168,8 @@ impl Clock {
         Clock { process, begun, asleep: Duration::ZERO }
     }
 
-    /// Returns whether the process sleeps, and its processor time. Source: `proc_pid_stat(5)`, which counts hundredths
-    /// of a second.
+    /// Returns true if the process sleeps, and the processor time that it has used; `None` if the process does not
+    /// exist. Source: `proc_pid_stat(5)`, which counts hundredths of a second.
     fn look(process: u32) -> Option<(bool, Duration)> {
         let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
         let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
@@ -176,12 +177,11 @@ impl Clock {
         Some((fields.first() == Some(&"S"), Duration::from_millis(10 * (ticks(11)? + ticks(12)?))))
     }
 
-    /// Updates and returns the time that the worker has spent on the current job. The caller must call this function
-    /// once per tick.
+    /// Updates and returns the time that the worker has spent on the current job. Must be called once per tick.
     fn spent(&mut self) -> Duration {
         let Some((sleeps, computed)) = Clock::look(self.process) else { return Duration::MAX };
         if sleeps {
-            // The worker also sleeps while the host's compiler works.
+            // A worker that waits for the host's compiler sleeps too, so only a part of its sleep is counted.
             self.asleep += Clock::TICK / 4;
         }
         let begun = *self.begun.get_or_insert(computed);
@@ -189,13 +189,13 @@ impl Clock {
     }
 }
 
-/// Description of how a worker ended before it had answered.
+/// Description of a worker's end before it completed a job.
 pub(super) struct Died {
     pub(super) stage: String,
     pub(super) how: String,
 }
 
-/// A worker process, as its parent sees it.
+/// A worker process, from the point of view of its parent.
 pub(super) struct Worker {
     child: Child,
     input: ChildStdin,
@@ -212,7 +212,8 @@ impl Worker {
             .map_err(|error| format!("cannot create a temporary file: {error}"))?;
         let mut command = crate::command(root);
         command.args(["fuzz", "worker"]).env(crate::INSIDE, "1").stderr(copy);
-        // Each random kernel is compiled once, so a cache would only fill the disk.
+        // Compiled code is not cached, because each random kernel is compiled only once and the cache would fill the
+        // disk.
         if std::env::var_os("AMD_COMGR_CACHE").is_none() {
             command.env("AMD_COMGR_CACHE", "0");
         }
@@ -223,7 +224,7 @@ impl Worker {
             return Err("the worker has no pipes".to_owned());
         };
         let (tell, lines) = channel();
-        // The thread ends with the worker, because it reads the output of the worker.
+        // The thread ends with the worker, because the worker's output ends then.
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
                 if let Some(line) = line.strip_prefix('@')
@@ -239,7 +240,7 @@ impl Worker {
     /// Sends a job to the worker, and returns the lines of its answer.
     ///
     /// # Errors
-    /// Returns a description if the worker has ended.
+    /// Returns a description of how the worker ended, if it ended before it completed the job.
     pub(super) fn ask(&mut self, job: &Job) -> Result<Vec<(String, String)>, Died> {
         let mut clock = Clock::new(self.child.id());
         let (mut stage, mut answer) = ("begin".to_owned(), Vec::new());

@@ -1,5 +1,5 @@
-//! Claims about an instruction. A claim says that an instruction, given as its encoded words, has the same effect as
-//! another one, for example as the plain form of the instruction with changed registers.
+//! Claims about instructions. A claim says that an instruction, given by its encoded words, has the same effect as
+//! another one, for example as its plain form with changed registers.
 
 use std::rc::Rc;
 
@@ -11,8 +11,8 @@ use super::{
 };
 
 pub(super) type Change = Rc<dyn Fn(&mut State)>;
-/// Function that changes the states after the two runs so that they can be compared. The first argument is the state
-/// before the runs.
+/// Function that changes the states after the two runs so that they can be compared. The arguments are the state before
+/// the runs, the state after `words`, and the expected state.
 type After = Box<dyn Fn(&State, &mut State, &mut State)>;
 
 /// A claim that the instruction `words` has the effect of the instruction `like` with changed registers.
@@ -22,17 +22,17 @@ pub(super) struct Claim {
     pub(super) like: Vec<u32>,
     /// True if `like` consists of several instructions that are executed in sequence.
     pub(super) in_turn: bool,
-    /// Encoded instructions that run before `words` and before `like`, and instructions that run after them.
+    /// Encoded instructions that run before (`first`) and after (`last`) both `words` and `like`.
     pub(super) first: Vec<u32>,
     pub(super) last: Vec<u32>,
-    /// The claim does not apply if the disassembler prints the same text for this instruction as for `words`.
+    /// The claim does not apply if the disassembler prints the same text for these words as for `words`.
     pub(super) without: Option<Vec<u32>>,
     /// The claim does not apply if the text of `words` does not contain this string.
     pub(super) told: &'static str,
     pub(super) exec: u64,
     /// Value of SCC before the instruction runs.
     pub(super) condition: bool,
-    /// Change of the initial registers before both runs.
+    /// Change of the initial registers for both runs.
     pub(super) given: Change,
     pub(super) before: Change,
     pub(super) after: After,
@@ -77,8 +77,8 @@ pub(super) struct Plain<'a> {
 }
 
 impl Plain<'_> {
-    /// Adds a claim that an instruction has the effect of the plain form. `None` means that the encoding has no such
-    /// instruction.
+    /// Adds the claim that `words` has the effect of the plain form. `words` is `None` if the encoding does not have
+    /// such an instruction.
     pub(super) fn claim(&mut self, relation: &'static str, words: Option<Vec<u32>>) -> Made<'_> {
         let Some(words) = words else { return Made(None) };
         self.claims.push(Claim::new(relation, words, self.words.to_vec()));
@@ -86,7 +86,7 @@ impl Plain<'_> {
     }
 }
 
-/// A new claim, which the methods refine; `None` if the encoding does not have the instruction.
+/// A new claim, which can be refined by the methods; `None` if the encoding does not have the instruction.
 pub(super) struct Made<'a>(Option<&'a mut Claim>);
 
 impl Made<'_> {
@@ -129,7 +129,7 @@ impl Made<'_> {
     }
 }
 
-/// Returns the number of the first row of source operand number `source`.
+/// Returns the number of the first vector register of source operand number `source`.
 pub(super) fn row(source: usize) -> usize {
     2 + 2 * source
 }

@@ -3,18 +3,18 @@
 
 use device::Arch;
 
-/// First vector register whose value a test sets. In the plain form of an instruction, it is the result (v8, or s8 if
-/// the result is scalar), and the source operands are v10, v12 and v14.
+/// First register whose value a test sets. In the plain form of an instruction, this register is the result (v8, or s8
+/// if the result is scalar), and the source operands are v10, v12 and v14.
 pub(super) const FIRST: u32 = 8;
 const SOURCES: [u32; 3] = [FIRST + 2, FIRST + 4, FIRST + 6];
-/// Operand number of the first vector register, v0, among the 512 operand numbers.
+/// Number of the first vector register, v0, among the 512 operand numbers.
 pub(super) const VECTOR: u32 = 256;
-/// Operand number which means that the first source operand is in the next dword.
+/// Operand number that means: the first source operand and its DPP control are in the next dword.
 const DPP16: u32 = 250;
 const DPP8: u32 = 233;
 const SDWA: u32 = 249;
 pub(super) const LITERAL: u32 = 255;
-/// Constant that follows an instruction with a mandatory 32-bit constant, for example `v_fmaak_f32`.
+/// Constant of an instruction with a mandatory 32-bit constant, for example `v_fmaak_f32`. It follows the instruction.
 pub(super) const MANDATORY: u32 = 0x4123_4567;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,13 +42,14 @@ impl Encoding {
         }
     }
 
-    /// Returns true if the encoding has two dwords. In such an encoding, every source operand may be of any kind.
+    /// Returns true if the encoding has two dwords. In these encodings, every source operand may be a vector register,
+    /// a scalar register or a constant.
     pub(super) fn is_long(self) -> bool {
         matches!(self, Encoding::Vop3 | Encoding::Vop3p)
     }
 
-    /// Returns the plain forms of an opcode, whose operands are vector registers: with three source operands, without
-    /// the third one, and without the second and third one. VOP2 has forms with and without a literal. Disassemblers
+    /// Returns the plain forms of an opcode. Their operands are vector registers. In VOP3 and VOP3P, there are forms
+    /// with three source operands, with two, and with one. VOP2 has forms with and without a literal. Disassemblers
     /// before LLVM 22 require zeros in unused source operand fields.
     pub(super) fn plain(self, arch: Arch, opcode: u32) -> Vec<Vec<u32>> {
         let gfx9 = arch.facts().microcode.is_gfx9();
@@ -67,15 +68,14 @@ impl Encoding {
             }
             Encoding::Vop3p => {
                 let encoding = if gfx9 { 0x1a7 << 23 } else { 0x198 << 23 };
-                // All bits of op_sel_hi are set: the upper result uses upper halves.
+                // All bits of op_sel_hi are set, so that the upper result uses the upper halves.
                 let first = encoding | opcode << 16 | 1 << 14 | FIRST;
                 operands.map(|operands| vec![first, operands | 3 << 27]).to_vec()
             }
         }
     }
 
-    /// Returns the VOP3 encoding of an instruction that is given in a shorter encoding; `None` if VOP3 does not have
-    /// it.
+    /// Returns the VOP3 encoding of an instruction that is given in a shorter encoding; `None` for VOP3 and VOP3P.
     pub(super) fn lengthened(self, arch: Arch, words: &[u32]) -> Option<Vec<u32>> {
         let (opcode, sources) = match (self, arch.facts().microcode.is_gfx9()) {
             (Encoding::Vopc, _) => (words[0] >> 17 & 0xff, 2),
@@ -87,12 +87,13 @@ impl Encoding {
         Encoding::Vop3.plain(arch, opcode).into_iter().nth(3 - sources)
     }
 
-    /// Returns true if the source operand of the plain form is a vector register. An operand that must be scalar is s0.
+    /// Returns true if the source operand of the plain form is a vector register. Where a scalar register is required,
+    /// the plain form contains s0.
     pub(super) fn has_vector(self, words: &[u32], source: usize) -> bool {
         !self.is_long() || words[1] >> (9 * source) & 0x1ff >= VECTOR
     }
 
-    /// Replaces a source operand by another operand. If it is a literal, the literal is appended.
+    /// Replaces a source operand by operand number `operand`; `None` if the encoding does not allow this.
     pub(super) fn with_source(
         self,
         words: &[u32],
@@ -121,8 +122,8 @@ impl Encoding {
         Some(words)
     }
 
-    /// Returns the instruction with its first source operand read from other lanes. `way` is the operand number for
-    /// this, and `control` is the next dword without the register.
+    /// Returns the instruction with a first source operand that is read from other lanes or in part. `way` is the
+    /// operand number that means this, and `control` is the next dword without the register.
     fn with_first(self, words: &[u32], way: u32, control: u32) -> Option<Vec<u32>> {
         let mut words = self.with_source(words, 0, way)?;
         words.push(control | SOURCES[0]);
@@ -136,29 +137,29 @@ impl Encoding {
     }
 
     /// Adds DPP8 control to the instruction. In each group of eight lanes, lane `n` reads from lane `lanes[n]`. If
-    /// `fetch` is true, lanes may read from inactive lanes.
+    /// `fetch` is true, the values of inactive lanes may be read.
     pub(super) fn dpp8(self, words: &[u32], lanes: [u32; 8], fetch: bool) -> Option<Vec<u32>> {
         let lanes = lanes.iter().enumerate().map(|(at, lane)| lane << (8 + 3 * at));
         self.with_first(words, DPP8 + u32::from(fetch), lanes.fold(0, |all, lane| all | lane))
     }
 
-    /// Returns the SDWA control that selects whole registers.
+    /// Returns the SDWA control dword that selects whole registers.
     pub(super) fn whole(self) -> u32 {
         const DWORD: u32 = 6;
         match self {
-            // In a comparison, these bits contain the register of the mask: vcc.
+            // For a comparison, these bits are the register of the mask, which is vcc.
             Encoding::Vopc => DWORD << 16 | DWORD << 24,
             _ => DWORD << 8 | DWORD << 16 | DWORD << 24,
         }
     }
 
-    /// Adds SDWA control to the instruction. `control` is the dword without the register.
+    /// Adds SDWA control to the instruction. `control` is the SDWA dword without the register.
     pub(super) fn sdwa(self, words: &[u32], control: u32) -> Option<Vec<u32>> {
         (!self.is_long()).then(|| self.with_first(words, SDWA, control)).flatten()
     }
 }
 
-/// Returns true if 32-bit encodings select the half of a register with the register number.
+/// Returns true if a bit of the register number selects the half of a register in 32-bit encodings.
 pub(super) fn numbers_halves(arch: Arch) -> bool {
     arch.facts().selects_halves
 }

@@ -3,8 +3,8 @@
 
 use device::Facts;
 
-/// Minimum number of claims for each relation, on every architecture and for one wave size. These relations exist on
-/// every architecture.
+/// Minimum number of claims for each relation, on every architecture and for one wave size. All these relations exist
+/// on every architecture.
 const LEAST: [(&str, usize); 21] = [
     ("DPP", 800),
     ("DPP and other modifiers", 200),
@@ -35,14 +35,14 @@ const LEAST_IN: [(&str, usize, Where); 13] = [
     ("DPP8 of inactive lanes", 180, |facts| !facts.microcode.is_gfx9()),
     ("SDWA of a source", 2900, |facts| facts.has_sdwa),
     ("SDWA of the result", 660, |facts| facts.has_sdwa),
-    // GFX12 has no comparison of a register with a 16-bit constant.
+    // GFX12 does not have a comparison of a register with a 16-bit constant.
     ("a constant of 16 bits", 1792, |facts| !facts.microcode.is_gfx12()),
     ("two instructions in one (VOPD)", 170, |facts| facts.selects_halves),
     ("a constant for a matrix instruction", 12, |facts| facts.selects_halves),
     ("a constant for a matrix instruction", 64, has_accumulators),
     ("a matrix instruction and inactive lanes", 6, |facts| facts.selects_halves),
     ("a matrix instruction and inactive lanes", 22, has_accumulators),
-    ("accumulators as a result", 22, has_accumulators),
+    ("accumulators as the destination", 22, has_accumulators),
     ("accumulators as sources", 44, has_accumulators),
     ("blocks and lanes of a matrix instruction", 230, has_accumulators),
 ];
@@ -51,8 +51,8 @@ fn has_accumulators(facts: &Facts) -> bool {
     facts.has_gfx90a_instructions
 }
 
-/// Minimum number of claims for each relation of memory instructions, on every architecture. Architectures with more
-/// cache bits or atomics have more claims.
+/// Minimum number of claims for each relation of memory instructions, on every architecture. An architecture with more
+/// cache bits or atomics has more claims.
 const OF_MEMORY: [(&str, usize); 30] = [
     ("LDS", 44),
     ("LDS at an offset", 220),
@@ -87,11 +87,11 @@ const OF_MEMORY: [(&str, usize); 30] = [
 ];
 /// Minimum total number of claims.
 const IN_ALL: usize = 20_000;
-/// Minimum number of instructions that are compared in waves of both sizes.
+/// Minimum number of instructions that are compared between waves of the two sizes.
 const OF_BOTH_SIZES: usize = 640;
 
-/// Forms that the interpreter does not support. The key is the beginning of the name of the relation. The first entry
-/// lists instructions of which no form is supported.
+/// Forms that the interpreter does not support. Each entry starts with the beginning of the relation's name. The first
+/// entry lists instructions that are not supported in any form.
 const LACKS: [(&str, &[&str]); 8] = [
     (
         "in any form",
@@ -159,7 +159,8 @@ const LACKS: [(&str, &[&str]); 8] = [
     ("a scalar source", &["v_mqsad_u32_u8", "v_permlane16_b32", "v_permlanex16_b32", "v_swap_b16"]),
     ("a scaled result", &["v_div_fmas_f32", "v_div_scale_f32", "v_pk_fmac_f16"]),
 ];
-/// Instructions that have 32-bit operands without halves, although LLVM prints `op_sel` for them or VOP3 has the bits.
+/// Instructions whose operands are whole 32-bit registers, although LLVM prints `op_sel` for them or their VOP3
+/// encoding has these bits.
 const WHOLE: [&str; 31] = [
     "v_alignbit_b32",
     "v_alignbyte_b32",
@@ -197,7 +198,7 @@ const WHOLE: [&str; 31] = [
 /// Name of the relation for an instruction whose plain form is not supported.
 pub(super) const IN_NO_FORM: &str = LACKS[0].0;
 
-/// Returns true if the table lists this form of an instruction as not supported by the interpreter.
+/// Returns true if the interpreter is known not to support the form `relation` of the instruction `name`.
 pub(super) fn is_lacking(relation: &str, name: &str) -> bool {
     let halves = relation.starts_with("an upper half") || relation == "DPP and other modifiers";
     let lacks =
@@ -213,7 +214,7 @@ fn few(relation: &str, found: usize, least: usize) -> Option<String> {
     })
 }
 
-/// Returns messages about relations that have too few claims.
+/// Returns a message for each relation that has too few claims.
 pub(super) fn missed(facts: &Facts, claimed: impl Fn(&str) -> usize, all: usize) -> Vec<String> {
     let there = LEAST_IN.iter().filter(|(_, _, there)| there(facts));
     let least =
@@ -222,7 +223,7 @@ pub(super) fn missed(facts: &Facts, claimed: impl Fn(&str) -> usize, all: usize)
     each.chain(few("all relations together", all, IN_ALL)).collect()
 }
 
-/// Returns a message if too few instructions were compared in waves of both sizes.
+/// Returns a message if too few instructions were compared between waves of the two sizes.
 pub(super) fn missed_of_sizes(all: usize) -> Option<String> {
     few("waves of both sizes", all, OF_BOTH_SIZES)
 }

@@ -23,8 +23,8 @@ pub(super) fn off(plain: &mut Plain) {
     });
 }
 
-/// A DPP permutation: the value of `DPP_CTRL`, and a function that returns the lane from which each lane reads. The
-/// function returns `None` if the lane has no source lane.
+/// A DPP permutation: the value of `DPP_CTRL`, and a function that returns the lane from which a lane reads, or `None`
+/// if the lane has no source lane.
 type Way = (u32, fn(usize) -> Option<usize>);
 
 const WAYS: [Way; 15] = [
@@ -50,15 +50,15 @@ const WAYS: [Way; 15] = [
     (0x155, |lane| Some(lane & !15 | 5)),
     (0x163, |lane| Some(lane ^ 3)),
 ];
-/// `row_shr`, for claims about lanes without a source lane.
+/// The permutation `row_shr`, for claims about lanes without a source lane.
 const SHIFT: Way = WAYS[3];
 const BOUND_CTRL: u32 = 1 << 19;
 const ALL_ROWS: u32 = 0xff << 24;
 
-/// Adds claims about a first source operand that is read from other lanes. All lanes are active.
+/// Adds claims about a first source operand that is read from other lanes. In these claims, all lanes are active.
 pub(super) fn others(plain: &mut Plain) {
     let (encoding, compares) = (plain.encoding, plain.name.starts_with("v_cmpx_"));
-    // The row mask does not apply to carries: `v_add_co_u32` and similar instructions always write them.
+    // The row mask does not apply to carries, so `v_add_co_u32` and similar instructions always write their carries.
     let carries = plain.name.contains("_co_");
     for (control, way) in WAYS {
         let words = encoding.dpp16(plain.words, control, ALL_ROWS);
@@ -70,7 +70,7 @@ pub(super) fn others(plain: &mut Plain) {
     let words = encoding.dpp16(plain.words, control, ALL_ROWS | BOUND_CTRL);
     let made = plain.claim("DPP with bound control", words).all_on();
     made.before(move |state| from_lanes(state, shift));
-    // The masks enable some rows, and some banks of four lanes within them.
+    // The masks enable some rows, and in each of these some banks of four lanes.
     let (control, way) = WAYS[0];
     let words = encoding.dpp16(plain.words, control, 0b0101 << 28 | 0b1010 << 24);
     let made = plain.claim("DPP in some rows", words).before(move |state| from_lanes(state, way));
@@ -89,13 +89,13 @@ pub(super) fn others(plain: &mut Plain) {
     });
 }
 
-/// Mask of active lanes for claims about reading from inactive lanes. Groups of two or three neighbours and the ends of
-/// rows are inactive.
+/// Mask of active lanes for claims about reading from inactive lanes. Inactive are some groups of two or three
+/// neighbouring lanes, and the ends of rows.
 const SOME_OFF: u64 = 0x7ffe_e7d3_3ffb_9f6d;
 const FETCH_INACTIVE: u32 = 1 << 18;
 
-/// Adds claims about lanes that read from inactive lanes. If inactive lanes are fetched, they provide their value.
-/// Otherwise the reading lane has no source lane.
+/// Adds claims about lanes that read from inactive lanes. If FETCH_INACTIVE is set, an inactive lane provides its
+/// value. Otherwise the lane that reads has no source lane.
 pub(super) fn others_off(plain: &mut Plain) {
     let (encoding, compares) = (plain.encoding, plain.name.starts_with("v_cmpx_"));
     let gfx9 = plain.arch.facts().microcode.is_gfx9();
@@ -124,7 +124,7 @@ pub(super) fn others_off(plain: &mut Plain) {
     }
 }
 
-/// Relations about properties that are encoded outside of the DPP dword.
+/// Relations about properties that are encoded in the instruction itself, not in the DPP dword.
 const SAID: [&str; 4] = [
     "an upper half",
     "another sign modifier",
@@ -132,7 +132,7 @@ const SAID: [&str; 4] = [
     "sign modifiers of a packed source",
 ];
 
-/// Adds claims about halves and signs in combination with DPP, and about signs with SDWA.
+/// Adds claims about halves and sign modifiers in combination with DPP, and about sign modifiers with SDWA.
 pub(super) fn others_and_more(plain: &mut Plain) {
     let encoding = plain.encoding;
     let (control, way) = WAYS[0];
@@ -168,7 +168,7 @@ pub(super) fn others_and_more(plain: &mut Plain) {
     }
 }
 
-/// Replaces the first source operand of each lane by that of another lane, or by 0 without a source lane.
+/// Replaces the first source operand of each lane with that of the lane `way(lane)`, or with 0 if `way` returns `None`.
 fn from_lanes(state: &mut State, way: impl Fn(usize) -> Option<usize>) {
     let old = state.lanes.clone();
     for (lane, registers) in state.lanes.iter_mut().enumerate() {
@@ -178,7 +178,7 @@ fn from_lanes(state: &mut State, way: impl Fn(usize) -> Option<usize>) {
     }
 }
 
-/// Restores the initial registers of the lanes that `these` selects, and returns the lanes as a mask.
+/// Restores the initial registers of the lanes that `these` selects, and returns these lanes as a mask.
 fn keep(given: &State, like: &mut State, these: impl Fn(usize) -> bool) -> u64 {
     let mut bits = 0;
     for lane in (0..like.lanes.len()).filter(|lane| these(*lane)) {
@@ -188,8 +188,8 @@ fn keep(given: &State, like: &mut State, these: impl Fn(usize) -> bool) -> u64 {
     bits
 }
 
-/// Restores the initial registers of the lanes that `these` selects, and clears their bits in a mask that the
-/// instruction writes.
+/// Restores the initial registers of the lanes that `these` selects, and clears the bits of these lanes in a mask that
+/// the instruction writes.
 fn leave(given: &State, like: &mut State, compares: bool, these: impl Fn(usize) -> bool) {
     let bits = keep(given, like, these);
     like.clear(given, bits);

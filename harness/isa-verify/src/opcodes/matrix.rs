@@ -1,9 +1,9 @@
-//! Tests matrix instructions against their plain form: with constants as C, with accumulator registers, with broadcast
-//! blocks and lanes, and with inactive lanes. Source: "Matrix Arithmetic Instructions" of the guides to CDNA 1 to 4 and
-//! "Wave Matrix" of those to RDNA 3 and 4.
+//! Tests matrix instructions against their plain form: with a constant as C, with accumulator registers, with broadcast
+//! blocks and lanes, and with inactive lanes. Source: "Matrix Arithmetic Instructions" of the guides to CDNA 1 to 4,
+//! and "Wave Matrix" of the guides to RDNA 3 and 4.
 //!
-//! Matrix instructions need more registers than the test kernel ([`Slot`]) sets. Therefore these registers are loaded
-//! from memory before the instruction and stored afterwards.
+//! Matrix instructions need more registers than the test kernel ([`Slot`]) sets. Therefore other instructions load
+//! these registers from memory before the instruction and store them afterwards.
 
 use std::rc::Rc;
 
@@ -27,7 +27,7 @@ const VECTOR: u32 = 256;
 const EXEC_LO: u32 = 126;
 const ALL: u32 = 193;
 
-/// Claims, each with a flag that is true if the claim itself stores the result to memory.
+/// Claims, each with a flag that is true if the instructions of the claim store the result to memory themselves.
 type Claims = Vec<(Claim, bool)>;
 
 /// Properties of an instruction that can be read from its text.
@@ -43,7 +43,7 @@ struct Shape {
 fn shape(text: &str) -> Option<Shape> {
     let (name, operands) = text.split_once(' ')?;
     let (family, rest) = name.strip_prefix("v_")?.split_once('_')?;
-    // In products of small floats, the encoding of one instruction may also be that of another.
+    // In products of small floats, an encoding of one instruction may also be an encoding of another.
     if !["mfma", "wmma"].contains(&family) || name.contains("f8f6f4") {
         return None;
     }
@@ -70,7 +70,7 @@ fn words(arch: Arch, opcode: u32) -> Vec<u32> {
     let sources = (VECTOR + A) | (VECTOR + B) << 9 | (VECTOR + C) << 18;
     match arch.facts().microcode.is_gfx9() {
         true => vec![0x1a7 << 23 | opcode << 16 | C, sources],
-        // Each source operand uses both halves of its registers.
+        // `op_sel_hi` selects the upper halves of the source operands.
         false => vec![0x198 << 23 | opcode << 16 | 1 << 14 | C, sources | 3 << 27],
     }
 }
@@ -80,7 +80,7 @@ pub(super) fn check(slot: &mut Slot, arch: Arch, table: &mut Table, around: &Aro
         let plain = words(arch, opcode);
         let Some(text) = slot.text(&plain) else { continue };
         let Some(mut shape) = shape(&text) else { continue };
-        // The disassembler prints the registers for a wave of 32 lanes. A wave of 64 lanes has half as many.
+        // The disassembler prints the registers for a wave of 32 lanes. In a wave of 64 lanes, there are half as many.
         if !shape.is_mfma && slot.lanes == 64 {
             shape.results /= 2;
         }
@@ -93,7 +93,7 @@ pub(super) fn check(slot: &mut Slot, arch: Arch, table: &mut Table, around: &Aro
         }
         let address = slot.address();
         for (mut claim, ends_elsewhere) in claims {
-            // The first instructions load v16 and following, and then the new value of C.
+            // First, v16 and the following registers are loaded, and then the value of C that the claim sets.
             claim.first = [around.load(A, 8), claim.first].concat();
             if !ends_elsewhere {
                 claim.last.extend(around.store(C, 4));
@@ -117,7 +117,7 @@ fn addresses(state: &mut State, address: u64) {
     }
 }
 
-/// Sets the source operands to small numbers, whose sums do not overflow in any float type.
+/// Sets the source operands to small numbers. Their sums do not overflow in any float type.
 fn small(state: &mut State) {
     for (at, word) in state.memory.iter_mut().enumerate() {
         *word = 0x3c00_3c00 ^ (at as u32 + 1).wrapping_mul(0x9e37_79b9) & 0x83ff_83ff;
@@ -129,7 +129,7 @@ fn at(lane: usize, register: u32) -> usize {
     (lane * LANE) / 4 + (register - A) as usize
 }
 
-/// Sets `count` registers, starting with `first`, to these two words in turn.
+/// Sets `count` registers, starting with `first`, to the two words alternately.
 fn set(state: &mut State, first: u32, count: usize, words: [u32; 2]) {
     for lane in 0..state.lanes.len() {
         for register in 0..count {
@@ -138,7 +138,7 @@ fn set(state: &mut State, first: u32, count: usize, words: [u32; 2]) {
     }
 }
 
-/// Adds claims that a constant as C has the same effect as registers with its value.
+/// Adds claims that a constant as C has the same effect as registers that contain its value.
 fn constants(plain: &[u32], shape: &Shape, claims: &mut Claims) {
     let one = 1f64.to_bits();
     let constants: &[(u32, [u32; 2])] = match shape.of.as_str() {
@@ -153,13 +153,13 @@ fn constants(plain: &[u32], shape: &Shape, claims: &mut Claims) {
         let mut claim = Claim::new("a constant for a matrix instruction", form, plain.to_vec());
         let (count, words) = (shape.results, *words);
         claim.set_before(move |state| set(state, C, count, words));
-        // The instruction must not change memory outside of D.
+        // All memory except D must keep its contents.
         claim.set_after(move |given, _, like| restore(given, like, count));
         claims.push((claim, false));
     }
 }
 
-/// Restores the initial contents of all memory except D.
+/// Restores the initial contents of memory, except those of D.
 fn restore(given: &State, like: &mut State, results: usize) {
     for lane in 0..like.lanes.len() {
         let kept = at(lane, A)..at(lane, C);
@@ -169,7 +169,7 @@ fn restore(given: &State, like: &mut State, results: usize) {
     }
 }
 
-/// Adds claims that the instruction ignores EXEC, so that inactive lanes take part too.
+/// Adds the claim that inactive lanes take part too, because the instruction ignores EXEC.
 fn off(arch: Arch, plain: &[u32], claims: &mut Claims) {
     let wide = arch.wave_size() == 64;
     // In waves of 32 lanes, the upper half of EXEC has no effect.
@@ -194,13 +194,14 @@ fn mov(arch: Arch, wide: bool, to: u32, from: u32) -> u32 {
     0x17d << 23 | to << 16 | opcode << 8 | from
 }
 
-/// Adds claims about source operands and results in accumulator registers. GFX908 is excluded, because it loads
-/// accumulators in another way.
+/// Adds claims about source operands and results in accumulator registers. GFX908 is excluded, because its loads cannot
+/// write to accumulators.
 fn accumulators(arch: Arch, plain: &[u32], shape: &Shape, around: &Around, claims: &mut Claims) {
     if !arch.facts().has_gfx90a_instructions {
         return;
     }
-    // Either A or B is in accumulators. The vector registers with the same numbers contain the other matrix.
+    // Either A or B is in accumulators. The vector registers with the same numbers as these accumulators contain the
+    // other matrix.
     for (source, register, other) in [(0, A, B), (1, B, A)] {
         let (mut form, mut like) = (plain.to_vec(), plain.to_vec());
         form[1] |= 1 << (27 + source);
@@ -216,15 +217,15 @@ fn accumulators(arch: Arch, plain: &[u32], shape: &Shape, around: &Around, claim
     let copy = |n: u32| [0xd3d9_4000 | (C + n), 0x1800_0000 | (VECTOR + C + n)];
     let copies = (0..shape.results as u32).flat_map(copy);
     let like: Vec<u32> = plain.iter().copied().chain(copies).collect();
-    let mut claim = Claim::new("accumulators as a result", form, like);
+    let mut claim = Claim::new("accumulators as the destination", form, like);
     (claim.without, claim.in_turn) = (None, true);
     claim.first = around.load_accumulators(C, 4, 4 * (C - A));
     claim.last = around.store_accumulators(C, 4);
     claims.push((claim, true));
 }
 
-/// Adds claims that broadcast blocks of A and permuted lanes of B have the same effect as if A and B had been permuted
-/// before.
+/// Adds claims that broadcast blocks of A and permuted lanes of B have the same effect as registers with
+/// correspondingly permuted contents.
 fn broadcasts(plain: &[u32], shape: &Shape, claims: &mut Claims) {
     if shape.of == "f64" {
         return;
@@ -247,7 +248,7 @@ fn broadcasts(plain: &[u32], shape: &Shape, claims: &mut Claims) {
     };
     let rows = shape.rows;
     let blocks = shape.results * 64 / (rows * rows);
-    // If each lane contains one row of A, the blocks are in different lanes.
+    // Blocks can be broadcast if each lane contains one row of A, because the blocks are then in different lanes.
     if blocks * rows == 64 {
         for size in 1..=blocks.ilog2() {
             for which in [0, 1, (1 << size) - 1] {

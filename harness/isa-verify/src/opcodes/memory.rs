@@ -1,6 +1,6 @@
 //! Tests memory instructions in each form of the address. Values of loads and effects of stores are compared byte by
-//! byte. An atomic that returns the old value is compared with a load that is followed by the atomic that does not
-//! return it.
+//! byte. An atomic that returns the old value is compared with a load followed by the same atomic without a returned
+//! value.
 
 mod buffer;
 mod flat;
@@ -22,7 +22,8 @@ use super::{
 use layout::{Flat, Segment};
 use moved::Moved;
 
-/// Function that tests instructions with many registers, which are loaded before the instruction and stored after it.
+/// Function that tests instructions with many registers. These registers are loaded before the instruction and stored
+/// after it.
 type Matrices = fn(&mut Slot, Arch, &mut Table, &Around);
 
 pub(super) fn check(
@@ -42,11 +43,11 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Opcodes by name. The name lacks the prefix for the segment, such as `global_`.
+/// Opcodes by name. The names lack the prefix for the segment, such as `global_`.
 type Named = HashMap<String, u32>;
 
-/// Returns the opcodes that the disassembler knows, by the part of their names after `start`. `words` encodes an
-/// instruction with a given opcode.
+/// Returns the opcodes that the disassembler knows and whose names begin with `start`, by the rest of the name. `words`
+/// encodes an instruction with a given opcode.
 fn named(slot: &mut Slot, start: &str, words: impl Fn(u32) -> Vec<u32>) -> Named {
     let name = |opcode| {
         let text = slot.text(&words(opcode))?;
@@ -56,7 +57,7 @@ fn named(slot: &mut Slot, start: &str, words: impl Fn(u32) -> Vec<u32>) -> Named
     (0..256).filter_map(name).collect()
 }
 
-/// Returns the opcodes in a fixed order, so that each run tests them in the same order.
+/// Returns the opcodes in ascending order, so that each run tests them in the same order.
 fn in_order(named: &Named) -> Vec<(&str, u32)> {
     let mut all: Vec<(&str, u32)> =
         named.iter().map(|(name, opcode)| (name.as_str(), *opcode)).collect();
@@ -64,10 +65,11 @@ fn in_order(named: &Named) -> Vec<(&str, u32)> {
     all
 }
 
-/// First address register: v[14:15]. Loads write to v8 and following, and stores store v10 and following.
+/// First address register: v[14:15]. Loads write to v8 and the following registers, and stores store v10 and the
+/// following ones.
 const ADDRESS: u32 = FIRST + 6;
 const DATA: u32 = FIRST + 2;
-/// Index of the first address register among the registers that a test sets.
+/// Index of the first address register, and index of the first data register, among the registers that a test sets.
 const ADDRESS_ROW: usize = 6;
 const DATA_ROW: usize = 2;
 
@@ -76,11 +78,11 @@ const DATA_ROW: usize = 2;
 enum Places {
     /// The positions are scattered, and some lanes are inactive.
     Scattered,
-    /// The positions are consecutive, and all lanes are active. The interpreter handles this common case separately.
+    /// The positions are consecutive, and all lanes are active. The interpreter has separate code for this common case.
     InOrder,
 }
 
-/// Byte offset in memory with free space on both sides for the accesses of all lanes.
+/// Byte offset in memory before and after which there is space for the accesses of all lanes.
 const MIDDLE: usize = 2048;
 
 impl Places {
@@ -98,7 +100,8 @@ impl Places {
     }
 }
 
-/// Returns a claim about an instruction whose expected result is computed by the test itself.
+/// Returns a claim about an instruction whose expected result the test computes, instead of executing another
+/// instruction.
 fn known(relation: &'static str, words: Vec<u32>, exec: u64) -> Claim {
     let mut claim = Claim::new(relation, words, vec![NOP]);
     (claim.without, claim.in_turn, claim.exec) = (None, true, exec);
@@ -111,7 +114,7 @@ fn on(state: &State) -> impl Iterator<Item = usize> + use<> {
 }
 
 /// Makes the claim expect the effect of a load or a store. `of` selects the memory, and `at` returns the offset of a
-/// lane's bytes in that memory.
+/// lane's bytes in that memory, or `None` if the lane is out of range.
 fn moves(
     claim: &mut Claim,
     moved: Moved,
@@ -137,7 +140,7 @@ fn moves(
     });
 }
 
-/// Returns a change that sets a 64-bit address in each lane.
+/// Returns a change that sets the address registers of each lane to the 64-bit address `of(lane)`.
 fn addresses(of: impl Fn(usize) -> u64 + 'static) -> super::claim::Change {
     Rc::new(move |state| {
         for (lane, registers) in state.lanes.iter_mut().enumerate() {
@@ -148,15 +151,16 @@ fn addresses(of: impl Fn(usize) -> u64 + 'static) -> super::claim::Change {
     })
 }
 
-/// Loads and stores of groups of four registers, to run before and after an instruction with many registers. Each lane
-/// has an address of its own.
+/// Loads and stores of groups of four registers, which run before and after an instruction with many registers. Each
+/// lane has a separate address.
 pub(super) struct Around {
     arch: Arch,
     load: u32,
     store: u32,
 }
 
-/// Bit in the second dword of a load or store. On GFX90A and later it means that the register is an accumulator.
+/// Bit in the second dword of a load or store. On GFX90A and later, a set bit means that the register is an
+/// accumulator.
 const ACCUMULATOR: u32 = 1 << 23;
 
 impl Around {
@@ -172,8 +176,8 @@ impl Around {
         Flat { opcode, result: register, data, offset, ..plain }.words(self.arch)
     }
 
-    /// Returns instructions that load `times` groups of four registers, starting with register `first`. Memory starts
-    /// with the value of v16.
+    /// Returns instructions that load `times` groups of four registers, starting with register `first`. The memory of a
+    /// lane starts with the value of v16.
     pub(super) fn load(&self, first: u32, times: u32) -> Vec<u32> {
         let four = |n| self.words(self.load, first + 4 * n, 4 * (first - 16 + 4 * n));
         (0..times).flat_map(four).collect()
@@ -184,7 +188,8 @@ impl Around {
         (0..times).flat_map(four).collect()
     }
 
-    /// Returns instructions that load accumulators from the memory at offset `place`.
+    /// Returns instructions that load `times` groups of four accumulators, starting with accumulator `first`, from the
+    /// memory at offset `place`.
     pub(super) fn load_accumulators(&self, first: u32, times: u32, place: u32) -> Vec<u32> {
         let four = |n| self.words(self.load, first + 4 * n, place + 16 * n);
         accumulators((0..times).flat_map(four).collect())
@@ -195,8 +200,8 @@ impl Around {
     }
 }
 
-/// Sets the accumulator bit of each of these instructions. On architectures with accumulators, loads and stores have
-/// two dwords.
+/// Sets the accumulator bit of each of these instructions. Each of them has two dwords, because this is the size of
+/// loads and stores on architectures with accumulators.
 fn accumulators(mut words: Vec<u32>) -> Vec<u32> {
     words.iter_mut().skip(1).step_by(2).for_each(|word| *word |= ACCUMULATOR);
     words

@@ -14,8 +14,8 @@ const Y_OPCODES: u32 = 32;
 pub(super) type Known = HashMap<String, (Encoding, Vec<u32>)>;
 
 /// Returns the encoded pairs of all opcodes. The first instruction (X) reads v10 and v12 and writes v8. The second one
-/// (Y) reads the old value of v8 and v13 and writes v9. An instruction with one source operand, for example a move, has
-/// a zero in the unused field.
+/// (Y) reads v13 and the old value of v8, and writes v9. If an instruction has only one source operand, for example a
+/// move, the unused field contains zero.
 pub(super) fn words() -> impl Iterator<Item = Vec<u32>> {
     let pair = |of_x: u32, of_y: u32, second_of_x: u32, second_of_y: u32| {
         vec![
@@ -33,8 +33,8 @@ pub(super) fn words() -> impl Iterator<Item = Vec<u32>> {
     })
 }
 
-/// Returns true if the text contains the operands that are encoded. LLVM also disassembles words whose unused fields
-/// are not zero.
+/// Returns true if the text contains the encoded operands. This rejects words whose unused fields are not zero, which
+/// LLVM disassembles too.
 pub(super) fn has_its_sources(text: &str) -> bool {
     let moves = |half: &str| half.contains("v_dual_mov_b32");
     let second = |half: &str, register: &str| half.split([',', ' ']).any(|word| word == register);
@@ -42,7 +42,7 @@ pub(super) fn has_its_sources(text: &str) -> bool {
         .is_some_and(|(x, y)| (moves(x) || second(x, "v12")) && (moves(y) || second(y, "v13")))
 }
 
-/// Returns a claim that the pair has the effect of its two instructions in sequence. Y comes first, because X
+/// Returns a claim that the pair has the effect of its two instructions in sequence. Y is executed first, because X
 /// overwrites an operand of Y.
 pub(super) fn of(words: Vec<u32>, text: &str, known: &Known) -> Option<Claim> {
     let (x, y) = text.split_once(" :: ")?;

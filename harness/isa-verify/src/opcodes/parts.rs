@@ -1,4 +1,4 @@
-//! Tests SDWA, which uses bytes and words of registers as operands.
+//! Tests SDWA, whose operands are bytes and 16-bit halves of registers.
 
 use super::{
     claim::{Plain, row},
@@ -7,9 +7,9 @@ use super::{
     types::{gives_half, sign},
 };
 
-/// Number of bits and position of the lowest bit of `BYTE_0` to `BYTE_3`, `WORD_0` and `WORD_1`.
+/// For `BYTE_0` to `BYTE_3`, `WORD_0` and `WORD_1`: the number of bits and the position of the lowest bit.
 const PARTS: [(u32, u32); 6] = [(8, 0), (8, 8), (8, 16), (8, 24), (16, 0), (16, 16)];
-/// Values of the field that decides what happens to the rest of a partly written register.
+/// Values of the SDWA field that determines the other bits of a partly written register.
 const UNUSED_SEXT: u32 = 1;
 const UNUSED_PRESERVE: u32 = 2;
 
@@ -17,7 +17,7 @@ pub(super) fn parts(plain: &mut Plain) {
     let (encoding, whole) = (plain.encoding, plain.encoding.whole());
     let parts = || PARTS.into_iter().zip(0..);
     for source in 0..2 {
-        // Floats are not sign-extended.
+        // The sign extension exists only for integers.
         let extensions = if sign(plain.name, source).is_some() { 1 } else { 2 };
         for (((bits, at), select), extend) in
             parts().flat_map(|part| (0..extensions).map(move |extend| (part, extend)))
@@ -54,8 +54,8 @@ pub(super) fn parts(plain: &mut Plain) {
     }
 }
 
-/// Returns a function that makes the comparison of two states ignore upper halves. The guides to RDNA do not specify
-/// whether a 16-bit result under SDWA keeps the upper half.
+/// Returns a function that clears the upper halves of the results in two states, so that a comparison ignores these
+/// halves. The guides to RDNA do not specify whether a 16-bit result under SDWA keeps the upper half.
 pub(super) fn lower_halves(plain: &Plain) -> impl Fn(&State, &mut State, &mut State) + use<> {
     let half = gives_half(plain.name) && !plain.arch.facts().microcode.is_gfx9();
     move |_, this, like| {

@@ -1,4 +1,4 @@
-//! Relations between the forms of an instruction that hold for every instruction.
+//! Relations between the forms of a vector instruction. Each relation holds for every instruction that has the form.
 
 use device::Arch;
 
@@ -14,7 +14,7 @@ use super::{
 };
 use crate::models::{Of, Value, float};
 
-/// Operand numbers of the scalar registers that contain masks.
+/// Operand numbers of scalar registers that contain masks.
 const VCC: u32 = 106;
 const EXEC_LO: u32 = 126;
 
@@ -23,13 +23,13 @@ pub(super) fn of(arch: Arch, encoding: Encoding, words: &[u32], text: &str) -> V
     let name = name.trim_end_matches("_e32").trim_end_matches("_e64");
     let mut plain = Plain { arch, encoding, words, name, claims: Vec::new() };
     if is_wide(name) {
-        // These instructions use many registers, and other tests cover them.
+        // These instructions use more registers than a slot sets. Other tests cover them.
         return plain.claims;
     }
     scalars(&mut plain);
     of_constants(&mut plain);
     results(&mut plain);
-    // In instructions with a second result, the bits that select halves encode its register.
+    // In instructions with a second result, the bits that would select halves contain the register of that result.
     if !has_second_result(name) {
         halves(&mut plain);
         signs(&mut plain);
@@ -55,7 +55,7 @@ fn vectors(plain: &Plain) -> impl Iterator<Item = usize> + use<> {
     (0..3).filter(move |source| are[*source])
 }
 
-/// Adds claims that a scalar operand has the effect of a vector register with the same value in each lane.
+/// Adds claims that a scalar operand has the same effect as a vector register with the same value in each lane.
 fn scalars(plain: &mut Plain) {
     for source in vectors(plain) {
         let words = plain.encoding.with_source(plain.words, source, FIRST + row(source) as u32);
@@ -81,14 +81,15 @@ const CONSTANTS: [(u32, Value); 10] = [
     (LITERAL, Value::Literal(0xc123_4567)),
 ];
 
-/// Returns the constants that are tested for a type: operand number, literal, and bits of the value.
+/// Returns the constants that are tested for a type, each as the operand number, the literal, and the bits of the
+/// value.
 pub(super) fn constants(of: Of, signed: bool) -> impl Iterator<Item = (u32, u32, u64)> {
-    // No guide specifies the value of a float constant for a 16-bit integer.
+    // No guide specifies which value a float constant has in a 16-bit integer operand.
     let known = move |(_, value): &(u32, Value)| of != Of::U16 || !matches!(value, Value::Float(_));
     CONSTANTS.into_iter().filter(known).map(move |(operand, value)| match value {
-        // The literal is the upper half of the double.
+        // The literal contains the upper 32 bits of the double. The lower 32 bits are zero.
         Value::Literal(literal) if of == Of::F64 => (operand, literal, u64::from(literal) << 32),
-        // The literal is extended as the type requires.
+        // The literal is sign-extended to 64 bits.
         Value::Literal(literal) if of == Of::U64 && signed => {
             (operand, literal, literal as i32 as u64)
         }
@@ -98,7 +99,7 @@ pub(super) fn constants(of: Of, signed: bool) -> impl Iterator<Item = (u32, u32,
     })
 }
 
-/// Adds claims that a constant operand has the effect of a register with its value.
+/// Adds claims that a constant operand has the same effect as a register with the value of the constant.
 fn of_constants(plain: &mut Plain) {
     for source in vectors(plain) {
         let Some(of) = type_of(plain.name, source) else { continue };
@@ -116,9 +117,10 @@ fn of_constants(plain: &mut Plain) {
     }
 }
 
-/// Adds claims that the upper half of a register has the effect of the lower half of a register with exchanged halves.
+/// Adds claims that the upper half of a register has the same effect as the lower half of a register with exchanged
+/// halves.
 fn halves(plain: &mut Plain) {
-    // In these instructions, the bits have other meanings, or the source operand is also written.
+    // In these instructions, the bits have other meanings, or the instruction also writes to the source operand.
     let apart = ["permlane", "v_swap"].iter().any(|part| plain.name.contains(part));
     if is_small_float(plain.name) || apart {
         return;
@@ -129,7 +131,8 @@ fn halves(plain: &mut Plain) {
         }
     };
     let (encoding, by_number) = (plain.encoding, numbers_halves(plain.arch));
-    // For a 32-bit operand, the bit is a part of the register number. Therefore the text must contain the half.
+    // For a 32-bit operand, the bit is a part of the register number. Therefore, the claim applies only if the text of
+    // the instruction contains the half.
     let told = if encoding == Encoding::Vop3 { "" } else { ".h" };
     for source in 0..3 {
         let words = match encoding {
@@ -161,7 +164,7 @@ fn with_bits(words: &[u32], word: usize, bits: u32) -> Vec<u32> {
     words
 }
 
-/// Adds claims that a sign modifier has the effect of a changed sign bit in the source operand.
+/// Adds claims that a sign modifier has the same effect as a changed sign bit in the source operand.
 fn signs(plain: &mut Plain) {
     if plain.encoding != Encoding::Vop3 {
         return;
@@ -178,14 +181,14 @@ fn signs(plain: &mut Plain) {
     }
 }
 
-/// Adds claims about clamped and scaled results. In the default mode, kernels keep denormals. Hardware then ignores
-/// scaling, except on GFX12.
+/// Adds claims about clamped and scaled results. By default, kernels keep denormals, and then hardware ignores scaling,
+/// except on GFX12.
 fn results(plain: &mut Plain) {
     if plain.encoding != Encoding::Vop3 {
         return;
     }
-    // If two operands of a sum are NaNs, the host's processor decides which of them is the result. In v_bitop3 these
-    // bits are a part of its truth table.
+    // If two operands of a sum are NaNs, the result is one of them, and the processor of the host determines which one.
+    // In v_bitop3, these bits are a part of its truth table.
     let apart = ["v_mad_", "v_bitop3_"].iter().any(|start| plain.name.starts_with(start));
     let scales = plain.arch.facts().scales_in_all_modes && gives_float(plain.name);
     for scale in if apart || scales { 0..0 } else { 1..4 } {
@@ -204,7 +207,7 @@ fn results(plain: &mut Plain) {
             let others = bits & !of.mask();
             let clamped = of.clamped(bits & of.mask());
             let got = u64::from(this.lanes[lane][0]) | u64::from(this.lanes[lane][1]) << 32;
-            // The guides do not specify the sign of zero after `clamp`.
+            // The guides do not specify the sign of a zero after `clamp`.
             let clamped = match of.are_zeros(got & of.mask(), clamped) {
                 true => got & of.mask(),
                 false => clamped,
@@ -214,7 +217,7 @@ fn results(plain: &mut Plain) {
     });
 }
 
-/// Sets the bits of one source operand in `op_sel` and `op_sel_hi`.
+/// Sets the bits of a source operand in `op_sel` and `op_sel_hi`.
 fn with_selection(words: &[u32], source: usize, low: bool, high: bool) -> Vec<u32> {
     let mut words = with_bits(words, 0, u32::from(low) << (11 + source));
     let (word, bit) = if source == 2 { (0, 14) } else { (1, 27 + source) };
@@ -222,14 +225,14 @@ fn with_selection(words: &[u32], source: usize, low: bool, high: bool) -> Vec<u3
     words
 }
 
-/// Adds claims about halves and signs of packed operands.
+/// Adds claims about the selected halves and the sign modifiers of packed operands.
 fn packed(plain: &mut Plain) {
     let is_packed = plain.name.starts_with("v_pk_") && plain.name.ends_with("16");
     let is_product = plain.name.starts_with("v_dot2");
     if plain.encoding != Encoding::Vop3p || !is_packed && !is_product {
         return;
     }
-    // The addend of a dot product has no halves.
+    // The addend of a dot product has no selected halves.
     for source in 0..if is_product { 2 } else { 3 } {
         for (low, high) in [(true, true), (false, false), (true, false)] {
             let words = with_selection(plain.words, source, low, high);
@@ -255,8 +258,8 @@ fn packed(plain: &mut Plain) {
     }
 }
 
-/// Adds claims about packed 32-bit floats in register pairs. Each result may use either register of an operand, and
-/// negate it.
+/// Adds claims about packed 32-bit floats in register pairs. Each of the two results may use either register of an
+/// operand and may negate it.
 fn packed_in_two(plain: &mut Plain) {
     if plain.encoding != Encoding::Vop3p
         || !["v_pk_fma_f32", "v_pk_mul_f32", "v_pk_add_f32"].contains(&plain.name)
@@ -287,14 +290,14 @@ fn packed_in_two(plain: &mut Plain) {
     }
 }
 
-/// Adds claims about source operands of mixed-precision instructions, which are halves that are converted to 32 bits,
-/// or are negated.
+/// Adds claims about the source operands of mixed-precision instructions: halves, which the instruction converts to 32
+/// bits, and sign modifiers.
 fn mixed(plain: &mut Plain) {
     let of_bf16 = plain.name.ends_with("bf16");
     if !["v_fma_mix", "v_mad_mix"].iter().any(|start| plain.name.starts_with(start)) || of_bf16 {
         return;
     }
-    // In this encoding, all source operands are whole 32-bit registers.
+    // In this encoding, every source operand is a whole 32-bit register.
     let whole = (0..3)
         .fold(plain.words.to_vec(), |words, source| with_selection(&words, source, false, false));
     for source in 0..3 {
@@ -326,9 +329,9 @@ fn lengthened(half: u32) -> u32 {
     }
 }
 
-/// Adds claims that the result may be in the register of a source operand.
+/// Adds claims that the result register may also be a source register.
 fn overlaps(plain: &mut Plain) {
-    // These instructions write to more than two registers, or to a source operand.
+    // These instructions write to more than two registers or to a source operand.
     if ["_swap", "v_mqsad_u32"].iter().any(|part| plain.name.contains(part)) {
         return;
     }
@@ -353,12 +356,12 @@ fn overlaps(plain: &mut Plain) {
     }
 }
 
-/// Adds claims that an encoding of two dwords has the effect of the short encoding, which uses vcc implicitly.
+/// Adds claims that the encoding of two dwords has the same effect as the short encoding, which uses vcc implicitly.
 fn lengths(plain: &mut Plain) {
     let Some(mut words) = plain.encoding.lengthened(plain.arch, plain.words) else { return };
     let name = plain.name;
     if plain.encoding == Encoding::Vopc {
-        // A comparison that writes only exec still encodes it as the result.
+        // A comparison that writes only exec encodes exec as its result in the long form.
         let writes_exec = name.starts_with("v_cmpx_") && !plain.arch.facts().cmpx_writes_scalar;
         words[0] = words[0] & !0xff | if writes_exec { EXEC_LO } else { VCC };
     }

@@ -1,6 +1,5 @@
-//! Tests integer instructions with `clamp`. The expected result is that of the plain instruction, computed in wide
-//! integers and saturated. Source: "Clamp" in the chapters on vector instructions of the ISA guides, and the names of
-//! the instructions.
+//! Tests integer instructions with `clamp`. The test computes the expected result with wide integers and saturates it.
+//! Source: "Clamp" in the chapters on vector instructions of the ISA guides, and the names of the instructions.
 
 use std::rc::Rc;
 
@@ -10,10 +9,10 @@ use super::{
     slot::{MASK, State},
 };
 
-/// Name of the relation, which the tables of minimum numbers and of unsupported forms refer to.
+/// Name of this relation in the tables of minimum numbers and of unsupported forms.
 pub(super) const RELATION: &str = "an integer that saturates";
 const CLAMP: u32 = 1 << 15;
-/// Ends of the ranges of numbers with 4, 8, 16, 24, 32 and 64 bits, and some numbers in between.
+/// Limits of the ranges of integers with 4, 8, 16, 24, 32 and 64 bits, and some numbers in between.
 const ENDS: [u32; 16] = [
     0,
     1,
@@ -32,10 +31,10 @@ const ENDS: [u32; 16] = [
     0x1234_5678,
     0xfedc_ba98,
 ];
-/// Number of tests of each instruction, with different combinations of [`ENDS`].
+/// Number of tests per instruction. Each uses another combination of [`ENDS`].
 const TURNS: usize = 8;
 
-/// Type of a saturating result with this number of bits. A register may contain two results.
+/// Type of a result that saturates: an integer with this number of bits. A register may contain two results.
 #[derive(Clone, Copy)]
 struct Stops {
     bits: u32,
@@ -52,7 +51,7 @@ impl Stops {
     }
 }
 
-/// Source operands of a lane, and the bit of the lane in the carry mask.
+/// Source operands of a lane, and the lane's bit of the carry mask.
 type Lane = ([u64; 3], bool);
 type Exact = Rc<dyn Fn(Lane) -> i128>;
 
@@ -68,8 +67,8 @@ fn type_named(name: &str) -> Option<Stops> {
     Some(Stops { bits, signed })
 }
 
-/// Returns the type of the result and a function for the exact result; `None` for instructions that the test does not
-/// model.
+/// Returns the type of the result and a function that computes the exact result; `None` for instructions that the test
+/// does not model.
 fn formula(name: &str, signs: [bool; 2]) -> Option<(Stops, Exact)> {
     let packed = name.starts_with("v_pk_");
     let name = name.replace("v_pk_", "v_").replace("_nc_", "_").replace("_legacy_", "_");
@@ -108,8 +107,8 @@ fn formula(name: &str, signs: [bool; 2]) -> Option<(Stops, Exact)> {
     Some((result, exact))
 }
 
-/// Returns the type and the function for `dot4_i32_iu8` and similar instructions, which sum products. `signs` decides
-/// which operands are signed.
+/// Returns the result type and the function for instructions that sum products, such as `dot4_i32_iu8`. `signs`
+/// specifies which factors are signed.
 fn products(name: &str, signs: [bool; 2]) -> Option<(Stops, Exact)> {
     let (number, types) = name.strip_prefix("dot")?.split_once('_')?;
     let (result, factor) = types.split_once('_')?;
@@ -118,7 +117,7 @@ fn products(name: &str, signs: [bool; 2]) -> Option<(Stops, Exact)> {
         Some(bits) => signs.map(|signed| Stops { bits: bits.parse().unwrap_or(0), signed }),
         None => [type_named(factor)?; 2],
     };
-    // The register of the result is also the addend.
+    // The letter c means that the register of the result also contains the addend.
     let number: u32 = number.trim_end_matches('c').parse().ok()?;
     if number * factors[0].bits != 32 || result.bits != 32 {
         return None;
@@ -137,7 +136,7 @@ fn products(name: &str, signs: [bool; 2]) -> Option<(Stops, Exact)> {
 /// Adds all claims about an opcode with `clamp`.
 pub(super) fn claims(plain: &mut Plain) {
     let is_long = matches!(plain.encoding, Encoding::Vop3 | Encoding::Vop3p);
-    // In a sum of products, two bits decide which operands are signed.
+    // In a sum of products, two bits specify which operands are signed.
     let of_signs = if plain.name.contains("_iu") { 4 } else { 1 };
     for signs in 0..if is_long { of_signs } else { 0 } {
         let signed = [signs & 1 == 1, signs & 2 == 2];
@@ -172,7 +171,7 @@ pub(super) fn claims(plain: &mut Plain) {
                             };
                             result[0] = half(0) | half(16);
                         }
-                        // The other half of the register is the same as after the plain form.
+                        // The other half of the register must be as after the instruction without `clamp`.
                         (false, 16) => {
                             let low = stops.of(exact((sources, carry))) as u32;
                             result[0] = result[0] & !0xffff | low;
@@ -192,7 +191,7 @@ pub(super) fn claims(plain: &mut Plain) {
     }
 }
 
-/// Sets the source operands to values from [`ENDS`]. Each turn has another combination.
+/// Sets the source operands to values from [`ENDS`]. Each turn uses another combination.
 fn ends(state: &mut State, turn: usize) {
     for (lane, registers) in state.lanes.iter_mut().enumerate() {
         for (at, register) in registers.iter_mut().enumerate() {

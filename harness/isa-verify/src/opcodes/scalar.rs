@@ -1,4 +1,4 @@
-//! Tests scalar instructions: SOP1, SOP2, SOPC and SOPK. Source: "Microcode Formats" of the ISA guides.
+//! Tests scalar instructions in the encodings SOP1, SOP2, SOPC and SOPK. Source: "Microcode Formats" of the ISA guides.
 
 use std::{collections::HashMap, rc::Rc};
 
@@ -9,19 +9,20 @@ use super::{
 };
 use crate::models::Of;
 
-/// Parts of the names of instructions that branch, wait, or change how later instructions are executed. They are not
-/// tested.
+/// Parts of the names of instructions that are not tested. They branch, wait, or change how later instructions are
+/// executed.
 const APART: [&str; 14] = [
     "setpc", "swappc", "rfe", "call", "cbranch", "barrier", "sendmsg", "sleep", "gpr_idx",
     "movrel", "setreg", "set_vgpr", "alloc", "getpc",
 ];
 const SOURCES: [u32; 2] = [FIRST + 2, FIRST + 4];
 
-/// Returns the encoded instructions for all opcodes. The result is s8, and the source operands are s10 and s12.
+/// Returns instructions with all opcodes of SOP1, SOP2 and SOPC. The result is s8, and the source operands are s10 and
+/// s12.
 pub(super) fn words() -> impl Iterator<Item = u32> {
     let [a, b] = SOURCES;
     let sop1 = (0..256).map(move |opcode| 0x17d << 23 | FIRST << 16 | opcode << 8 | a);
-    // Larger opcodes of SOP2 mean that the instruction has another encoding.
+    // Larger opcodes of SOP2 belong to other encodings.
     let sop2 = (0..96).map(move |opcode| 2 << 30 | opcode << 23 | FIRST << 16 | b << 8 | a);
     let sopc = (0..128).map(move |opcode| 0x17e << 23 | opcode << 16 | b << 8 | a);
     sop1.chain(sop2).chain(sopc)
@@ -75,16 +76,17 @@ pub(super) type Known = HashMap<String, u32>;
 const SOPK: u32 = 0xb << 28;
 const IMMEDIATES: [u16; 8] = [0, 1, 0x1234, 0x7fff, 0x8000, 0x9abc, 0xfff0, 0xffff];
 
-/// Returns the encoded instructions for all opcodes of SOPK. s8 is the register that is read, written, or both.
+/// Returns instructions with all opcodes of SOPK. They read or write s8, or both.
 pub(super) fn with_immediates() -> impl Iterator<Item = u32> {
     (0..32).map(|opcode| SOPK | opcode << 23 | FIRST << 16)
 }
 
-/// Returns claims that the 16-bit constant in an instruction has the effect of the register s10 with its 32-bit value.
+/// Returns claims that the 16-bit constant in an instruction has the same effect as the register s10 that contains the
+/// constant, extended to 32 bits.
 pub(super) fn of_immediates(word: u32, text: &str, known: &Known) -> Vec<Claim> {
     let name = text.split_whitespace().next().unwrap_or_default();
     let Some(like) = without_k(name).and_then(|name| known.get(&name)) else { return Vec::new() };
-    // s8 is the first of two operands. s_mov_b32 and s_cmov_b32 have only one.
+    // The first of the two operands is s8. s_mov_b32 and s_cmov_b32 have only one operand.
     let like = match like >> 23 == 0x17d {
         true => *like,
         false => like & !0xffff | SOURCES[0] << 8 | FIRST,
@@ -96,8 +98,8 @@ pub(super) fn of_immediates(word: u32, text: &str, known: &Known) -> Vec<Claim> 
             true => u32::from(immediate),
             false => i32::from(immediate as i16) as u32,
         };
-        // Values of s8: the constant and its neighbours, a number that equals it only in 16 bits, and numbers at the
-        // end of the range of a sum.
+        // Values of s8: the constant, its neighbours, a number that differs from the constant only above bit 15, and
+        // numbers for which a sum overflows.
         let near = [number, number.wrapping_sub(1), number.wrapping_add(1), number ^ 1 << 20];
         for (there, condition) in near
             .into_iter()
@@ -115,7 +117,7 @@ pub(super) fn of_immediates(word: u32, text: &str, known: &Known) -> Vec<Claim> 
     claims
 }
 
-/// Returns the name of the corresponding instruction that has only register operands.
+/// Returns the name of the corresponding instruction with register operands.
 fn without_k(name: &str) -> Option<String> {
     match name {
         "s_movk_i32" => Some("s_mov_b32".to_owned()),
@@ -125,16 +127,16 @@ fn without_k(name: &str) -> Option<String> {
     }
 }
 
-/// Returns the type of a source operand. The end of the instruction's name contains the types.
+/// Returns the type of a source operand, according to the end of the instruction's name.
 fn type_of(name: &str, source: usize) -> Option<Of> {
-    // This operand is a count, a shift, or the number of a bit.
+    // This operand is a count, a shift count, or the number of a bit.
     let counts = ["s_lshl_b64", "s_lshr_b64", "s_ashr_i64", "s_bfe_", "s_bitcmp"];
     if source == 1 && counts.iter().any(|start| name.starts_with(start))
         || ["s_bfm_b64", "s_bitset", "s_bitreplicate"].iter().any(|start| name.starts_with(start))
     {
         return Some(Of::U32);
     }
-    // No guide specifies the upper half of a float constant.
+    // No guide specifies the upper half of a float constant in this instruction.
     if name == "s_cvt_hi_f32_f16" {
         return None;
     }

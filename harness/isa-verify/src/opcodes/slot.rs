@@ -1,5 +1,5 @@
-//! A slot: a kernel with space for one instruction that is to be tested. The kernel sets the registers of the
-//! instruction before it and reads them afterwards.
+//! A slot is a kernel with space for an instruction to be tested. The kernel sets the registers before this instruction
+//! and reads them after it.
 
 use std::{collections::HashMap, ops::Range};
 
@@ -12,22 +12,23 @@ use crate::{
     hiprtc,
 };
 
-/// Mask of active lanes for most claims. Some lanes are inactive.
+/// Active lanes for most claims. Some lanes are inactive.
 pub(super) const EXEC: u64 = 0xf7ff_fffe_fffe_ff7f;
-/// Number of vector registers that a slot sets, from [`FIRST`] on.
+/// Number of vector registers that a slot sets, starting at [`FIRST`].
 pub(super) const ROWS: usize = 8;
-/// Number of `s_nop 7` that reserve space in the kernel. One or two instructions fit, or more if the slot has memory.
+/// Number of `s_nop 7` instructions that reserve space in the kernel. The space is sufficient for one or two
+/// instructions, or for more if the slot has memory.
 const ROOM: usize = 8;
 const ROOM_WITH_MEMORY: usize = 96;
 pub(super) const NOP: u32 = 0xbf80_0007;
-/// Number of dwords in the LDS, and in device memory, of a slot with memory: 32 for each lane.
+/// Number of dwords in the LDS of a slot with memory: at least 16 for each lane.
 pub(super) const WORDS: usize = 1024;
 const MEMORY: usize = 2048;
-/// Byte offset in the LDS of these dwords. They are at its end, so that negative offsets are possible.
+/// Byte offset of these dwords in the LDS. They are near its end, so that offsets may be negative.
 pub(super) const LOCAL: u32 = 0xf000;
 
-/// Special values: zeros, denormals, infinities, and quiet and signalling NaNs of f16, f32 and (as upper halves) f64,
-/// and special integers.
+/// Special values: special integers, and zeros, denormals, infinities, and quiet and signalling NaNs of the types f16,
+/// f32 and f64. For f64, the value is the upper 32 bits.
 const ENDS: [u32; 17] = [
     0x7fc0_1234,
     0xff80_0000,
@@ -48,27 +49,27 @@ const ENDS: [u32; 17] = [
     0x1234_5678,
 ];
 
-/// Initial value of s[0:1], which contain a lane mask.
+/// Initial value of s[0:1], which contains a lane mask.
 pub(super) const MASK: u64 = 0x3c3c_a5a5_5a5a_0f0f;
 
-/// Contents of the registers and of memory before or after an instruction.
+/// Contents of the registers and of memory, before or after an instruction.
 #[derive(Clone)]
 pub(super) struct State {
     pub(super) lanes: Vec<[u32; ROWS]>,
-    /// Contents of s8 and following.
+    /// Contents of s8 and the following registers.
     pub(super) scalars: [u32; ROWS],
     pub(super) exec: u64,
     pub(super) vcc: u64,
     /// Device memory and LDS, if the slot has them.
     pub(super) memory: Vec<u32>,
     pub(super) local: Vec<u32>,
-    /// Contents of s[0:1], which contain the lane mask in encodings without a field for a mask.
+    /// Contents of s[0:1], which is the lane mask in encodings without a field for the mask.
     mask: u64,
     condition: u32,
 }
 
 impl State {
-    /// Clears `bits` in those masks that differ from the masks in `given`.
+    /// Clears `bits` in each mask that differs from the mask in `given`.
     pub(super) fn clear(&mut self, given: &State, bits: u64) {
         let cleared = |old: u64, new: u64| if old == new { new } else { new & !bits };
         let pair = |state: &State| u64::from(state.scalars[0]) | u64::from(state.scalars[1]) << 32;
@@ -89,8 +90,8 @@ impl State {
         self
     }
 
-    /// Restores the values in `given` of registers that the claim changed before the instruction and that the
-    /// instruction did not write.
+    /// Restores the values in `given` of registers that the claim changed before the instruction ran, unless the
+    /// instruction has overwritten them.
     pub(super) fn unchange(&mut self, changed: &State, given: &State) {
         let put = |row: usize, now: &mut [u32], then: &[u32], given: &[u32]| {
             if now[row] == then[row] {
@@ -106,7 +107,7 @@ impl State {
         }
     }
 
-    /// If v8 is a NaN as a binary32 in both states, copies the NaN of the other state.
+    /// For each lane in which v8 is a NaN in both states, taken as a binary32, copies v8 from the other state.
     pub(super) fn take_nans(&mut self, other: &State) {
         for (lane, other) in self.lanes.iter_mut().zip(&other.lanes) {
             if [lane[0], other[0]].iter().all(|bits| f32::from_bits(*bits).is_nan()) {
@@ -115,7 +116,7 @@ impl State {
         }
     }
 
-    /// Returns a description of the first difference between two states.
+    /// Returns a description of the first difference between two states, if there is one.
     pub(super) fn difference(&self, other: &State) -> Option<String> {
         let rows = self.lanes.iter().zip(&other.lanes).enumerate().find_map(|(lane, (a, b))| {
             let row = (0..ROWS).find(|row| a[*row] != b[*row])?;
@@ -149,7 +150,7 @@ pub(super) struct Slot {
     device: Device,
     image: Vec<u8>,
     at: usize,
-    /// Contents of device memory, followed by those of the LDS, before each run. Empty in a slot without memory.
+    /// Contents of device memory and then of the LDS before each run. The vector is empty in a slot without memory.
     memory: Vec<u32>,
     texts: HashMap<Vec<u32>, Option<String>>,
 }
@@ -166,7 +167,7 @@ impl Slot {
 
     fn with(arch: Arch, wave64: bool, words: usize) -> Result<Slot, String> {
         let options: &[&str] = if wave64 { &["-O1", "-mwavefrontsize64"] } else { &["-O1"] };
-        // If vector and accumulator registers share a register file, the kernel must declare the accumulators.
+        // If vector and accumulator registers use the same register file, the kernel must declare the accumulators.
         let has = arch.facts().has_gfx90a_instructions;
         let accumulators = if has && words > 0 { 16..48 } else { 0..0 };
         let code = hiprtc::compile(&kernel(wave64, words > 0, accumulators), arch.name(), options)?;
@@ -199,7 +200,8 @@ impl Slot {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let places = isa::listing(self.arch, &bytes).expect("the stack has a disassembler");
         let whole = |place: &isa::Place| {
-            // The interpreter rejects an instruction with bits that the disassembler omits.
+            // Excludes instructions with bits that the text of the disassembler does not contain. The interpreter
+            // rejects them.
             let is_refused = place.text.contains("the disassembler leaves out");
             place.offset == 0 && place.size == bytes.len() && !is_refused
         };
@@ -208,8 +210,9 @@ impl Slot {
         text
     }
 
-    /// Returns the plain form of an opcode, if the disassembler knows it. If there are several forms, returns the first
-    /// one that the interpreter can run. The disassembler may know a form with a vector register in place of a mask.
+    /// Returns the plain form of an opcode, if the disassembler knows the opcode. If there are several forms, returns
+    /// the first one that the interpreter can run. The disassembler may also accept a form with a vector register in
+    /// place of a mask.
     pub(super) fn plain(&mut self, encoding: Encoding, opcode: u32) -> Option<(Vec<u32>, String)> {
         let mut forms = encoding.plain(self.arch, opcode);
         forms.retain(|words| self.text(words).is_some());
@@ -219,8 +222,8 @@ impl Slot {
         self.text(&words).map(|text| (words, text))
     }
 
-    /// Returns the initial state of a run. Three of four lanes contain ordinary floats of each width, and the fourth
-    /// contains special values.
+    /// Returns the initial state of a run. In groups of four lanes, three contain ordinary floats of each width, and
+    /// one contains special values.
     pub(super) fn given(&self, exec: u64, condition: bool) -> State {
         let value = |lane: usize, row: usize| {
             let seed = (lane as u32 + 1).wrapping_mul(0x9e37_79b9)
@@ -246,7 +249,8 @@ impl Slot {
         }
     }
 
-    /// Runs encoded instructions, and returns the state afterwards; `None` if the interpreter does not support them.
+    /// Runs encoded instructions and returns the state afterwards; `None` if the interpreter does not support one of
+    /// them.
     pub(super) fn run(&mut self, words: &[u32], given: &State) -> Option<State> {
         assert!(
             words.len() <= room(!self.memory.is_empty()),
@@ -296,8 +300,8 @@ fn room(memory: bool) -> usize {
     if memory { ROOM_WITH_MEMORY } else { ROOM }
 }
 
-/// Returns the source code of a kernel that loads the registers, has space for an instruction, and stores the
-/// registers. With memory, the kernel also loads and stores the LDS.
+/// Returns the source code of a kernel that loads the registers, then has space for the tested instructions, and then
+/// stores the registers. With memory, the kernel also copies data into the LDS before and out of it afterwards.
 fn kernel(wave64: bool, memory: bool, accumulators: Range<u32>) -> String {
     let each = |of: &dyn Fn(usize) -> String| (0..ROWS).map(of).collect::<Vec<_>>();
     let masks = ["e0", "e1", "c0", "c1", "q", "m0", "m1"];
@@ -339,7 +343,7 @@ fn kernel(wave64: bool, memory: bool, accumulators: Range<u32>) -> String {
             let lanes = if wave64 { 64 } else { 32 };
             let each =
                 format!("for (unsigned n = 0, k = i; n < {}; n++, k += {lanes})", WORDS / lanes);
-            // The compiler does not know the inserted instruction, and must not assume that the instruction leaves the
+            // The compiler does not know the inserted instruction. It must not assume that this instruction leaves the
             // LDS and memory unchanged.
             let known = "asm volatile(\"\" : : \"v\"((Local)local) : \"memory\");";
             let at = format!("local[{} + k]", LOCAL / 4);

@@ -3,9 +3,10 @@
 use super::claim::row;
 use crate::models::Of;
 
-/// Parts of names of instructions that work across lanes, or whose registers have another size or meaning than in VOP3.
+/// Parts of the names of instructions that work across lanes, or whose registers have another size or meaning than in
+/// VOP3.
 const APART: [&str; 4] = ["lane", "interp", "v_swap", "v_movrel"];
-/// Instructions whose names do not contain the types of operands.
+/// Instructions whose names do not specify the types of the operands.
 const UNTOLD: [&str; 11] = [
     "v_dot",
     "v_pk_",
@@ -29,7 +30,7 @@ fn is_matrix(name: &str) -> bool {
     ["mfma", "smfmac", "wmma", "swmmac"].iter().any(|part| name.contains(part))
 }
 
-/// Returns true for instructions that use more registers than a slot sets.
+/// Returns true for an instruction that uses more registers than a slot sets.
 pub(super) fn is_wide(name: &str) -> bool {
     is_matrix(name) || name.contains("pk32_") || name.contains("2xpk16_")
 }
@@ -42,32 +43,32 @@ pub(super) fn is_small_float(name: &str) -> bool {
     ["fp8", "bf8", "fp4"].iter().any(|part| name.contains(part))
 }
 
-/// Returns the type of a source operand, which the end of the name contains; `None` if the name does not contain it.
+/// Returns the type of a source operand, according to the end of the name; `None` if the name does not specify it.
 pub(super) fn type_of(name: &str, source: usize) -> Option<Of> {
     if UNTOLD.iter().any(|start| name.starts_with(start)) || crosses_lanes(name) {
         return None;
     }
     let last = name.split('_').filter_map(named).next_back()?;
     Some(match (name, source) {
-        // This operand is an exponent, or selects a segment.
+        // The second operand is an exponent or selects a segment.
         ("v_ldexp_f32" | "v_ldexp_f64" | "v_trig_preop_f64", 1) => Of::U32,
         ("v_ldexp_f16", 1) => Of::U16,
-        // This operand is a mask of float classes.
+        // The second operand is a mask of float classes.
         (name, 1) if name.ends_with("_class_f16") => Of::U16,
         (name, 1) if name.contains("_class_") => Of::U32,
         // This operand is a shift count.
         ("v_lshlrev_b64" | "v_lshrrev_b64" | "v_ashrrev_i64", 0) => Of::U32,
         ("v_lshl_add_u64", 1) => Of::U32,
-        // This operand is the addend of a product.
+        // The third operand is the addend.
         ("v_mad_u64_u32" | "v_mad_i64_i32" | "v_mad_co_u64_u32" | "v_mad_co_i64_i32", 2) => Of::U64,
         ("v_mad_u32_u16" | "v_mad_i32_i16", 2) => Of::U32,
-        // These operands are the number of a byte, and the word that contains the other bytes.
+        // The second operand is the number of a byte. The third one contains the other bytes.
         ("v_cvt_pk_u8_f32", 1 | 2) => Of::U32,
         _ => last,
     })
 }
 
-/// Returns the row that contains the sign of a source operand, and a mask of the sign bit.
+/// Returns the row with the sign of a source operand, and a mask of the sign bit.
 pub(super) fn sign(name: &str, source: usize) -> Option<(usize, u32)> {
     match type_of(name, source)? {
         Of::F16 => Some((row(source), 1 << 15)),
@@ -77,7 +78,7 @@ pub(super) fn sign(name: &str, source: usize) -> Option<(usize, u32)> {
     }
 }
 
-/// Returns the type of a result that is a single float; `None` for any other result.
+/// Returns the type of a result that is a single float; `None` for all other results.
 pub(super) fn result_of(name: &str) -> Option<Of> {
     let apart = ["cmp", "v_pk_", "v_cvt_pk", "pack", "v_dot", "_mix", "v_div_scale", "fp8", "bf8"];
     let of = name.split('_').find_map(named)?;
@@ -85,12 +86,12 @@ pub(super) fn result_of(name: &str) -> Option<Of> {
         .then_some(of)
 }
 
-/// Returns true if the result is a float. The first type in a name is that of the result.
+/// Returns true if the result is a float. The first type in a name is the type of the result.
 pub(super) fn gives_float(name: &str) -> bool {
     matches!(name.split('_').find_map(named), Some(Of::F16 | Of::F32 | Of::F64))
 }
 
-/// Returns true if the result has 16 bits. The first type in a name is that of the result.
+/// Returns true if the result has 16 bits. The first type in a name is the type of the result.
 pub(super) fn gives_half(name: &str) -> bool {
     let of = name.split('_').find_map(named);
     matches!(of, Some(Of::F16 | Of::U16)) && !name.starts_with("v_pk_")

@@ -1,5 +1,5 @@
-//! Finds reasons why a run of a kernel does not need one of its waits, barriers or fences. The module analyses the
-//! executed instructions, models the counters of the ISA guides ("Data dependency resolution"), and parses waits from
+//! Finds reasons why a run of a kernel does not need one of its waits, barriers or fences. The analysis uses the
+//! executed instructions, a model of the counters in the ISA guides ("Data dependency resolution"), and the waits in
 //! the text of the instructions.
 
 use std::collections::{BTreeSet, HashMap};
@@ -9,7 +9,7 @@ use isa::AccessKind;
 
 use crate::trace::{Step, Touched};
 
-/// Executed instructions of a run, in the order of execution.
+/// Executed instructions of a run, in the order in which they were executed.
 pub(crate) struct Run<'a> {
     pub(crate) arch: Arch,
     pub(crate) steps: &'a [Step],
@@ -52,7 +52,8 @@ fn raises(arch: Arch, text: &str) -> Vec<&'static str> {
     }
 }
 
-/// Parses a wait. Returns the counters for which it waits, each with the number of results that may stay outstanding.
+/// Parses a wait. Returns the counters for which it waits, each with the maximum number of results that may stay
+/// outstanding.
 fn waits(text: &str) -> Vec<(&'static str, usize)> {
     let (mnemonic, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let value = || {
@@ -83,15 +84,15 @@ fn waits(text: &str) -> Vec<(&'static str, usize)> {
     }
 }
 
-/// Returns true if only a counter value of zero shows that the result of this instruction has arrived. This is the case
-/// for scalar results, and for accesses that may be to memory or to the LDS.
+/// Returns true if the result of this instruction has certainly arrived only when the counter is zero. This applies to
+/// scalar results and to accesses that may be to memory or to the LDS.
 fn in_any_order(text: &str) -> bool {
     text.starts_with("s_") || text.starts_with("flat_")
 }
 
 type Register = (char, u16);
 
-/// An access of a wave, and the number of barriers that the wave has passed before the access.
+/// An access: the wave, the number of barriers that it passed before the access, and the accessed bytes.
 type Between = (u32, usize, Touched);
 
 fn registers(text: &str) -> BTreeSet<Register> {
@@ -140,7 +141,7 @@ pub(super) fn is_barrier(text: &str) -> bool {
     matches!(text.split_whitespace().next(), Some("s_barrier" | "s_barrier_wait"))
 }
 
-/// Returns true for instructions that invalidate caches or write them back, for synchronisation between workgroups.
+/// Returns true for instructions that invalidate caches or write them back in order to synchronise workgroups.
 pub(crate) fn is_fence(text: &str) -> bool {
     let name = text.split_whitespace().next().unwrap_or_default();
     name.starts_with("buffer_wb")
@@ -159,8 +160,8 @@ impl Run<'_> {
         format!("`{}` at +{:#x}", self.text(step), step.pc.wrapping_sub(self.start))
     }
 
-    /// Returns the reason why the instruction at address `removed` is not needed in this run; `None` if the analysis
-    /// finds no reason.
+    /// Returns the reason why this run does not need the instruction at address `removed`; `None` if the analysis finds
+    /// no reason.
     pub(crate) fn reason(&self, removed: u64) -> Option<String> {
         let text = self.texts.get(&removed)?;
         let reasons = if is_barrier(text) {
@@ -178,7 +179,7 @@ impl Run<'_> {
         })
     }
 
-    /// Returns, for each wave, the indices of its steps.
+    /// Returns the indices of the steps of each wave.
     fn waves(&self) -> Vec<Vec<usize>> {
         let mut all: HashMap<_, Vec<usize>> = HashMap::new();
         for (at, step) in self.steps.iter().enumerate() {
@@ -190,7 +191,7 @@ impl Run<'_> {
     fn of_wait(&self, removed: u64, waited: &[(&str, usize)]) -> Option<BTreeSet<String>> {
         let mut reasons = BTreeSet::new();
         for wave in self.waves() {
-            // For each counter, the outstanding results, as positions in the list of the wave's steps.
+            // The outstanding results of each counter, as positions in the list of the wave's steps.
             let mut open: HashMap<&str, Vec<usize>> = HashMap::new();
             for (at, index) in wave.iter().enumerate() {
                 let step = &self.steps[*index];
@@ -217,7 +218,7 @@ impl Run<'_> {
         Some(reasons)
     }
 
-    /// Returns those results in `queue` that a wait completes if it leaves `left` results outstanding.
+    /// Returns the results in `queue` that are complete after a wait that leaves `left` results outstanding.
     fn done(&self, wave: &[usize], queue: &[usize], left: usize) -> Vec<usize> {
         let any = |place: &usize| in_any_order(self.text(&self.steps[wave[*place]]));
         if left == 0 {
@@ -227,7 +228,8 @@ impl Run<'_> {
         in_turn[..in_turn.len().saturating_sub(left)].to_vec()
     }
 
-    /// Returns the reason why a result need not be complete at a later instruction of the wave.
+    /// Returns the reason why a result did not have to be complete at step `at` of the wave; `None` if the result is
+    /// used before a later wait.
     fn follows(
         &self,
         wave: &[usize],
@@ -285,13 +287,13 @@ impl Run<'_> {
         }
     }
 
-    /// Returns the reason why no access of another wave between a write and the wait for it does harm; `None` if one
-    /// may.
+    /// Returns the reason why other waves do not need the wait: their accesses to the written bytes come later, or may
+    /// be atomic; `None` if the analysis finds no such reason.
     fn others_touch(&self, wrote: usize, waited: usize) -> Option<String> {
         let writer = &self.steps[wrote];
         let meets = |step: &&Step| {
-            // Before RDNA, the waves of a workgroup share all caches. Therefore they also see writes that have not
-            // reached memory.
+            // Before RDNA, all caches are common to the waves of a workgroup. Therefore, these waves also see writes
+            // that have not reached memory.
             let shared = !self.arch.facts().has_two_caches && step.is_of_workgroup(writer);
             let near = |touched: &&Touched| {
                 if touched.local { step.is_of_workgroup(writer) } else { !shared }
@@ -313,7 +315,7 @@ impl Run<'_> {
                 "other waves access the bytes that {name} writes only after {wait}"
             ));
         }
-        // If all accesses are marked as atomic, they need no order.
+        // If all these accesses are marked as atomic, they do not need to be ordered.
         let all = others(self.steps);
         let is_marked = |step: &Step| {
             step.touched.iter().all(|touched| !touched.local)
@@ -328,10 +330,9 @@ impl Run<'_> {
             .then(|| format!("{name} and all conflicting accesses of other waves may be atomic"))
     }
 
-    /// Compares the accesses before each execution of the barrier with those after it.
+    /// Compares the accesses before each execution of the barrier with the accesses after it.
     fn of_barrier(&self, removed: u64) -> Option<BTreeSet<String>> {
-        // The maps contain the number of barriers that each wave has passed, and the removed barriers of each
-        // workgroup.
+        // The number of barriers that each wave has passed, and the removed barriers of each workgroup.
         let mut passed: HashMap<_, usize> = HashMap::new();
         let mut gone: HashMap<_, BTreeSet<usize>> = HashMap::new();
         let mut touches: HashMap<_, Vec<Between>> = HashMap::new();
@@ -348,7 +349,7 @@ impl Run<'_> {
             touches.entry(group).or_default().extend(own);
         }
         for (group, gone) in &gone {
-            // If a barrier is removed, the intervals on its two sides merge and get the same number.
+            // If a barrier is removed, the intervals before and after it become one, with the same number.
             let merged = |interval: usize| (0..interval).filter(|n| !gone.contains(n)).count();
             let mut by_byte: HashMap<(bool, u64), Vec<Between>> = HashMap::new();
             let beside = |interval: &usize| {
@@ -379,11 +380,12 @@ impl Run<'_> {
         Some(BTreeSet::from([why.to_owned()]))
     }
 
-    /// Returns the reasons why a fence is not needed, considering the writes of other workgroups.
+    /// Returns the reasons why a fence is not needed. The analysis considers the accesses of other workgroups.
     fn of_fence(&self, removed: u64) -> Option<BTreeSet<String>> {
         let fence = self.texts.get(&removed)?;
         let writes_back = fence.starts_with("buffer_wbl2") || fence.starts_with("global_wb ");
-        // Returns true if another workgroup accesses the bytes of `touched` in these steps.
+        // Returns true if another workgroup accesses the bytes of `touched` in these steps, and one of the two accesses
+        // is a write.
         let foreign = |steps: &[Step], step: &Step, touched: &Touched| {
             steps.iter().any(|other| {
                 other.launch == step.launch
@@ -392,8 +394,7 @@ impl Run<'_> {
             })
         };
         if writes_back {
-            // If the fence is a write-back, the loop checks the writes of the wave up to its next write-back that
-            // remains.
+            // For a write-back, the loop checks each write of the wave until the wave executes another write-back.
             for (at, step) in self.steps.iter().enumerate() {
                 let own =
                     self.steps[at..].iter().enumerate().filter(|(_, other)| other.is_of(step));
@@ -423,14 +424,14 @@ impl Run<'_> {
             }
             let reads = step.touched.iter().filter(|t| !t.local && t.kind == AccessKind::Load);
             for read in reads {
-                // If the fence is an invalidation, the steps since the last fence with the same name that remains are
-                // checked. The waves of a workgroup share their caches.
+                // For an invalidation, the loop checks each read. It considers the steps since the last invalidation
+                // with the same effect that remains. The caches are common to the waves of a workgroup.
                 let before = self.steps[..at].iter().enumerate().rev();
                 let own = before.filter(|(_, other)| other.is_of_workgroup(step));
                 let mut same = own.filter(|(_, other)| does_as_much(self.text(other), fence));
                 let Some((_, last)) = same.clone().next() else { continue };
                 let kept = same.find(|(_, other)| other.pc != removed).map_or(0, |(at, _)| at);
-                // If the last fence before the read remains, the removed one does not affect the read.
+                // If the last invalidation before the read remains, the removed one does not matter for this read.
                 if last.pc == removed && foreign(&self.steps[kept..at], step, read) {
                     return None;
                 }
@@ -442,14 +443,14 @@ impl Run<'_> {
     }
 }
 
-/// Returns true if the fence `text` has all effects of the fence `fence`.
+/// Returns true if the fence `text` has at least the effects of the fence `fence`.
 fn does_as_much(text: &str, fence: &str) -> bool {
     let name = |text: &str| text.split_whitespace().next().map(str::to_owned);
     let is_wide = ["SCOPE_DEV", "SCOPE_SYS", "sc1"].iter().any(|scope| text.contains(scope));
     text == fence || is_wide && name(text) == name(fence)
 }
 
-/// Returns true if a load has the cache bits of atomic and volatile loads.
+/// Returns true if an instruction has the cache bits of atomic and volatile loads, or is an atomic.
 pub(super) fn is_marked(text: &str) -> bool {
     ["glc", "sc0", "sc1", "scope:", "_atomic_"].iter().any(|mark| text.contains(mark))
 }
@@ -458,7 +459,7 @@ pub(super) fn is_marked_store(text: &str) -> bool {
     ["sc0", "sc1", "scope:", "_atomic_"].iter().any(|mark| text.contains(mark))
 }
 
-/// Returns true if another wave may acquire from this instruction.
+/// Returns true if other waves can acquire from this instruction.
 fn lets_know(text: &str) -> bool {
     let name = text.split_whitespace().next().unwrap_or_default();
     let reads = name.contains("load") || name.contains("read");

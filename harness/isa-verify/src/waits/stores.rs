@@ -1,9 +1,9 @@
 //! Changes a load to a store of the same width to the same address, and finds reasons why the sanitizer need not report
-//! that store.
+//! the store.
 //!
-//! As in [`super::reasons`], the reasons come from the executed instructions of the mutated kernel: the other accesses
-//! to the stored bytes, and the barriers and atomics that order these accesses. If it is uncertain whether two accesses
-//! are ordered, they are treated as ordered.
+//! As in [`super::reasons`], the analysis uses the executed instructions of the mutated kernel. It considers the other
+//! accesses to the stored bytes, and the barriers and atomics that order these accesses. If it cannot determine whether
+//! two accesses are ordered, it treats them as ordered.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -16,13 +16,12 @@ use isa::AccessKind;
 use super::reasons::{is_barrier, is_marked, is_marked_store};
 use crate::trace::{Step, Touched};
 
-/// A load: the number of bytes per lane, and where it loads from, which is the segment in its name or two locations in
-/// the LDS.
+/// A load: the beginning of its name, which contains the address space, and the number of bytes per lane and location.
 struct Load<'a> {
     space: &'a str,
     bytes: u32,
-    /// For a load from two locations, true if its offsets count units of 64 elements, false if they count single
-    /// elements.
+    /// For a load from two locations in the LDS: true if its offsets are multiples of 64 elements, false if they are
+    /// multiples of one element.
     two: Option<bool>,
 }
 
@@ -62,8 +61,8 @@ pub(super) fn is_load(text: &str) -> bool {
     Load::of(text).is_some()
 }
 
-/// Returns the encoding of the store that corresponds to a load. The caller checks it with the disassembler. Source:
-/// RDNA and CDNA ISA guides, "Microcode Formats", and the opcode numbers there.
+/// Returns the encoding of the store that corresponds to a load. The caller checks the encoding with the disassembler.
+/// Source: "Microcode Formats" and the opcode tables of the RDNA and CDNA ISA guides.
 pub(super) fn store_of(arch: Arch, text: &str, words: &[u32]) -> Option<Vec<u32>> {
     let load = Load::of(text)?;
     let (gfx9, old) = match arch.facts().microcode {
@@ -99,7 +98,7 @@ pub(super) fn store_of(arch: Arch, text: &str, words: &[u32]) -> Option<Vec<u32>
         (2, true) => 26,
         (4, true) => 28,
         (8, true) => 29,
-        // On GFX10 the opcodes for three and for four dwords are in the opposite order.
+        // On GFX10, the opcodes for three and four dwords are exchanged.
         (12, true) => {
             if gfx9 {
                 30
@@ -127,7 +126,7 @@ pub(super) fn store_of(arch: Arch, text: &str, words: &[u32]) -> Option<Vec<u32>
             let result = *second >> 24;
             *second = *second & 0x00ff_00ff | result << 8;
         }
-        // Instructions with three dwords exist on GFX12.
+        // Instructions of three dwords exist on GFX12.
         [first, second, _] => {
             *first = *first & !(0xff << 14) | operation << 14;
             let result = *second & 0xff;
@@ -138,7 +137,8 @@ pub(super) fn store_of(arch: Arch, text: &str, words: &[u32]) -> Option<Vec<u32>
     Some(words)
 }
 
-/// Maximum number of pairs of accesses that are examined. If there are more, the sanitizer must report the mutation.
+/// Maximum number of pairs of accesses that the analysis examines. If there are more pairs, the sanitizer must report
+/// the mutation.
 const MOST_PAIRS: usize = 4000;
 
 /// Executed instructions of a kernel in which a load was changed to a store.
@@ -154,7 +154,7 @@ fn wave(step: &Step) -> Wave {
     (step.launch, step.workgroup, step.wave)
 }
 
-/// Returns which memory contains the bytes: that of the launch, or for the LDS that of the workgroup.
+/// Identifies the memory that contains the accessed bytes: the memory of the launch, or the LDS of the workgroup.
 fn place(step: &Step, touched: &Touched) -> (usize, Option<u64>) {
     (step.launch, touched.local.then_some(step.workgroup))
 }
@@ -167,9 +167,9 @@ impl Changed<'_> {
     /// Returns the reason why the sanitizer need not report the stores at address `changed`.
     ///
     /// # Errors
-    /// Returns an access of another wave that is not ordered with such a store.
+    /// Returns an error that describes an access of another wave that is not ordered with one of these stores.
     pub(super) fn reason(&self, changed: u64) -> Result<String, String> {
-        // For each word of memory, the indices of the steps that access it.
+        // The indices of the steps that access each word of memory.
         let mut by_word: HashMap<_, Vec<usize>> = HashMap::new();
         for (at, step) in self.steps.iter().enumerate() {
             for touched in &step.touched {
@@ -189,7 +189,7 @@ impl Changed<'_> {
                         let mut meeting = other.touched.iter().filter(|one| one.meets(touched));
                         wave(other) != wave(step) && meeting.any(|one| !one.agrees(touched))
                     });
-                    // A write that does not change the value does not conflict with earlier accesses.
+                    // A write that does not change the value of the word does not conflict with earlier accesses.
                     let others = others.filter(|other| {
                         touched.local || !unchanged.contains(&(at.max(*other), word))
                     });
@@ -212,8 +212,8 @@ impl Changed<'_> {
                 reasons.insert("the store and all conflicting accesses may be atomic");
                 continue;
             }
-            // Different intervals mean that the workgroup has passed a barrier between the two accesses. This test is a
-            // shortcut.
+            // This test is a shortcut. If the intervals differ, the workgroup has passed a barrier between the two
+            // accesses.
             if one.is_of_workgroup(two) && intervals[first] != intervals[second] {
                 reasons.insert("barriers or atomics order the store with all conflicting accesses");
                 continue;
@@ -239,8 +239,8 @@ impl Changed<'_> {
         Ok(reasons.into_iter().collect::<Vec<_>>().join("; "))
     }
 
-    /// Returns the stores that left a word of memory unchanged, that is, for which the word has the same value at the
-    /// next access.
+    /// Returns the stores that did not change a word of memory. For such a store, the word has the same value before
+    /// the store and at the next access.
     fn unchanged(&self) -> HashSet<(usize, u64)> {
         let mut last: HashMap<(usize, u64), (usize, u32)> = HashMap::new();
         let mut unchanged = HashSet::new();
@@ -271,8 +271,8 @@ impl Changed<'_> {
         self.steps.iter().map(number).collect()
     }
 
-    /// Returns true if both memory accesses have the bits of atomic accesses. If the stores of the architecture have no
-    /// such bits, a store is treated as atomic.
+    /// Returns true if both accesses are to memory and have the bits of atomic accesses. If stores of the architecture
+    /// have no such bits, every store is treated as atomic.
     fn may_be_atomic(&self, one: &Step, two: &Step) -> bool {
         let says = match self.arch.facts().scope_bits {
             ScopeBits::Sc | ScopeBits::Scope => true,
@@ -287,14 +287,14 @@ impl Changed<'_> {
         !local(one) && !local(two) && may_be(one) && may_be(two)
     }
 
-    /// Returns true if the wave of step `second` has synchronised with step `first`. Waves synchronise at barriers, and
-    /// by locations that one wave writes and another reads with the bits of atomic accesses.
+    /// Returns true if the wave of step `second` has synchronised with step `first`. Waves synchronise at barriers.
+    /// They also synchronise at locations to which one wave writes and from which the other reads, if the accesses have
+    /// the bits of atomics.
     fn is_ordered(&self, first: usize, second: usize) -> bool {
         let begin = &self.steps[first];
         let mut knowing = HashSet::from([wave(begin)]);
         let mut told: HashSet<((usize, Option<u64>), u64)> = HashSet::new();
-        // The maps contain the number of barriers that each wave has passed, and the barriers at which a synchronised
-        // wave has arrived.
+        // The number of barriers that each wave has passed, and the barriers at which a synchronised wave has arrived.
         let mut passed: HashMap<Wave, usize> = HashMap::new();
         let mut met: HashSet<(usize, u64, usize)> = HashSet::new();
         for (at, step) in self.steps[..=second].iter().enumerate() {
@@ -311,7 +311,7 @@ impl Changed<'_> {
             if at <= first {
                 continue;
             }
-            // The wave has passed a barrier at which a synchronised wave had arrived, so it is synchronised too.
+            // If the wave has passed a barrier at which a synchronised wave had arrived, the wave is also synchronised.
             let number = passed.get(&wave(step)).copied().unwrap_or(0);
             let heard = number > 0 && met.contains(&(step.launch, step.workgroup, number - 1));
             if at == second {
@@ -320,7 +320,7 @@ impl Changed<'_> {
             if heard {
                 knowing.insert(wave(step));
             }
-            // Spin loops on the LDS have no bits that mark them, so every LDS access is treated as marked.
+            // In spin loops on the LDS, no bits mark the accesses. Therefore, every LDS access is treated as marked.
             let marked = |touched: &&Touched| {
                 touched.local
                     || touched.kind == AccessKind::Atomic

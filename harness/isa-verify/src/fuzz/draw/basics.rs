@@ -1,14 +1,14 @@
 //! Generates elementary statements, each with a single operation on inputs. Random expressions seldom test such an
-//! operation alone: in 64 kernels, no comparison of signed words by less-than affected a result. Therefore each kernel
-//! contains some elementary statements. Kernels take turns, so that all of these statements are tested.
+//! operation alone: in 64 kernels, no less-than comparison of signed words affected a result. Therefore each kernel
+//! contains some elementary statements. Different kernels contain different ones, so that all of them are tested.
 
 use super::{FLOATS, INPUTS, INTEGERS, Type, U32, Writer, expression::KNOWN, scalar};
 
 /// Number of elementary statements in a kernel.
 const EACH: usize = 4;
 
-/// Returns two operands: an input of the work-item, and an input of the first of four neighbours, which is the same for
-/// all four.
+/// Returns two operands: an input of the work-item, and the same input of the first of the four neighbouring
+/// work-items, which is the same for all four.
 fn operands(of: Type, at: usize) -> [String; 2] {
     ["t", "(t & ~3u)"].map(|item| {
         let word = |at: usize| format!("uni[{item} * {INPUTS} + {}]", at % INPUTS);
@@ -23,7 +23,7 @@ fn operands(of: Type, at: usize) -> [String; 2] {
     })
 }
 
-/// Returns an expression that combines the words of a value into one word.
+/// Returns an expression that combines the 32-bit words of a value into one word.
 fn folded(of: Type, value: &str) -> String {
     match (of.kind, of.bits) {
         ('f', 64) => folded(scalar('u', 64), &format!("of_f64({value})")),
@@ -34,8 +34,8 @@ fn folded(of: Type, value: &str) -> String {
 }
 
 impl Writer {
-    /// Returns the elementary statements of the kernel with this number. Consecutive kernels get consecutive statements
-    /// from the list of all.
+    /// Returns the elementary statements of kernel number `number`. The list of all statements is divided into
+    /// consecutive parts, one for each kernel.
     pub(super) fn basics(&mut self, number: u64) -> Vec<String> {
         let at = self.draw.below(INPUTS);
         let mut all = basics(at);
@@ -56,8 +56,8 @@ impl Writer {
     }
 }
 
-/// Returns all elementary statements. Each consists of an optional preparing statement, and an expression that yields a
-/// word.
+/// Returns all elementary statements. Each consists of an optional statement that prepares the operands, and an
+/// expression whose value is a word.
 fn basics(at: usize) -> Vec<(Option<String>, String)> {
     let mut all = Vec::new();
     for of in INTEGERS.into_iter().chain(FLOATS) {
@@ -81,7 +81,7 @@ fn basics(at: usize) -> Vec<(Option<String>, String)> {
     all
 }
 
-/// Returns operations on pairs of half floats, one operand of which is negated.
+/// Returns operations on pairs of half floats. In each operation, one half of one operand is negated.
 fn halves(at: usize) -> impl Iterator<Item = (Option<String>, String)> {
     let pair = |at: usize| {
         let [[low, _], [high, _]] = [at, at + 1].map(|at| operands(FLOATS[0], at));
@@ -110,7 +110,8 @@ fn halves(at: usize) -> impl Iterator<Item = (Option<String>, String)> {
     })
 }
 
-/// Returns atomics on words that only one work-item uses. The values of these words reach the ends of their ranges.
+/// Returns atomics on words that only one work-item uses. Their operands are such that counters reach the end of their
+/// range.
 fn exchanges(at: usize) -> impl Iterator<Item = (Option<String>, String)> {
     const WORDS: &[&str] =
         &["Add", "Sub", "And", "Or", "Xor", "Min", "Max", "Exch", "CAS", "Inc", "Dec"];
@@ -122,7 +123,7 @@ fn exchanges(at: usize) -> impl Iterator<Item = (Option<String>, String)> {
         kinds.into_iter().flat_map(move |(of, operations)| {
             operations.iter().map(move |what| {
                 let [a, b] = operands(of, at);
-                // A counter must reach the end of its range, so its limit is small.
+                // The limit is small, so that a counter reaches the end of its range.
                 let few = if ["Inc", "Dec"].contains(what) { " & 3" } else { "" };
                 let (name, place) = (of.name(), format!("({} *){place}", of.name()));
                 let other = if *what == "CAS" { format!(", {b} ^ 1") } else { String::new() };

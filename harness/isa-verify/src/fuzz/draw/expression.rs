@@ -1,4 +1,4 @@
-//! Generates expressions of random kernels. C must define the value of each expression for all operands.
+//! Generates expressions of random kernels. The value of each expression is defined in C for all operands.
 
 use super::{FLOATS, INTEGERS, ITEMS, Type, U32, Writer, scalar};
 
@@ -55,8 +55,8 @@ impl Writer {
         self.perhaps_uniform(5, |this| this.any_condition(depth))
     }
 
-    /// Draws an expression. With a probability of one in `one_in`, it is uniform: it has the same value for all
-    /// work-items.
+    /// Draws an expression. With a probability of 1 / `one_in`, the expression is uniform, which means that it has the
+    /// same value for all work-items.
     fn perhaps_uniform(
         &mut self,
         one_in: usize,
@@ -79,11 +79,11 @@ impl Writer {
         let of = self.draw.of(&all);
         let (a, b) = (self.expression(of, depth), self.expression(of, depth));
         let what = self.draw.of(&["<", ">", "<=", ">=", "==", "!="]);
-        // C compilers would warn about a constant on the left side.
+        // A constant on the left side would cause a compiler warning.
         format!("({a} {what} {b})")
     }
 
-    /// Returns a random expression of type `of` that is nested at most `depth` levels deep.
+    /// Returns a random expression of type `of` with at most `depth` levels of nesting.
     pub(super) fn expression(&mut self, of: Type, depth: usize) -> String {
         if depth == 0 || self.draw.one_in(6) {
             return self.leaf(of);
@@ -346,7 +346,8 @@ impl Writer {
             13 => {
                 let from = self.draw.of(&INTEGERS);
                 let value = self.expression(from, depth);
-                // A half float can represent the value exactly, so it does not matter how the compiler converts it.
+                // The value is so small that a half float represents it exactly. Therefore the result does not depend
+                // on how the compiler converts it.
                 let small = if bits == 16 { " & 0x7ff" } else { "" };
                 format!("({name})({value}{small})")
             }
@@ -422,7 +423,7 @@ impl Writer {
             6 if !of.is_float() => {
                 let most = splat(&format!("({})({})", element.name(), of.bits - 1));
                 let what = self.draw.of(&["<<", ">>"]);
-                // C defines only the right shift of a signed vector.
+                // The left shift of a signed vector is undefined in C.
                 let what = if of.kind == 'i' { ">>" } else { what };
                 format!("{a} {what} ({b} & {most})")
             }

@@ -9,7 +9,7 @@ pub(super) struct Writer {
     pub(super) phase: usize,
     /// Number of statements that may still be added to the phase.
     pub(super) left: usize,
-    /// Kind of the atomics on shared words in this phase.
+    /// Kind of the atomics on shared words in this phase; empty if the phase has none.
     pub(super) atomic: &'static str,
     /// True if the expression that is being drawn has the same value for all work-items. GPUs compute such an
     /// expression once per wave.
@@ -17,7 +17,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Returns phase number `phase` of the kernel with this number.
+    /// Generates phase number `phase` of kernel number `number`.
     pub(super) fn phase(&mut self, phase: usize, number: u64) -> Phase {
         self.phase = phase;
         self.left = 1 + self.draw.below(self.size.statements);
@@ -164,7 +164,8 @@ impl Writer {
         })
     }
 
-    /// Returns an atomic on a word that only one work-item uses, so that the old value of the word is known.
+    /// Returns an atomic on a word that only one work-item uses, so that the old value of the word does not depend on
+    /// the order of the work-items.
     fn exchange(&mut self, word: &str) -> String {
         let place = self.draw.of(&["own + t * 4", "far"]);
         let what = self
@@ -175,7 +176,8 @@ impl Writer {
             1 => ["i32", "3"],
             _ => ["u32", "3"],
         };
-        // 64-bit values have a set bit in the upper half, and comparisons use signed values.
+        // A value with 64 bits needs an offset at which it fits. For signed words, only `Min`, `Max` and `Add` exist,
+        // and for 64-bit words, `Inc`, `Dec` and `Sub` do not exist.
         let (what, place) = match of {
             "u64" if ["Inc", "Dec", "Sub"].contains(&what) => {
                 ("Add", format!("(u64 *)({place} + 2)"))

@@ -20,17 +20,17 @@ use crate::opcodes::{
     slot::{EXEC, Slot, State, WORDS},
 };
 
-/// First register of the buffer descriptor, s[8:11]. s12 contains the scalar offset.
+/// First register of the buffer descriptor, s[8:11]. The scalar offset is in s12.
 const DESCRIPTOR: u32 = FIRST;
 const ADDED: u32 = FIRST + 4;
 const ADDED_ROW: usize = 4;
-/// Operand number of the constant 48, which serves as the scalar offset.
+/// Operand number of the inline constant 48, which is used as a scalar offset.
 const CONSTANT: u32 = 128 + 48;
-/// End of a buffer that is shorter than the memory, in bytes and in elements. It does not fall inside the data of a
-/// lane.
+/// End of a buffer that is shorter than the memory, in bytes (`END`) and in elements (`ELEMENTS`). The end is not
+/// inside the data of a lane.
 const END: usize = MIDDLE + 288;
 const ELEMENTS: usize = 17;
-/// Number of bytes of an element, for accesses with an index.
+/// Number of bytes per element, for accesses with an index.
 const STRIDE: u32 = 16;
 
 /// A combination of operands that form an address.
@@ -39,10 +39,10 @@ struct Way {
     relation: &'static str,
     by_index: bool,
     by_offset: bool,
-    /// Operand of the scalar offset, and its value.
+    /// Operand number of the scalar offset, and the value of the offset.
     added: Option<(u32, u32)>,
     offset: u32,
-    /// Distance in bytes by which the buffer starts before the memory.
+    /// Number of bytes by which the base address of the buffer lies below the start of the memory.
     before: usize,
     policy: Policy,
 }
@@ -62,7 +62,7 @@ fn ways(arch: Arch) -> Vec<Way> {
     let offset = way("a buffer at an offset", false, true);
     let index = way("a buffer at an index", true, false);
     let both = way("a buffer at an index and an offset", true, true);
-    // Offsets must stay inside of an element, which has 16 bytes.
+    // With an index, offsets must stay inside of an element, which has 16 bytes.
     let mut ways = vec![offset, index, Way { offset: 4, ..index }, both, Way { offset: 4, ..both }];
     ways.extend([1, 4, 0x2a8, 2000].map(|fixed| Way { offset: fixed, ..offset }));
     ways.push(Way { offset: most, before: most as usize, ..offset });
@@ -122,13 +122,13 @@ impl Way {
         self.offset as usize + self.added.map_or(0, |(_, value)| value as usize)
     }
 
-    /// Returns the position in memory of a lane's bytes. Without an index and an offset register, all lanes have the
-    /// same position.
+    /// Returns the position in memory of a lane's bytes. This position is the same for all lanes if there is neither an
+    /// index nor an offset register.
     fn place(self, lane: usize, places: Places, moved: Moved) -> usize {
         match (self.by_index, self.by_offset) {
             (false, false) => self.fixed(),
             (false, true) => places.of(lane, moved),
-            // The position is that of the lane's element, plus the offset in the element.
+            // The position is that of the lane's element, plus the offset of the lane's bytes in the element.
             (true, _) => {
                 let of_lane = (lane * 5 + 3) % 32 * STRIDE as usize;
                 of_lane + self.fixed() + if self.by_offset { self.inside(lane, moved) } else { 0 }
@@ -136,16 +136,18 @@ impl Way {
         }
     }
 
-    /// Returns the offset of a lane's bytes in its element, for accesses with an index.
+    /// Returns the offset register of a lane for accesses with an index: the offset of the lane's bytes in its element.
     fn inside(self, lane: usize, moved: Moved) -> usize {
         if moved.bytes < 4 && self.offset == 0 { moved.skew(lane) } else { 0 }
     }
 
-    /// Returns a change that sets the registers of the address, and the descriptor for a buffer of this size.
+    /// Returns a change that sets the address registers, and the descriptor for a buffer of `records` bytes or
+    /// elements.
     fn given(self, arch: Arch, places: Places, moved: Moved, memory: u64, records: u32) -> Change {
         let memory = memory - self.before as u64;
         let records = if self.by_index { records } else { records + self.before as u32 };
-        // OOB_SELECT decides whether the index or the bytes are checked. On GFX9 the instruction decides this.
+        // OOB_SELECT determines whether the range is counted in elements or in bytes. On GFX9, this depends on the
+        // instruction.
         let checked = match self.by_index {
             _ if arch.facts().microcode.is_gfx9() => 0,
             true => 1 << 28,
@@ -153,7 +155,7 @@ impl Way {
         };
         Rc::new(move |state: &mut State| {
             let stride = if self.by_index { STRIDE } else { 0 };
-            // The remaining bits of the descriptor are the format, which other instructions use.
+            // The other bits of the descriptor are the format, which only other instructions use.
             state.scalars[0] = memory as u32;
             state.scalars[1] = (memory >> 32) as u32 & 0xffff | stride << 16;
             state.scalars[2] = records;
@@ -223,27 +225,27 @@ fn of_moves(arch: Arch, plain: Buffer, moved: (bool, Moved), memory: u64) -> Vec
     claims
 }
 
-/// Returns claims that a buffer atomic has the effect of the GLOBAL atomic at the same addresses.
+/// Returns claims that a buffer atomic has the same effect as the GLOBAL atomic at the same addresses.
 fn atomics(arch: Arch, plain: Buffer, name: &str, globals: &Named, memory: u64) -> Vec<Claim> {
     let Some(opcode) = globals.get(name) else { return Vec::new() };
     let moved = Moved::named("dword").expect("a name");
     let double = is_double(name);
     let returning = Policy::returning(arch);
     let mut claims = Vec::new();
-    // Without a register in the address, all lanes access the same location, one after another.
+    // Without an address register, all lanes access the same location, one after another.
     for way in ways(arch).into_iter().filter(|way| way.policy.0 & returning.0 == 0) {
         for returns in [false, true] {
             let policy = Policy(way.policy.0 | if returns { returning.0 } else { 0 });
             let relation = if returns { "buffer atomics that return" } else { "buffer atomics" };
             let words = Way { policy, ..way }.form(plain).words(arch);
-            // If the atomic returns the old value, it returns it in the data register.
+            // An atomic that returns the old value writes it to its data register.
             let policy = Policy(if returns { returning.0 } else { 0 });
             let like =
                 Flat { opcode: *opcode, result: DATA, policy, ..flat_plain(Segment::Global) };
             let mut claim = Claim::new(relation, words, like.words(arch));
             (claim.without, claim.exec) = (None, EXEC);
             let place = move |lane| way.place(lane, Places::Scattered, moved);
-            // An address that is aligned to 4 bytes may be misaligned for 8 bytes.
+            // A location that is aligned to 4 bytes may be misaligned for an 8-byte atomic.
             if double && (way.offset % 8 != 0 || way.fixed() % 8 != 0) {
                 continue;
             }

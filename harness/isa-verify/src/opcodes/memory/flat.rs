@@ -17,11 +17,11 @@ use crate::opcodes::{
     slot::{EXEC, Slot, State},
 };
 
-/// First register of the scalar base address, s[12:13], and its index among the registers that a slot sets.
+/// First register of the scalar base address, s[12:13], and the index of this register among those that a slot sets.
 const BASE: u32 = FIRST + 4;
 const BASE_ROW: usize = 4;
 
-/// Names of the relations for the plain form, by segment: flat, scratch and global.
+/// Names of the relations, by segment: flat, scratch and global. The first list is for the plain form.
 const AS_THEY_ARE: [&str; 3] = ["flat memory", "scratch", "global memory"];
 const AT_AN_OFFSET: [&str; 3] =
     ["flat memory at an offset", "scratch at an offset", "global memory at an offset"];
@@ -35,7 +35,7 @@ const WITH_CACHES: [&str; 3] =
 const ATOMICS: [&str; 3] = ["flat atomics", "", "global atomics"];
 const THAT_RETURN: [&str; 3] = ["flat atomics that return", "", "global atomics that return"];
 
-/// Tests the instructions for all segments, and returns the opcodes of GLOBAL.
+/// Tests the instructions of all segments. Returns the opcodes of GLOBAL.
 pub(super) fn check(slot: &mut Slot, arch: Arch, table: &mut Table) -> Named {
     let mut globals = Named::new();
     for (segment, start) in
@@ -65,7 +65,7 @@ pub(super) fn check(slot: &mut Slot, arch: Arch, table: &mut Table) -> Named {
     globals
 }
 
-/// Returns the form of an instruction that has only a vector address.
+/// Returns a form that has only a vector address. Its opcode is 0.
 pub(super) fn plain(segment: Segment) -> Flat {
     Flat {
         segment,
@@ -79,7 +79,8 @@ pub(super) fn plain(segment: Segment) -> Flat {
     }
 }
 
-/// Returns whether the instruction is a load, and the format of its data; `None` if it is neither a load nor a store.
+/// Parses the name of a load or store. Returns true for a load, and the format of the data; `None` for other
+/// instructions.
 pub(super) fn moved_by(name: &str) -> Option<(bool, Moved)> {
     let load = name.strip_prefix("load_").map(|rest| (true, rest));
     let (is_load, rest) = load.or(name.strip_prefix("store_").map(|rest| (false, rest)))?;
@@ -110,8 +111,7 @@ fn forms(arch: Arch, plain: Flat) -> Vec<(&'static str, Flat)> {
     forms
 }
 
-/// Returns a change that sets the registers so that this form of the address leads to the location `to(lane)` in each
-/// lane.
+/// Returns a change that sets the address registers so that lane `lane` accesses the location `to(lane)`.
 fn leads(arch: Arch, form: Flat, to: impl Fn(usize) -> u64 + 'static) -> Change {
     let offset = i64::from(form.offset);
     if form.scalar.is_none() {
@@ -130,8 +130,8 @@ fn leads(arch: Arch, form: Flat, to: impl Fn(usize) -> u64 + 'static) -> Change 
     })
 }
 
-/// Returns the string that the text of a form with a scalar base must contain. It is empty for FLAT, which has no
-/// scalar base.
+/// Returns a string that the text of the instruction must contain if the form has a scalar base. It is empty for a form
+/// without one.
 fn told(form: Flat) -> &'static str {
     match (form.scalar, form.segment) {
         (None, _) => "",
@@ -161,10 +161,10 @@ fn in_memory(arch: Arch, plain: Flat, moved: (bool, Moved), memory: u64) -> Vec<
         .collect()
 }
 
-/// Returns claims about 16 bytes in the scratch memory of each lane. Other instructions first
-/// copy the bytes there from registers.
+/// Returns claims about loads and stores in scratch memory. Other instructions first copy 16 bytes from registers to
+/// the scratch memory of each lane.
 fn in_scratch(arch: Arch, plain: Flat, moved: (bool, Moved), opcodes: &Named) -> Vec<Claim> {
-    /// Offset in the scratch memory of a lane of the bytes that are accessed.
+    /// Offset of the accessed bytes in the scratch memory of a lane.
     const PLACE: u32 = 6144;
     let (is_load, moved) = moved;
     let of = |names: [&str; 2]| names.iter().find_map(|name| opcodes.get(*name)).copied();
@@ -184,7 +184,7 @@ fn in_scratch(arch: Arch, plain: Flat, moved: (bool, Moved), opcodes: &Named) ->
     let whole = Flat { address: Some(ADDRESS + 1), ..plain };
     let mut claims = Vec::new();
     for (relation, form) in all {
-        // The tested store stores v8 and following.
+        // The tested store stores v8 and the following registers.
         let form = Flat { data: FIRST, ..form };
         let mut claim = known(relation, form.words(arch), EXEC);
         claim.told = told(form);
@@ -233,7 +233,8 @@ pub(super) fn is_double(name: &str) -> bool {
     name.ends_with("_x2") || ["b64", "u64", "i64", "f64"].iter().any(|end| name.ends_with(end))
 }
 
-/// Makes the comparison of an atomic succeed in half of the lanes. The comparison value is in v11 or v[12:13].
+/// Sets the comparison value of a compare-and-swap, v11 or v[12:13], so that the comparison succeeds in half of the
+/// lanes.
 pub(super) fn finds(
     state: &mut State,
     of: fn(&State) -> &Vec<u32>,

@@ -3,7 +3,7 @@
 
 use device::{Arch, Microcode};
 
-/// Returns the register number which means that the instruction has no scalar register.
+/// Returns the register number that means: the instruction has no scalar register.
 pub(super) fn none(arch: Arch) -> u32 {
     match arch.facts().microcode {
         Microcode::Gfx9 => 0x7f,
@@ -12,7 +12,7 @@ pub(super) fn none(arch: Arch) -> u32 {
     }
 }
 
-/// Segment of a FLAT instruction, as the number that encodes it.
+/// Segment of a FLAT instruction. The value is the number that encodes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Segment {
     Flat = 0,
@@ -27,7 +27,7 @@ pub(super) struct Flat {
     pub(super) opcode: u32,
     pub(super) result: u32,
     pub(super) data: u32,
-    /// Register of the vector address. It is optional for scratch.
+    /// Register of the vector address. Only scratch instructions may lack it.
     pub(super) address: Option<u32>,
     pub(super) scalar: Option<u32>,
     pub(super) offset: i32,
@@ -40,11 +40,12 @@ pub(super) struct Policy(pub(super) u32);
 
 impl Policy {
     pub(super) fn returning(arch: Arch) -> Policy {
-        // On GFX12 this bit is the lowest one of `th`. On GFX9 to GFX11 it is `glc` or `sc0`.
+        // The bit that makes an atomic return the old value is the lowest bit of `th` on GFX12, and `glc` or `sc0` on
+        // GFX9 to GFX11.
         Policy(if arch.facts().microcode.is_gfx12() { 4 } else { 1 })
     }
 
-    /// Returns policies that each have one bit set, for all bits that the architecture has.
+    /// Returns, for each cache policy bit of the architecture, the policy in which only this bit is set.
     pub(super) fn each(arch: Arch) -> impl Iterator<Item = Policy> {
         let bits = match arch.facts().microcode {
             // These are the bits of `scope` and `th`.
@@ -88,7 +89,7 @@ impl Flat {
         let has_scalar = !arch.facts().microcode.is_gfx9() || segment != Segment::Flat;
         let scalar = self.scalar.unwrap_or(if has_scalar { none(arch) } else { 0 });
         let address = self.address.unwrap_or(0);
-        // From GFX940 and GFX11 on, a bit is set if a scratch address contains a vector register.
+        // From GFX940 and GFX11 on, there is a bit that is set if a scratch address contains a vector register.
         let has_address = u32::from(segment == Segment::Scratch && self.address.is_some());
         let registers = result << 24 | scalar << 16 | data << 8 | address;
         let segment_bits = segment as u32;
@@ -151,7 +152,7 @@ impl Buffer {
     pub(super) fn words(self, arch: Arch) -> Vec<u32> {
         let Buffer { opcode, data, address, descriptor, offset, policy, .. } = self;
         let (index, by_offset) = (u32::from(self.by_index), u32::from(self.by_offset));
-        // 128 is the number of the constant 0.
+        // The number of the constant 0 is 128.
         let scalar = self.scalar.unwrap_or(if adds_constants(arch) { 128 } else { none(arch) });
         let registers = scalar << 24 | descriptor >> 2 << 16 | data << 8 | address;
         let first = 0x38 << 26 | offset;
@@ -180,8 +181,8 @@ impl Buffer {
     }
 }
 
-/// Encodes a DS instruction. `offsets` is one offset of two bytes, or two offsets of one byte. The registers are the
-/// result, the address, and two for data. Unused registers are zero.
+/// Encodes a DS instruction. `offsets` contains one 16-bit offset or two 8-bit offsets. The registers are the result,
+/// the address, and two data registers; unused ones are zero.
 pub(super) fn local(arch: Arch, opcode: u32, offsets: u32, registers: [u32; 4]) -> Vec<u32> {
     let [result, address, data, more] = registers;
     let place = if arch.facts().microcode.is_gfx9() { 17 } else { 18 };
@@ -200,7 +201,7 @@ pub(super) fn scalar(
     let common = result << 6 | base >> 1;
     match arch.facts().microcode {
         Microcode::Gfx9 => {
-            // The offset is a constant, a register, or the sum of both.
+            // The offset is a constant, a register, or the sum of a constant and a register.
             let (both, constant) = (register.is_some() && offset != 0, register.is_none());
             let way = u32::from(both || constant) << 17 | u32::from(register.is_some()) << 14;
             let second = register.unwrap_or(0) << 25 | offset as u32 & 0x1f_ffff;

@@ -22,8 +22,8 @@ use crate::opcodes::{
 /// Second data register: v12. The first data operand occupies v10 and v11.
 const SECOND: u32 = FIRST + 4;
 const SECOND_ROW: usize = 4;
-/// Combinations of registers that an instruction may use: the result, the address, and two for data. The disassembler
-/// requires zeros in the other fields.
+/// Combinations of registers that an instruction may use: the result, the address, and two data registers. The
+/// disassembler requires zeros in unused fields.
 const REGISTERS: [[u32; 4]; 5] = [
     [FIRST, ADDRESS, 0, 0],
     [0, ADDRESS, DATA, 0],
@@ -68,7 +68,7 @@ pub(super) fn check(slot: &mut Slot, arch: Arch, table: &mut Table) {
     }
 }
 
-/// Returns a change that sets an LDS address in each lane.
+/// Returns a change that sets the address register of each lane to the LDS address `of(lane)`.
 fn addresses(of: impl Fn(usize) -> u32 + 'static) -> Change {
     Rc::new(move |state| {
         for (lane, registers) in state.lanes.iter_mut().enumerate() {
@@ -105,7 +105,7 @@ struct Two {
     is_load: bool,
     exchanges: bool,
     bytes: usize,
-    /// Number of bytes by which an offset of one moves a location.
+    /// Number of bytes by which a location moves if its offset is increased by one.
     step: usize,
 }
 
@@ -126,11 +126,11 @@ fn of_two(arch: Arch, plain: Plain, two: Two) -> Vec<Claim> {
         for exec in [EXEC, u64::MAX] {
             let offsets = first as u32 | (second as u32) << 8;
             let mut claim = known("two locations in the LDS", plain.words(arch, offsets), exec);
-            // If both locations are the same, the order of the two accesses is not specified in any guide.
+            // If the two locations are the same, no guide specifies the order of the two accesses.
             if first == second && (two.exchanges || !two.is_load) {
                 continue;
             }
-            // Two lanes must not access the same location, whichever of the offsets they use.
+            // Two lanes must not access the same location, neither with the same offset nor with different offsets.
             let lane_step = if exec == EXEC { 16 } else { 2 * two.bytes };
             let apart = first.min(second) * two.step;
             let place = move |lane: usize, which: usize| {
@@ -164,8 +164,8 @@ fn of_two(arch: Arch, plain: Plain, two: Two) -> Vec<Claim> {
     claims
 }
 
-/// Returns claims about atomics with an offset. An atomic that returns the old value has the effect of a load followed
-/// by the atomic that does not return it.
+/// Returns claims about atomics with an offset. An atomic that returns the old value must have the same effect as a
+/// load followed by the same atomic without a returned value.
 fn atomics(arch: Arch, plain: Plain, name: &str, all: &Known) -> Vec<Claim> {
     let double = name.ends_with("64");
     let returns = name.contains("_rtn");
@@ -174,12 +174,12 @@ fn atomics(arch: Arch, plain: Plain, name: &str, all: &Known) -> Vec<Claim> {
         true => (known_as(&["read_b64", "load_b64"]), known_as(&["write_b64", "store_b64"])),
         false => (known_as(&["read_b32", "load_b32"]), known_as(&["write_b32", "store_b32"])),
     };
-    // An exchange that returns the old value is compared with a store. The name of any other atomic exists without
-    // `_rtn`.
+    // An exchange that returns the old value is compared with a store. For any other such atomic, there is one with the
+    // same name without `_rtn`.
     let without = match name {
         "wrxchg_rtn_b32" | "wrxchg_rtn_b64" | "storexchg_rtn_b32" | "storexchg_rtn_b64" => store,
         _ if returns => all.get(&name.replace("_rtn", "")).copied(),
-        // An atomic that returns nothing is compared with itself without an offset.
+        // An atomic that does not return the old value is compared with itself at offset 0.
         _ if all.contains_key(&with_return(name)) => Some(plain),
         _ => None,
     };

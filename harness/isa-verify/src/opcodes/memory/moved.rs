@@ -4,8 +4,8 @@
 pub(super) struct Moved {
     pub(super) bytes: usize,
     signed: bool,
-    /// True if the data is in the upper half of a register, false if it is in the lower half; `None` if it fills the
-    /// register.
+    /// True if the data is in the upper half of a register, false if it is in the lower half; `None` if the data fills
+    /// the register.
     half: Option<bool>,
 }
 
@@ -28,8 +28,7 @@ impl Moved {
         Some(Moved { bytes, signed, half })
     }
 
-    /// Returns the misalignment of a lane's data in bytes. The data starts at this number plus a multiple of 16. The
-    /// number differs between lanes.
+    /// Returns the misalignment of a lane's data, in bytes from a multiple of 16. It differs between lanes.
     pub(super) fn skew(self, lane: usize) -> usize {
         match self.bytes {
             1 => lane * 7 % 16,

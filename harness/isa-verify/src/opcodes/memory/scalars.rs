@@ -16,7 +16,8 @@ use crate::opcodes::{
     slot::{EXEC, ROWS, Slot, State},
 };
 
-/// First register of the base address, s[14:15]. The descriptor of a buffer is in s[12:15], and the offset in s10.
+/// First register of the base address, s[14:15]. The descriptor of a buffer is in s[12:15], and the offset register is
+/// s10.
 const BASE: u32 = FIRST + 6;
 const BASE_ROW: usize = 6;
 const DESCRIPTOR: u32 = FIRST + 4;
@@ -85,7 +86,7 @@ fn claims(
         Size::Piece(moved) => moved.bytes,
     };
     let base = if is_buffer { DESCRIPTOR } else { BASE };
-    // The sixteen registers of the largest load are compared in two halves.
+    // The 16 registers of the largest load are compared in two halves, because a slot reads only eight registers.
     let halves = if bytes == 64 { 2 } else { 1 };
     let mut claims = Vec::new();
     for (constant, register) in offsets(arch, is_buffer) {
@@ -110,7 +111,7 @@ fn claims(
             let from = (place as i64 - i64::from(constant)) - i64::from(register.unwrap_or(0));
             claim.given = match is_buffer {
                 false => based(memory.wrapping_add_signed(from), register),
-                // The buffer ends directly after the loaded data.
+                // The buffer ends directly after the data that is loaded.
                 true => described(
                     memory.wrapping_add_signed(from),
                     (place as i64 - from) as u64 + bytes as u64,
