@@ -1,26 +1,26 @@
-//! Dataflow analysis: memory operations that may be outstanding when a wave reaches a point of its code.
+//! Dataflow analysis that finds the memory operations that may be outstanding when a wave reaches a point of its code.
 //!
-//! A wave counts its outstanding operations with several counters. The operations of one counter are assumed to
-//! complete in the order in which the wave issued them, so a wait for at most `n` outstanding operations completes an
-//! operation if the wave has issued `n` later ones. Some operations complete in another order. Then more is outstanding
-//! than the analysis finds.
+//! A wave counts its outstanding operations with several counters. The analysis assumes that the operations of a
+//! counter complete in the order in which the wave issued them. A wait for at most `n` outstanding operations then
+//! completes an operation if the wave has issued `n` later ones. Some operations complete in another order. In this
+//! case, more operations may be outstanding than the analysis finds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Number of counters.
 pub(crate) const COUNTERS: usize = 3;
 
-/// Largest number of operations that a counter can count. Hardware delays an instruction that would exceed it.
+/// Maximum value of a counter. Hardware delays an instruction that would exceed it.
 const CAPACITY: u8 = 63;
 
-/// A step of the code that matters for outstanding operations.
+/// A step of the code that affects the outstanding operations, or at which they are reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// The wave issues an operation. `operation` is `None` if the analysis need not report the operation.
     Issue { counter: usize, operation: Option<u32> },
     /// The wave waits until at most `left` operations of the counter are outstanding.
     Wait { counter: usize, left: u8 },
-    /// After a call it is unknown which operations are outstanding. None is assumed.
+    /// After a call, it is unknown which operations are outstanding. The analysis assumes that all are complete.
     Forget,
     /// A point for which the analysis reports the outstanding operations.
     Point(u32),
@@ -33,12 +33,12 @@ pub(crate) struct Block {
     pub(crate) next: Vec<usize>,
 }
 
-/// For each counter the operations that may be outstanding, in ascending order, each with the smallest number of later
-/// operations over all paths.
+/// The operations of each counter that may be outstanding, in ascending order. The second number of an operation is the
+/// smallest number of later operations on any path.
 type State = [Vec<(u32, u8)>; COUNTERS];
 
-/// Returns for each point the operations that are outstanding there on at least one path from the first block. Only
-/// edges for which `follows` returns true are followed.
+/// Returns the operations that are outstanding at each point on at least one path from the first block. The analysis
+/// uses only edges for which `follows` returns true.
 pub(crate) fn outstanding(
     blocks: &[Block],
     follows: impl Fn(usize, usize) -> bool,
@@ -70,7 +70,8 @@ pub(crate) fn outstanding(
     points
 }
 
-/// Executes a step. States only grow while the analysis runs, so what is outstanding at a point stays reported.
+/// Executes a step. During the analysis, states only grow. Therefore, every operation that is reported at a point
+/// remains correct.
 fn execute(step: Step, state: &mut State, points: &mut BTreeMap<u32, BTreeSet<u32>>) {
     match step {
         Step::Issue { counter, operation } => {
@@ -107,7 +108,7 @@ fn join(known: &mut State, other: &State) -> bool {
     changed
 }
 
-/// Returns the edges that lead back to a block on the path of a depth-first search: the back edges of loops.
+/// Returns the back edges of loops. These are edges to a block on the current path of a depth-first search.
 pub(crate) fn back_edges(blocks: &[Block]) -> BTreeSet<(usize, usize)> {
     let (mut found, mut seen) = (BTreeSet::new(), vec![false; blocks.len()]);
     let mut on_path = vec![false; blocks.len()];
@@ -134,7 +135,7 @@ pub(crate) fn back_edges(blocks: &[Block]) -> BTreeSet<(usize, usize)> {
 mod tests {
     use super::*;
 
-    /// Draws pseudo-random numbers.
+    /// Generates pseudo-random numbers.
     struct Draw(u64);
 
     impl Draw {
@@ -166,7 +167,8 @@ mod tests {
         blocks
     }
 
-    /// Walks over all paths of at most `blocks_left` blocks with the queues of a real wave, from oldest to newest.
+    /// Follows all paths of at most `blocks_left` blocks. The queues contain the outstanding operations of a real wave,
+    /// from the oldest to the newest.
     fn walk(
         blocks: &[Block],
         at: usize,
@@ -202,8 +204,8 @@ mod tests {
         for _ in 0..10_000 {
             let blocks = graph(&mut draw);
             let mut walked = BTreeMap::new();
-            // A path on which an operation is outstanding passes each block at most once before the operation, at most
-            // once after it, and the operation's block in between.
+            // If an operation is outstanding at a point, there is a path to this point that passes each block at most
+            // once before the operation's block and at most once after it.
             walk(&blocks, 0, Default::default(), 2 * blocks.len() + 1, &mut walked);
             let found = outstanding(&blocks, |_, _| true);
             assert_eq!(found, walked, "{blocks:?}");
@@ -216,7 +218,7 @@ mod tests {
     #[test]
     fn the_path_with_the_fewest_later_operations_counts() {
         let issue = |operation| Step::Issue { counter: 0, operation };
-        // Two paths lead from the first block to the last one. Only the first path issues a later operation.
+        // There are two paths from the first block to the last one. Only the first path issues a later operation.
         let mut blocks = vec![
             Block { steps: vec![issue(Some(7))], next: vec![1, 2] },
             Block { steps: vec![issue(None)], next: vec![3] },

@@ -1,18 +1,20 @@
-//! Finds barriers that a wave can reach while memory operations are outstanding for which the barrier must wait.
+//! Finds barriers that a wave can reach while memory operations are outstanding although the barrier must wait for
+//! them.
 //!
 //! `__syncthreads()` is a release fence of workgroup scope, a barrier, and an acquire fence of that scope. If the
 //! workgroup may use both compute units of a pair (WGP mode), the release fence waits for all counters, and the acquire
 //! fence invalidates the cache of the compute unit (`buffer_gl0_inv`, or `global_inv scope:SCOPE_SE`); see "Memory
-//! Model" in LLVM's [AMDGPU usage guide](https://llvm.org/docs/AMDGPUUsage.html). A barrier without fences, for example
-//! `__builtin_amdgcn_s_barrier()` or one of a kernel in assembly, need not wait for anything.
+//! Model" in LLVM's [AMDGPU usage guide](https://llvm.org/docs/AMDGPUUsage.html). A barrier without fences need not
+//! wait for any operation, for example `__builtin_amdgcn_s_barrier()` or a barrier in assembly code.
 //!
-//! LLVM deletes waits that it considers unnecessary, but not the invalidation. Therefore an invalidation directly after a
-//! barrier shows that the source has an acquire fence there, in practice that of `__syncthreads()`, and that an operation
-//! which is outstanding at the invalidation was not waited for. A fence that is limited to global memory has the same
-//! invalidation and need not wait for the LDS. Other modes and GFX9 have no such invalidation.
+//! LLVM deletes waits that it considers unnecessary, but it does not delete the invalidation. Therefore, an
+//! invalidation directly after a barrier shows that the source code has an acquire fence there, in practice the one of
+//! `__syncthreads()`. If an operation is outstanding at the invalidation, the code has not waited for it. There is an
+//! exception: a fence that is limited to global memory has the same invalidation and need not wait for the LDS. Other
+//! modes and GFX9 have no such invalidation.
 //!
-//! All paths of the control-flow graph are followed, also those on which conditions contradict each other. A kernel can
-//! therefore be listed although its path is never taken.
+//! The analysis follows all paths of the control-flow graph, including those on which conditions contradict each other.
+//! Therefore, it may report a kernel although no wave takes the path.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,11 +34,11 @@ const LOCAL: usize = 2;
 /// Kind of a memory operation that other waves of the workgroup can observe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MemoryOperation {
-    /// Store, or an atomic operation without result, to global memory.
+    /// Store to global memory, or atomic operation without a result.
     GlobalWrite,
-    /// Load, or an atomic operation with a result, from global memory.
+    /// Load from global memory, or atomic operation with a result.
     GlobalRead,
-    /// Store or atomic operation to the LDS.
+    /// Store to the LDS, or atomic operation.
     LdsWrite,
     /// Load from the LDS.
     LdsRead,
@@ -70,20 +72,21 @@ pub struct Outstanding {
 pub struct KernelBarriers {
     /// Number of instructions that a path from the entry reaches.
     pub instructions: usize,
-    /// Number of barriers that have fences.
+    /// Number of barriers with fences.
     pub fenced: usize,
-    /// Number of the other barriers.
+    /// Number of barriers without fences.
     pub bare: usize,
-    /// Operations that are outstanding at a barrier that has fences, on paths through the back edge of a loop only:
-    /// LLVM deleted the wait before it had seen the back edge.
+    /// Operations that are outstanding at a barrier with fences, but only on paths through the back edge of a loop.
+    /// LLVM deleted the wait for such an operation before it considered the back edge.
     pub lost: Vec<Outstanding>,
-    /// Operations that are outstanding at a barrier that has fences, but perhaps without a mistake of the compiler.
-    /// Inline assembly is the usual reason, because the compiler does not know which operations it contains.
+    /// Operations that are outstanding at a barrier with fences, but perhaps without an error of the compiler. The
+    /// usual reason is inline assembly, because the compiler does not know its operations.
     pub unexplained: Vec<Outstanding>,
-    /// Writes to the LDS that are outstanding at another barrier, but only in a loop.
+    /// Writes to the LDS that are outstanding at a barrier without fences, but only on paths through the back edge of a
+    /// loop.
     pub suspects: Vec<Outstanding>,
-    /// Reasons why paths could not be followed, for example `call`. Empty if the fences of barriers are not visible in
-    /// the mode of the kernel, because then there is nothing to decide.
+    /// Reasons why paths could not be followed, for example `call`. The set is empty if the fences of barriers are not
+    /// visible in the mode of the kernel, because the analysis then has no result that could be incomplete.
     pub unknown: BTreeSet<&'static str>,
 }
 
@@ -91,23 +94,23 @@ pub struct KernelBarriers {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
     Nothing,
-    /// Counts an operation. Other waves can observe it if its kind is known.
+    /// Increments counters. If the kind is known, other waves can observe the operation.
     Access {
         counters: [bool; COUNTERS],
         kind: Option<MemoryOperation>,
     },
-    /// Counts a load to scalar registers.
+    /// Loads to scalar registers, which is also counted.
     Scalar,
     /// Waits until at most this many operations of each counter are outstanding; `u8::MAX` does not wait.
     Wait([u8; COUNTERS]),
     Barrier,
     /// Invalidates a cache for the scope of the workgroup.
     InvalidateWorkgroup,
-    /// Invalidates caches for a wider scope.
+    /// Invalidates caches for a larger scope.
     InvalidateDevice,
 }
 
-/// Instruction that a wave executes next.
+/// Determines which instruction a wave executes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flow {
     Next,
@@ -126,10 +129,10 @@ struct Class {
     distance: i16,
 }
 
-/// Instructions by offset, each with its size in bytes.
+/// Instructions with their sizes in bytes, by offset.
 type Instructions = BTreeMap<usize, (Class, usize)>;
 
-/// Reads kernels of one architecture.
+/// Examines kernels of one architecture.
 pub struct BarrierReader<'a> {
     arch: Arch,
     decode: Box<Decode<'a>>,
@@ -145,13 +148,13 @@ impl<'a> BarrierReader<'a> {
         BarrierReader { arch, decode: Box::new(decode), cache: DecodeCache::default() }
     }
 
-    /// Returns true if the code of a kernel contains the bytes of a barrier.
+    /// Returns true if the code of a kernel contains the encoding of a barrier.
     pub fn has_barrier(&self, code: &[u8]) -> bool {
         contains(code, words(self.arch).0)
     }
 
-    /// Returns true if [`BarrierReader::read`] can find something in this code. On architectures with WGP mode this
-    /// needs a barrier and an invalidation, on the others a barrier.
+    /// Returns true if [`BarrierReader::read`] can find something in this code. The code must contain a barrier and, on
+    /// architectures with WGP mode, an invalidation.
     pub fn may_find(&self, code: &[u8]) -> bool {
         let (_, invalidation) = words(self.arch);
         self.has_barrier(code) && invalidation.is_none_or(|word| contains(code, word))
@@ -173,13 +176,13 @@ impl<'a> BarrierReader<'a> {
         let mut blocks = Vec::new();
         let mut kinds = BTreeMap::new();
         let mut fenced = BTreeSet::new();
-        // Operations that the compiler may not know.
+        // Operations that the compiler may not know about.
         let mut unseen = BTreeSet::new();
         for (number, start) in starts.iter().enumerate() {
             let end = starts.get(number + 1).copied().unwrap_or(code.len());
             let inside: Vec<_> = instructions.range(*start..end).collect();
             let mut block = Block::default();
-            // A barrier for which an invalidation may follow.
+            // A barrier that an invalidation may follow.
             let mut open = None;
             for (number, (at, (class, size))) in inside.iter().enumerate() {
                 let id = **at as u32;
@@ -204,7 +207,7 @@ impl<'a> BarrierReader<'a> {
                 self.add_steps(&mut block.steps, id, class.act);
                 if let Act::Access { kind: Some(kind), .. } = class.act {
                     kinds.insert(id, kind);
-                    // Inline assembly of rocPRIM: a store, and the wait that was right before GFX10.
+                    // A store with this wait is inline assembly of rocPRIM. The wait was correct before GFX10.
                     let waits_for_loads = matches!(following, Some(Act::Wait([u8::MAX, 0, _])));
                     if kind == MemoryOperation::GlobalWrite && waits_for_loads {
                         unseen.insert(id);
@@ -234,7 +237,8 @@ impl<'a> BarrierReader<'a> {
         let all = barrier_flow::outstanding(&blocks, |_, _| true);
         let straight = barrier_flow::outstanding(&blocks, |at, next| !back.contains(&(at, next)));
         let is_fence = |(point, _): &(&u32, &BTreeSet<u32>)| *point & BARE == 0;
-        // An operation for which the code does not wait on a straight path either is unknown to the compiler.
+        // If the code does not wait for an operation on a path without back edges either, the compiler does not know
+        // about it.
         unseen.extend(straight.iter().filter(is_fence).flat_map(|(_, operations)| operations));
         for (point, operations) in &all {
             let barrier = point & !BARE;
@@ -256,8 +260,8 @@ impl<'a> BarrierReader<'a> {
         Ok(result)
     }
 
-    /// Returns the instructions that paths from the entry reach, each with its size in bytes, and the offsets at which
-    /// blocks start.
+    /// Returns the instructions that paths from the entry reach, each with its size in bytes, and the offsets of the
+    /// first instructions of blocks.
     fn reachable(
         &mut self,
         code: &[u8],
@@ -298,7 +302,7 @@ impl<'a> BarrierReader<'a> {
                 at = next;
             }
         }
-        // A target can be inside an instruction or outside the function only if the code is damaged.
+        // Only in damaged code, a target can be inside an instruction or outside the function.
         leaders.retain(|at| instructions.contains_key(at));
         Ok((instructions, leaders))
     }
@@ -322,7 +326,7 @@ impl<'a> BarrierReader<'a> {
         })
     }
 
-    /// Adds the effect of an instruction on counters.
+    /// Adds the steps that describe the effect of an instruction on counters.
     fn add_steps(&self, steps: &mut Vec<Step>, id: u32, act: Act) {
         let mut issue = |counter, operation| steps.push(Step::Issue { counter, operation });
         match act {
@@ -346,15 +350,15 @@ impl<'a> BarrierReader<'a> {
     }
 }
 
-/// Mark of a point at the barrier itself. A point without it is at the invalidation after the barrier.
+/// Flag of a point at the barrier itself. A point without this flag is at the invalidation after the barrier.
 const BARE: u32 = 1 << 31;
 
-/// Returns the target of a branch; a number after the end of the code if the target is before its start.
+/// Returns the target of a branch. If the target is before the start of the code, the result is a number after its end.
 fn target(next: usize, distance: i16) -> usize {
     next.wrapping_add_signed(4 * isize::from(distance))
 }
 
-/// Returns the first dwords of a barrier and of an invalidation for workgroup scope; `None` for the latter if the
+/// Returns the first dwords of a barrier and of an invalidation with workgroup scope. The latter is `None` if the
 /// architecture has no WGP mode.
 fn words(arch: Arch) -> (u32, Option<u32>) {
     match arch.facts().counters {
@@ -369,7 +373,7 @@ fn contains(code: &[u8], word: u32) -> bool {
     code.chunks_exact(4).any(|bytes| bytes == word.to_le_bytes())
 }
 
-/// Returns true if cache instructions are counted.
+/// Returns true if instructions for caches increment a counter.
 fn counts_caches(arch: Arch) -> bool {
     match arch.facts().counters {
         WaitCounters::Gfx9 | WaitCounters::Gfx10 | WaitCounters::Gfx11 => false,
@@ -383,7 +387,7 @@ fn flow(text: &str) -> Flow {
     if name == "s_branch" {
         Flow::Jump
     } else if starts(&["s_cbranch_cdbg"]) {
-        // These instructions branch if a debugger is attached.
+        // These instructions branch only if a debugger is attached.
         Flow::Next
     } else if starts(&["s_cbranch_scc", "s_cbranch_vcc", "s_cbranch_exec"]) {
         Flow::Branch
@@ -415,7 +419,7 @@ fn act(arch: Arch, text: &str, immediate: u16) -> Act {
 fn scalar(counters: WaitCounters, name: &str, text: &str, immediate: u16) -> Act {
     const NONE: u8 = u8::MAX;
     let field = |low: u32, len: u32| (immediate >> low & ((1 << len) - 1)) as u8;
-    // A field with its largest value does not wait.
+    // The largest value of a field means that the instruction does not wait for this counter.
     let most = |left: u8, largest: u8| if left >= largest { NONE } else { left };
     let all = immediate.min(u16::from(NONE)) as u8;
     match name {
@@ -432,7 +436,8 @@ fn scalar(counters: WaitCounters, name: &str, text: &str, immediate: u16) -> Act
             WaitCounters::Gfx11 => Act::Wait([NONE, most(field(10, 6), 63), most(field(4, 6), 63)]),
             WaitCounters::Gfx12 | WaitCounters::Gfx1250 => Act::Nothing,
         },
-        // A register can add to the number. Then the wait is assumed to be for everything.
+        // A register may be added to the number. The analysis then assumes that the instruction waits for all
+        // operations.
         "s_waitcnt_vscnt" => Act::Wait([if text.contains("null") { all } else { 0 }, NONE, NONE]),
         "s_waitcnt_vmcnt" => Act::Wait([NONE, if text.contains("null") { all } else { 0 }, NONE]),
         "s_waitcnt_lgkmcnt" => Act::Wait([NONE, NONE, if text.contains("null") { all } else { 0 }]),
@@ -461,7 +466,7 @@ fn scalar(counters: WaitCounters, name: &str, text: &str, immediate: u16) -> Act
     }
 }
 
-/// Returns true if loads to scalar registers have a counter of their own.
+/// Returns true if loads to scalar registers have their own counter.
 fn counts_scalars_apart(counters: WaitCounters) -> bool {
     match counters {
         WaitCounters::Gfx9 | WaitCounters::Gfx10 | WaitCounters::Gfx11 => false,
@@ -484,7 +489,7 @@ fn lds(rest: &str, text: &str) -> Act {
     if starts(&["nop", "param_load", "direct_load"]) {
         return Act::Nothing;
     }
-    // Permutations do not access the LDS, and GDS is not shared by the waves of a workgroup only.
+    // Permutations do not access the LDS. GDS is not limited to the waves of a workgroup.
     let kind = if starts(&["bpermute", "permute", "swizzle", "gws", "append", "consume", "bvh"])
         || text.split_whitespace().any(|word| word == "gds")
     {
@@ -515,8 +520,8 @@ fn vector_memory(counters: WaitCounters, family: &str, rest: &str, text: &str) -
     let has = |modifier: &str| text.split_whitespace().any(|word| word == modifier);
     let returns = has("glc") || has("sc0") || text.contains("_RETURN");
     let reads = if rest.starts_with("atomic") { returns } else { !rest.starts_with("store") };
-    // A FLAT instruction may access the LDS, and scratch memory is private. Before GFX11 scratch memory is also
-    // accessed as a buffer.
+    // Only some families certainly access shared memory. A FLAT instruction may access the LDS, and scratch memory is
+    // private. Before GFX11, instructions of the family `buffer` also access scratch memory.
     let is_shared = match family {
         "global" => true,
         "buffer" => match counters {

@@ -4,17 +4,17 @@ use std::{collections::HashMap, fmt};
 
 use crate::{InstructionResult, ResultFile};
 
-/// Difference in one register after one instruction.
+/// Difference in a register after an instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResultDifference {
-    /// Text of the instruction, or name of the row of `docs/inferred-hardware.md`.
+    /// Text of the instruction, or name of a row of `docs/inferred-hardware.md`.
     pub instruction: String,
-    /// Name of the register. For a row of `docs/inferred-hardware.md`, `words`.
+    /// Name of the register. For a row of `docs/inferred-hardware.md`, this is `words`.
     pub register: String,
-    /// Number of work-items whose results differ, and number of all work-items.
+    /// Number of work-items whose results differ, and total number of work-items.
     pub items: (usize, usize),
-    /// Number of the first work-item whose results differ, and the register's value there in each file; `None` if the
-    /// register was not written.
+    /// Number of the first work-item whose results differ, and value of its register in each file. A value is `None` if
+    /// the register was not written.
     pub first: (usize, Option<u32>, Option<u32>),
     /// Largest distance between two finite results, in units of the last place; `None` unless the result is an f32.
     pub ulp: Option<u32>,
@@ -45,28 +45,28 @@ impl fmt::Display for ResultDifference {
     }
 }
 
-/// Result of comparing two files.
+/// Result of a comparison of two files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Differences {
-    /// Number of instructions and rows for which both files have results.
+    /// Number of instructions and rows with results in both files.
     pub compared: usize,
-    /// Number of these instructions and rows whose results are equal.
+    /// Number of these instructions and rows with equal results.
     pub same: usize,
     /// Differences in results that hardware specifies, by instruction and register.
     pub specified: Vec<ResultDifference>,
-    /// Differences in rows whose results hardware leaves unspecified.
+    /// Differences in results that hardware does not specify.
     pub unspecified: Vec<ResultDifference>,
-    /// Instructions that only the first file has, and instructions that only the second file has. Disassemblers of
-    /// different releases know different instructions.
+    /// Instructions that only the first file contains, and instructions that only the second file contains.
+    /// Disassemblers of different releases know different instructions.
     pub only_in: [Vec<String>; 2],
-    /// For each file, the instructions that the emulated device does not support.
+    /// Instructions that the emulated device does not support, for each file.
     pub unsupported: [Vec<String>; 2],
 }
 
 /// Compares two result files.
 ///
 /// # Errors
-/// Fails if the files are for different architectures or numbers of work-items.
+/// Fails if the files have different architectures or different numbers of work-items.
 pub fn compare(one: &ResultFile, other: &ResultFile) -> Result<Differences, String> {
     let (first, second) = (one.header.arch(), other.header.arch());
     if first != second {
@@ -192,7 +192,7 @@ mod tests {
         let text = one.to_text().unwrap();
         assert_eq!(ResultFile::parse(&text), Ok(one));
         assert!(text.starts_with(r#"{"format":"rocrepro device probe","version":1,"#), "{text}");
-        // Files that earlier versions have written must remain readable, so the names of the fields must not change.
+        // Files of earlier versions must remain readable, so the names of the fields must not change.
         let words = "3f800000".repeat(ITEMS);
         assert_eq!(
             text.lines().nth(1),
@@ -223,7 +223,7 @@ mod tests {
             "v_add_f32_e64 v40, v10, v20: v40 differs in 2 of 512 work-items; the first is 9, with 0x3f800000 and \
              0x3f800002; finite numbers are at most 2 ulp apart"
         );
-        // The second file has a register that the instruction should not have written.
+        // The second file contains a register that the instruction should not have written.
         bad = good.clone();
         bad.results[1].registers.insert("scc".into(), InstructionResult::hex(&vec![1; ITEMS]));
         let found = compare(&good, &bad).unwrap();
@@ -278,8 +278,8 @@ mod tests {
         assert_eq!(
             refused(&broken),
             [
-                format!("line 2: `{ADD}`: v40 is not in words of eight hexadecimal digits"),
-                format!("line 3: `{MUL}`: v40 has 511 words, must have 512"),
+                format!("line 2: `{ADD}`: v40 does not have words of eight hexadecimal digits"),
+                format!("line 3: `{MUL}`: v40 has 511 words instead of 512"),
             ]
         );
     }

@@ -1,9 +1,9 @@
-//! Cache of decoded instructions. Most instructions of a library occur many times, and decoding one is slow.
+//! Cache of decoded instructions. Most instructions of a library occur many times, and decoding an instruction is slow.
 
 use std::collections::HashMap;
 
-/// Entries of instructions, by their bytes. An instruction that is cached has one, two or three dwords. The
-/// first dwords of an instruction determine how many.
+/// Entries of instructions, by the bytes of the instructions. A cached instruction has one, two or three dwords, and
+/// its first dwords determine its size.
 pub(crate) struct DecodeCache<T> {
     one: HashMap<u32, T>,
     two: HashMap<u64, T>,
@@ -17,8 +17,8 @@ impl<T> Default for DecodeCache<T> {
 }
 
 impl<T: Copy> DecodeCache<T> {
-    /// Returns the entry of the instruction at the start of `window`, and its size in bytes. Calls `decode` for an
-    /// instruction that is not cached; `None` means that the bytes are not an instruction.
+    /// Returns the entry of the instruction at the start of `window`, and the size of the instruction in bytes. Calls
+    /// `decode` if the instruction is not cached. `None` means that the bytes are not an instruction.
     ///
     /// # Errors
     /// Fails if `decode` fails.

@@ -1,4 +1,4 @@
-//! Decodes instructions with the emulated device's library, which uses the disassembler of the stack.
+//! Decodes instructions with the library of the emulated device, which uses the disassembler of the stack.
 
 use std::{
     ffi::{CString, c_void},
@@ -8,10 +8,10 @@ use std::{
 use device::{Arch, DECODE_SYMBOL, Decode};
 use libloading::os::unix::Library;
 
-/// An instruction as the emulated device decodes it.
+/// An instruction that the emulated device has decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodedInstruction {
-    /// Text of the instruction, as the stack's disassembler prints it.
+    /// Text of the instruction, as the disassembler of the stack prints it.
     pub text: String,
     /// Size of the instruction in bytes.
     pub size: usize,
@@ -19,7 +19,7 @@ pub struct DecodedInstruction {
     pub executable: bool,
 }
 
-/// The emulated device's library, loaded into a process that can find the stack's libraries.
+/// The library of the emulated device. It is loaded into a process that can find the libraries of the stack.
 pub struct Decoder {
     decode: Decode,
     _library: Library,
@@ -33,17 +33,18 @@ impl Decoder {
     pub fn open(path: &Path) -> Result<Decoder, String> {
         let failed = |e: libloading::Error| format!("cannot load `{}`: {e}", path.display());
         let too_old =
-            |_| format!("`{}` is of another version, which does not decode", path.display());
-        // SAFETY: the caller names the emulated device's library, which runs no code when it is loaded.
+            |_| format!("`{}` belongs to another version, without a decoder", path.display());
+        // SAFETY: the caller passes the path of the emulated device's library, which does not run code when it is
+        // loaded.
         let library = unsafe { Library::new(path) }.map_err(failed)?;
-        // SAFETY: every build of the device that has this symbol defines it as a function of this type.
+        // SAFETY: in all versions of the device that have this symbol, it is a function of this type.
         let decode =
             *unsafe { library.get::<Decode>(DECODE_SYMBOL.as_bytes()) }.map_err(too_old)?;
         Ok(Decoder { decode, _library: library })
     }
 
-    /// Decodes the instruction at the start of `bytes`; `None` if the bytes are not an instruction. `address` is the
-    /// device address of `bytes`.
+    /// Decodes the instruction at the start of `bytes`. The result is `None` if the bytes are not an instruction.
+    /// `address` is the device address of `bytes`.
     ///
     /// # Errors
     /// Fails if the stack has no disassembler for the architecture.
@@ -59,9 +60,10 @@ impl Decoder {
             length: usize,
             executable: bool,
         ) {
-            // SAFETY: `context` points to the pair that `decode` passes, which nothing else uses during the call.
+            // SAFETY: `context` points to the pair that `decode` passes. During the call, this is the only reference to
+            // the pair.
             let received = unsafe { &mut *context.cast::<(String, bool)>() };
-            // SAFETY: the decoder passes a text with this length, which is valid during this call.
+            // SAFETY: the decoder passes a text of this length, which is valid during this call.
             let text = unsafe { std::slice::from_raw_parts(text, length) };
             *received = (String::from_utf8_lossy(text).into_owned(), executable);
         }
@@ -69,7 +71,7 @@ impl Decoder {
         let mut received = (String::new(), false);
         let context = (&raw mut received).cast();
         // SAFETY: the name is a C string, the length is that of `bytes`, and `receive` has the type that the decoder
-        // calls.
+        // expects.
         let size = unsafe {
             (self.decode)(name.as_ptr(), address, bytes.as_ptr(), bytes.len(), receive, context)
         };

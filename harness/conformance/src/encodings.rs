@@ -1,20 +1,19 @@
-//! Enumerates the instructions of an architecture. To find them, this module lets the disassembler of the stack decode
-//! every opcode of an encoding.
+//! Finds the instructions of an architecture. The disassembler of the stack decodes every opcode of each encoding.
 //!
-//! Source of the encodings: AMD's ISA guides of Vega, CDNA 3 and RDNA 2 to 4, "Microcode formats".
+//! The encodings are described in AMD's ISA guides of Vega, CDNA 3 and RDNA 2 to 4, "Microcode formats".
 
 use device::Arch;
 
 use crate::Decoder;
 
-/// Kind of an instruction, which determines in which registers its operands are.
+/// Kind of an instruction. The kind determines which registers contain the operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum InstructionGroup {
     /// Vector operands. Source operands are in v10, v20 and v30, or in s20 and s24. Results are in v40 or s40. Each
     /// operand continues in the following registers.
     Vector,
-    /// Matrix operands. Source operands and results are as for `Vector`, but the third source operand starts at v80,
-    /// and the result may have up to 32 registers.
+    /// Matrix operands. The registers are as for `Vector`, but the third source operand starts at v80, and the result
+    /// may have up to 32 registers.
     Matrix,
     /// Scalar operands. Source operands are in s20 and s24, and results in s40. Each operand continues in the following
     /// registers.
@@ -24,7 +23,7 @@ pub enum InstructionGroup {
 /// An instruction with its operands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instruction {
-    /// Text of the instruction, as the stack's disassembler prints it.
+    /// Text of the instruction, as the disassembler of the stack prints it.
     pub text: String,
     /// Machine code of the instruction, in dwords.
     pub words: Vec<u32>,
@@ -34,8 +33,8 @@ pub struct Instruction {
     pub emulated: bool,
 }
 
-/// Operand numbers in the encodings. Source operands are v10, v20, v30, v80, s20 and s24. The first result is v40 or
-/// s40, and the second one is s44.
+/// Operand numbers of the registers in encodings. Source operands are v10, v20, v30, v80, s20 and s24. The first result
+/// is v40 or s40, and the second one is s44.
 const V: [u32; 3] = [256 + 10, 256 + 20, 256 + 30];
 const MATRIX_C: u32 = 256 + 80;
 const S: [u32; 2] = [20, 24];
@@ -43,7 +42,7 @@ const RESULT: u32 = 40;
 const SECOND: u32 = 44;
 
 /// Source operands of vector instructions, in the order in which they are tried. The disassembler accepts only operands
-/// that fit the opcode.
+/// that the opcode allows.
 const SOURCES: [[u32; 3]; 9] = [
     V,
     [V[0], V[1], S[1]],
@@ -116,13 +115,13 @@ const EXCLUDED: &[&str] = &[
     "s_invperm",
 ];
 
-/// Returns all instructions that the disassembler of the stack knows and that can be executed.
+/// Returns all instructions that the disassembler of the stack knows and that may be executed.
 ///
 /// # Errors
 /// Fails if the stack has no disassembler for the architecture.
 pub fn instructions(decoder: &Decoder, arch: Arch) -> Result<Vec<Instruction>, String> {
     let mut all = Vec::new();
-    // This is VOP3. Every instruction with one to three source operands has a form in this encoding.
+    // This loop handles VOP3. Every instruction with one to three source operands has a form in this encoding.
     let base: u32 = if arch.facts().microcode.is_gfx9() { 0xd000_0000 } else { 0xd400_0000 };
     for op in 0..if arch.facts().microcode.is_gfx9() { 0x380 } else { 0x400 } {
         let word = base | op << 16 | RESULT;
@@ -132,8 +131,8 @@ pub fn instructions(decoder: &Decoder, arch: Arch) -> Result<Vec<Instruction>, S
             &SOURCES.map(|sources| vector(word, sources, 0)),
         )?);
     }
-    // This is VOP3P, which contains packed arithmetic, dot products and matrix instructions. The upper half of each
-    // packed operand affects the upper half of the result.
+    // This loop handles VOP3P, which contains packed arithmetic, dot products and matrix instructions. The upper half
+    // of each packed operand is used for the upper half of the result.
     let base: u32 = if arch.facts().microcode.is_gfx9() { 0xd380_0000 } else { 0xcc00_0000 };
     for op in 0..0x80 {
         let word = base | op << 16 | RESULT | 1 << 14;
@@ -154,7 +153,7 @@ pub fn instructions(decoder: &Decoder, arch: Arch) -> Result<Vec<Instruction>, S
             }
         }
     }
-    // These are SOP2, SOPK with an immediate, SOP1 and SOPC.
+    // These loops handle SOP2, SOPK with an immediate, SOP1 and SOPC.
     for op in 0..0x60 {
         let word = 0x8000_0000 | op << 23 | RESULT << 16 | S[1] << 8 | S[0];
         all.extend(first_executable((decoder, arch), InstructionGroup::Scalar, &[vec![word]])?);
@@ -180,7 +179,7 @@ pub fn instructions(decoder: &Decoder, arch: Arch) -> Result<Vec<Instruction>, S
             &[vec![0xbf00_0000 | op << 16 | S[1] << 8 | S[0]]],
         )?);
     }
-    // Two encodings of an architecture may have the same text. Only the first one is kept.
+    // Two encodings of an architecture may have the same text. In this case, only the first one is kept.
     let mut texts = std::collections::HashSet::new();
     all.retain(|one| texts.insert(one.text.clone()));
     Ok(all)
@@ -194,8 +193,8 @@ fn vector(word: u32, [a, b, c]: [u32; 3], bits: u32) -> Vec<u32> {
     vec![word, a | b << 9 | c << 18 | bits]
 }
 
-/// Returns the first of these encodings that is an instruction and may be executed. An encoding that the emulated
-/// device supports takes precedence.
+/// Returns the first of these encodings that is an instruction and may be executed. Encodings that the emulated device
+/// supports take precedence.
 fn first_executable(
     by: (&Decoder, Arch),
     group: InstructionGroup,
@@ -221,7 +220,8 @@ fn instruction(
     words: &[u32],
 ) -> Result<Option<Instruction>, String> {
     let Some(one) = disassemble(by, group, words)? else { return Ok(None) };
-    // Without this change, the instruction would write its second result to s0, which contains something else.
+    // Without this change, the instruction would write its second result to s0, although s0 has another use in the
+    // kernel.
     let second = one.text.split(", ").nth(1).unwrap_or_default();
     if group == InstructionGroup::Vector && ["s0", "s[0:1]", "s[0:3]"].contains(&second) {
         let moved = [words[0] | SECOND << 8, words[1]];
@@ -237,10 +237,10 @@ fn disassemble(
 ) -> Result<Option<Instruction>, String> {
     let mut code: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let size = code.len();
-    // The disassembler reads past the end of the instruction, so the buffer is padded.
+    // The disassembler reads bytes after the end of the instruction, so the buffer is padded.
     code.extend([0xbf80_0000u32; 4].iter().flat_map(|word| word.to_le_bytes()));
     let Some(found) = decoder.decode(arch, 0, &code)? else { return Ok(None) };
-    // The disassembler prints some invalid encodings with a remark.
+    // For some invalid encodings, the disassembler prints an instruction with a remark.
     if found.size != size || found.text.contains("/*") {
         return Ok(None);
     }

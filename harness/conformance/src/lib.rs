@@ -1,10 +1,10 @@
-//! Instruction conformance: runs every instruction on any device of the HIP runtime, writes the results to a file, and
-//! compares two such files.
+//! Instruction conformance: executes every instruction on any device of the HIP runtime, writes the results to a file,
+//! and compares two such files.
 //!
 //! The crate does not contain a list of instructions. [`instructions`] lets the disassembler of the stack decode every
 //! opcode of the vector, matrix and scalar encodings. Every opcode that the disassembler knows is executed on the same
 //! inputs. Further tests check assumptions of the emulated device about hardware, which are the rows of a table in
-//! `docs/inferred-hardware.md`. This crate does not know which result is right.
+//! `docs/inferred-hardware.md`. This crate does not determine which result is correct.
 
 mod barrier_flow;
 mod barriers;
@@ -30,5 +30,5 @@ pub use run::{RunError, run_on_device};
 /// Number of work-items that execute each instruction, in workgroups of [`GROUP`].
 pub const ITEMS: usize = 512;
 
-/// Number of work-items of a workgroup.
+/// Number of work-items in a workgroup.
 pub const GROUP: usize = 64;

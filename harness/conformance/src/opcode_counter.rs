@@ -4,36 +4,36 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::{DecodedInstruction, decode_cache::DecodeCache};
 
-/// Counts of the instructions with one opcode.
+/// Numbers of instructions with one opcode.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpcodeCounts {
     /// Number of instructions with this opcode.
     pub count: u64,
     /// Number of instructions with this opcode that the interpreter does not support.
     pub unsupported: u64,
-    /// Text of the first unsupported instruction with this opcode; `None` if all are supported.
+    /// Text of the first unsupported instruction with this opcode; `None` if all these instructions are supported.
     pub example: Option<String>,
 }
 
 /// Callback that decodes the instruction at the start of the bytes. The first argument is the address of the bytes.
-/// `None` means that the bytes are not an instruction. The error explains why they cannot be decoded.
+/// `None` means that the bytes are not an instruction. The error is the reason why they cannot be decoded.
 pub(crate) type Decode<'a> =
     dyn FnMut(u64, &[u8]) -> Result<Option<DecodedInstruction>, String> + 'a;
 
 /// Counts the instructions of machine code by opcode.
 ///
-/// The code is read from its first byte to its last. Dwords that are not instructions, for example padding between
-/// kernels, are counted separately.
+/// Every byte of the code is examined, in order. Dwords that are not instructions, for example padding between kernels,
+/// are counted separately.
 pub struct OpcodeCounter<'a> {
     decode: Box<Decode<'a>>,
-    /// For each instruction that has been decoded, its index in `entries`.
+    /// The index in `entries` of each instruction that has been decoded.
     cache: DecodeCache<usize>,
     entries: Vec<Entry>,
     index: HashMap<(String, bool), usize>,
     illegal: u64,
 }
 
-/// Count of the supported instructions with one opcode, or of the unsupported instructions with it.
+/// Number of supported instructions with one opcode, or number of unsupported instructions with it.
 struct Entry {
     name: String,
     unsupported: bool,
@@ -95,7 +95,7 @@ impl<'a> OpcodeCounter<'a> {
         Ok(Some((entry, size)))
     }
 
-    /// Returns the counts of all opcodes. The key is the opcode.
+    /// Returns the numbers of instructions for each opcode.
     pub fn opcodes(&self) -> BTreeMap<String, OpcodeCounts> {
         let mut opcodes: BTreeMap<String, OpcodeCounts> = BTreeMap::new();
         for entry in &self.entries {
@@ -115,7 +115,7 @@ impl<'a> OpcodeCounter<'a> {
     }
 }
 
-/// Returns the opcode in an instruction's text. A dual-issue pair has two opcodes, and both are returned, as `a :: b`.
+/// Returns the opcode in the text of an instruction. For a dual-issue pair, returns both opcodes, as `a :: b`.
 fn opcode(text: &str) -> String {
     let first = |text: &str| text.split_whitespace().next().unwrap_or_default().to_owned();
     match text.split_once(" :: ") {
@@ -128,9 +128,9 @@ fn opcode(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Decodes instructions of a made-up encoding. The highest byte is the opcode, and its two lowest bits are the
+    /// Decodes instructions of a fictitious encoding. The highest byte is the opcode, and its two lowest bits are the
     /// number of dwords. If this number is 0, the dword is not an instruction. An instruction of two dwords is
-    /// unsupported if the second one is odd.
+    /// unsupported if the second dword is odd.
     fn decode(window: &[u8]) -> Option<DecodedInstruction> {
         let size = usize::from(window[3] & 3) * 4;
         let whole = size > 0 && window.len() >= size;
@@ -144,7 +144,7 @@ mod tests {
         })
     }
 
-    /// Counts opcodes like [`OpcodeCounter`], but decodes each instruction again each time it occurs.
+    /// Counts opcodes like [`OpcodeCounter`], but decodes an instruction each time that it occurs.
     fn count_uncached(code: &[u8]) -> (BTreeMap<String, OpcodeCounts>, u64) {
         let (mut opcodes, mut illegal, mut at) = (BTreeMap::<String, OpcodeCounts>::new(), 0, 0);
         while code.len() - at >= 4 {
@@ -170,8 +170,8 @@ mod tests {
 
     #[test]
     fn cached_instructions_are_counted_like_decoded_ones() {
-        // The code contains few different dwords. Therefore most of them occur repeatedly: as the first, the second and
-        // the third dword of instructions.
+        // The code contains only a few different dwords. Therefore, most of them occur several times, as the first, the
+        // second or the third dword of an instruction.
         let mut state = 7_u64;
         let mut drawn = || {
             state = device::mix(state + 1);
@@ -185,7 +185,7 @@ mod tests {
             assert_eq!(window, &code[at as usize..]);
             Ok(decode(window))
         });
-        counter.count(&code).expect("no reason not to");
+        counter.count(&code).expect("the decoder returns no error");
         let (opcodes, illegal) = count_uncached(&code);
         assert!(illegal > 100 && opcodes.values().any(|opcode| opcode.unsupported > 50));
         let all = opcodes.values().map(|opcode| opcode.count).sum::<u64>() + illegal;

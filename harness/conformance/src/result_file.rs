@@ -1,5 +1,5 @@
-//! The file to which a run writes its results. It is JSON: one line for the header, one line for each result, and a
-//! last line with the number of results.
+//! The file that contains the results of a run. It consists of JSON lines: one line for the header, one line for each
+//! result, and a last line with the number of results.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -49,7 +49,7 @@ impl ResultHeader {
         self.gfx.split(':').next().unwrap_or_default()
     }
 
-    /// Returns a one-line description of the header for people.
+    /// Returns a description of the header for people, in one line.
     pub fn describe(&self) -> String {
         let kind = if self.emulated { "the emulated device; not a GPU result" } else { "a GPU" };
         format!("{} `{}` ({kind}), {}, {}", self.gfx, self.device, self.stack, self.date)
@@ -63,13 +63,13 @@ pub struct InstructionResult {
     /// Text of the instruction as the disassembler prints it, or name of the row.
     #[serde(rename = "probe")]
     pub name: String,
-    /// True if hardware leaves the result unspecified.
+    /// True if hardware does not specify the result.
     #[serde(rename = "free", default, skip_serializing_if = "is_false")]
     pub unspecified: bool,
     /// True if the instruction was not executed because the emulated device does not support it.
     #[serde(rename = "lacking", default, skip_serializing_if = "is_false")]
     pub unsupported: bool,
-    /// Contents of each register that was written: a word for each work-item, as eight hexadecimal digits.
+    /// Contents of each register that was written: one word for each work-item, each in eight hexadecimal digits.
     #[serde(rename = "results", default)]
     pub registers: BTreeMap<String, String>,
 }
@@ -79,7 +79,8 @@ fn is_false(flag: &bool) -> bool {
 }
 
 impl InstructionResult {
-    /// Parses the words of a register; `None` if the text does not consist of groups of eight hexadecimal digits.
+    /// Parses the words of a register. The result is `None` if the text does not consist of groups of eight hexadecimal
+    /// digits.
     pub(crate) fn words(hex: &str) -> Option<Vec<u32>> {
         if !hex.len().is_multiple_of(8) || !hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return None;
@@ -89,7 +90,7 @@ impl InstructionResult {
             .collect()
     }
 
-    /// Formats the words of a register as eight hexadecimal digits each.
+    /// Formats the words of a register, each in eight hexadecimal digits.
     pub(crate) fn hex(words: &[u32]) -> String {
         words.iter().map(|word| format!("{word:08x}")).collect()
     }
@@ -100,23 +101,23 @@ impl InstructionResult {
 pub struct ResultFile {
     /// Origin of the results in the file.
     pub header: ResultHeader,
-    /// Results in the order in which they were measured.
+    /// Results, in the order in which they were measured.
     pub results: Vec<InstructionResult>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-/// Last line of a file, which shows that the file is complete.
+/// Last line of a file. It shows that the file is complete.
 struct End {
     end: usize,
 }
 
-/// A mistake in a result file.
+/// An error in a result file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileError {
-    /// Number of the line that contains the mistake, counted from 1.
+    /// Number of the line that contains the error, counted from 1.
     pub line: usize,
-    /// Description of the mistake, without the line.
+    /// Description of the error, without the line number.
     pub what: String,
 }
 
@@ -132,7 +133,7 @@ impl ResultFile {
     /// Returns the file as text.
     ///
     /// # Errors
-    /// Fails if a value cannot be written as JSON, which cannot happen with this type.
+    /// Fails if a value cannot be written as JSON. This cannot happen with this type.
     pub fn to_text(&self) -> Result<String, serde_json::Error> {
         let mut text = serde_json::to_string(&self.header)?;
         for probe in &self.results {
@@ -148,8 +149,7 @@ impl ResultFile {
     /// Parses the text of a result file.
     ///
     /// # Errors
-    /// Returns all mistakes. If the text is not a result file, has another version, or is incomplete, there is one
-    /// mistake.
+    /// Returns all errors in the text. If the text is not a result file or has another version, this is the only error.
     pub fn parse(text: &str) -> Result<ResultFile, Vec<FileError>> {
         let refused = |line, what: String| FileError { line, what };
         let mut lines = text.lines().zip(1..);
@@ -213,7 +213,7 @@ fn parse_result(line: &str, items: usize) -> Result<InstructionResult, String> {
     for (register, hex) in &probe.registers {
         let Some(words) = InstructionResult::words(hex) else {
             return Err(format!(
-                "`{}`: {register} is not in words of eight hexadecimal digits",
+                "`{}`: {register} does not have words of eight hexadecimal digits",
                 probe.name
             ));
         };
@@ -221,7 +221,7 @@ fn parse_result(line: &str, items: usize) -> Result<InstructionResult, String> {
         if !is_row && words.len() != items {
             let count = words.len();
             return Err(format!(
-                "`{}`: {register} has {count} words, must have {items}",
+                "`{}`: {register} has {count} words instead of {items}",
                 probe.name
             ));
         }

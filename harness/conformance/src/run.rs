@@ -1,4 +1,4 @@
-//! Runs all instructions on the device of this process: hipRTC compiles the kernels and HIP launches them.
+//! Executes all instructions on the device of this process. hipRTC compiles the kernels, and HIP launches them.
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +16,7 @@ use crate::{
     ResultHeader, Row, instructions, rows, source,
 };
 
-/// Maximum number of instructions in a kernel. Several small kernels compile faster than a large one, and an error
+/// Maximum number of instructions in a kernel. Several small kernels compile faster than one large kernel, and an error
 /// affects fewer instructions.
 const BATCH: usize = 40;
 const MATRIX_BATCH: usize = 8;
@@ -24,11 +24,11 @@ const MATRIX_BATCH: usize = 8;
 /// Reason why a run failed.
 #[derive(Debug)]
 pub enum RunError {
-    /// The ROCm release does not contain a library or function that the run needs.
+    /// The ROCm release lacks a library or function that the run needs.
     Missing(LoadError),
     /// The stack has no disassembler for the architecture.
     Disassembler(String),
-    /// A call failed. The string contains the call, its status, and the step of the run.
+    /// A call failed. The string contains the step of the run, the call and its status.
     CallFailed(String),
 }
 
@@ -49,8 +49,8 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
-/// Executes all instructions and tests of rows on device 0. `gfx` is the architecture with its target features, as the
-/// runtime reports it. If the device is emulated, instructions that it does not support are not executed.
+/// Executes all instructions and the tests of all rows on device 0. `gfx` is the architecture with its target features,
+/// as the runtime reports it. If the device is emulated, instructions that it does not support are not executed.
 fn run(
     (hip, rtc): (&Hip, &Rtc),
     (arch, gfx): (Arch, &str),
@@ -95,7 +95,7 @@ impl Runner<'_> {
         batch: &[Instruction],
         group: InstructionGroup,
     ) -> Result<Vec<InstructionResult>, RunError> {
-        let what = format!("the instructions from `{}` on", batch[0].text);
+        let what = format!("the instructions starting with `{}`", batch[0].text);
         let inputs = source::values(group);
         let words = batch.len() * source::results(group) * ITEMS;
         let text = source::kernel(self.arch, batch, group);
@@ -123,8 +123,8 @@ impl Runner<'_> {
         Ok(batch.iter().enumerate().map(one).collect())
     }
 
-    /// Returns the value that a result register had before the instruction. Returns `None` for the upper half of EXEC
-    /// in waves of 32 lanes, because that value is unknown.
+    /// Returns the value of a result register before the instruction. The result is `None` for the upper half of EXEC
+    /// in waves of 32 lanes, because its value is unknown.
     fn before(
         &self,
         group: InstructionGroup,
@@ -140,14 +140,14 @@ impl Runner<'_> {
             return Some(input(2 * wide + index, item));
         };
         match scalar {
-            // The registers contain the complement of the source operand, so that an instruction that copies the
-            // operand changes them.
+            // The registers initially contain the complement of the source operand, so that an instruction that copies
+            // the operand changes them.
             0 | 1 => Some(!input(scalar, first)),
             2 => Some(u32::MAX),
             3 => (lanes == 64).then_some(u32::MAX),
             4 | 5 => Some(input(wide + scalar - 4, first)),
             6 => Some(input(wide, first)),
-            // In waves of 32 lanes, VCC is the lower half, and the upper half is an ordinary register.
+            // In waves of 32 lanes, VCC consists of the lower half. The upper half is an ordinary register.
             7 => Some(input(wide + 1, first)),
             _ => Some(input(0, first) & 1),
         }
@@ -175,7 +175,7 @@ impl Runner<'_> {
     ) -> Result<Vec<u32>, RunError> {
         let refused = |call: &str, status: i32| {
             let name = self.hip.error_name(status);
-            RunError::CallFailed(format!("{what}: {call} gives {name}"))
+            RunError::CallFailed(format!("{what}: {call} returned {name}"))
         };
         let check = |call: &str, status: Result<i32, LoadError>| match status? {
             0 => Ok(()),
@@ -185,16 +185,16 @@ impl Runner<'_> {
         let options = [c_string(&format!("--offload-arch={}", self.gfx)), c_string("-O1")];
         let code = self.rtc.compile(&c_string(text), c"probe.hip", &options)?.map_err(|error| {
             let status = self.rtc.error_name(error.status);
-            RunError::CallFailed(format!("{what}: hipRTC gives {status}: {}", error.log.trim()))
+            RunError::CallFailed(format!("{what}: hipRTC returned {status}: {}", error.log.trim()))
         })?;
         let hip = self.hip;
         let (mut module, mut function) = (ptr::null_mut(), ptr::null_mut());
         let mut results = vec![0u32; words];
-        // The kernels of some rows use the memory that follows their results as a counter.
+        // The kernels of some rows use the memory after their results as a counter.
         let bytes = (words + GROUP) * size_of::<u32>();
         let (mut out, mut input): (*mut c_void, *mut c_void) = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: the image is a complete code object of hipRTC that lives until the end of this function. The names
-        // are terminated strings, and results are written to local variables. The copied sizes are those of the
+        // SAFETY: the image is a complete code object of hipRTC, which exists until the end of this function. The names
+        // are terminated strings, and results are written to local variables. The sizes of the copies are those of the
         // allocations and of the vectors.
         unsafe {
             check("hipModuleLoadData", hip.hipModuleLoadData(&mut module, code.as_ptr().cast()))?;
@@ -238,8 +238,8 @@ impl Runner<'_> {
     }
 }
 
-/// Executes all instructions and tests of rows on device 0 of the HIP runtime that this process finds. `decoder` is the
-/// path of the emulated device's library.
+/// Executes all instructions and the tests of all rows on device 0 of the HIP runtime that this process finds.
+/// `decoder` is the path of the emulated device's library.
 ///
 /// # Errors
 /// Fails if a call fails, if the runtime reports no device, or if the architecture of the device is not supported.
@@ -247,10 +247,10 @@ pub fn run_on_device(stack: String, date: String, decoder: &Path) -> Result<Resu
     let hip = Hip::load(&Hip::SONAMES)?;
     let rtc = Rtc::load(hip.shared())?;
     let refused = |call: &str, status| {
-        Err(RunError::CallFailed(format!("{call} gives {}", hip.error_name(status))))
+        Err(RunError::CallFailed(format!("{call} returned {}", hip.error_name(status))))
     };
     let mut count = 0;
-    // SAFETY: the calls have no preconditions, and the count is written to a local variable.
+    // SAFETY: the calls have no requirements, and the count is written to a local variable.
     let (init, counted) = unsafe { (hip.hipInit(0)?, hip.hipGetDeviceCount(&mut count)?) };
     for (call, status) in [("hipInit", init), ("hipGetDeviceCount", counted)] {
         if status != 0 {
@@ -266,9 +266,9 @@ pub fn run_on_device(stack: String, date: String, decoder: &Path) -> Result<Resu
     };
     let gfx = properties.gcn_arch_name;
     let arch: Arch = gfx.split(':').next().unwrap_or_default().parse().map_err(|error| {
-        RunError::CallFailed(format!("{error}, so nothing could be compared with this device"))
+        RunError::CallFailed(format!("{error}, so this device cannot be tested"))
     })?;
-    // The HIP runtime has loaded this library. Only the library of the emulated device has the symbol.
+    // The HIP runtime has already loaded this library. Only the library of the emulated device has this symbol.
     let hsa = SharedLibrary::open("libhsa-runtime64", &["libhsa-runtime64.so.1"])?;
     let emulated = hsa.has(IDENTITY_SYMBOL);
     let results = run((&hip, &rtc), (arch, &gfx), emulated, decoder)?;

@@ -1,4 +1,4 @@
-//! Generates the source code of the HIP kernels that execute instructions, and the inputs of the kernels.
+//! Generates the source code of the HIP kernels that execute instructions, and the input of these kernels.
 
 use std::fmt::Write;
 
@@ -12,8 +12,8 @@ pub(crate) fn inputs(group: InstructionGroup) -> usize {
     if group == InstructionGroup::Matrix { 8 + 8 + 32 } else { 12 }
 }
 
-/// Returns the number of vector registers that a work-item writes to the results. The first one is v40. The registers
-/// in [`SCALARS`] follow.
+/// Returns the number of vector registers that a work-item writes to the results. The first one is v40. The results in
+/// the registers of [`SCALARS`] follow them.
 pub(crate) fn vectors(group: InstructionGroup) -> usize {
     match group {
         InstructionGroup::Vector => 4,
@@ -22,7 +22,7 @@ pub(crate) fn vectors(group: InstructionGroup) -> usize {
     }
 }
 
-/// Scalar registers that are written to the results. They follow the vector registers, in this order.
+/// Scalar registers that are written to the results, in this order, after the vector registers.
 pub(crate) const SCALARS: [&str; 9] =
     ["s40", "s41", "exec_lo", "exec_hi", "s44", "s45", "vcc_lo", "vcc_hi", "scc"];
 
@@ -38,8 +38,9 @@ pub(crate) fn register(group: InstructionGroup, index: usize) -> String {
     }
 }
 
-/// Returns instructions that wait until all results are available, because some architectures require such waits in the
-/// code (the ISA guides, "Manually inserted wait states"). The wait is long enough for matrix instructions.
+/// Returns instructions that wait until all results are available. On some architectures, the code must contain such
+/// waits (see "Manually inserted wait states" in the ISA guides). The waits are also long enough for matrix
+/// instructions.
 fn pause(arch: Arch) -> &'static str {
     match arch.facts().counters {
         WaitCounters::Gfx12 | WaitCounters::Gfx1250 => {
@@ -50,7 +51,7 @@ fn pause(arch: Arch) -> &'static str {
     }
 }
 
-/// Returns the source code of a kernel `probe(out, in)` that executes a batch of instructions of one group.
+/// Returns the source code of a kernel `probe(out, in)` that executes some instructions of one group.
 pub(crate) fn kernel(arch: Arch, batch: &[Instruction], group: InstructionGroup) -> String {
     let (a, c) = if group == InstructionGroup::Matrix { (8, 32) } else { (4, 4) };
     let (c_first, result_last) =
@@ -109,8 +110,8 @@ pub(crate) fn kernel(arch: Arch, batch: &[Instruction], group: InstructionGroup)
     text
 }
 
-/// Returns the input words of all work-items, ordered by word. Each workgroup gets a different kind of values, for
-/// example special values of f32, or integers.
+/// Returns the input words of all work-items, ordered by word. Each workgroup gets another kind of values, for example
+/// integers or special values of f32.
 pub(crate) fn values(group: InstructionGroup) -> Vec<u32> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = || {
@@ -127,11 +128,11 @@ pub(crate) fn values(group: InstructionGroup) -> Vec<u32> {
             values[word * ITEMS + item] = match item / GROUP {
                 0 => pick(&SINGLES),
                 1 => pick(&HALVES) | pick_other(drawn, &HALVES) << 16,
-                // Two consecutive words form a double, of which this is the upper word.
+                // Two consecutive words are a double, and this is its upper word.
                 2 if word % 2 == 1 => pick(&DOUBLES),
                 2 => [0, 1, u32::MAX, drawn][drawn as usize >> 30],
                 3 => pick(&INTEGERS),
-                // This workgroup and the next two get numbers of ordinary magnitude: f32, f16 and f64.
+                // This workgroup and the next two get numbers of medium magnitude: f32, f16 and f64.
                 4 => drawn & 0x80ff_ffff | (0x7a + (drawn >> 24 & 7)) << 23,
                 5 => drawn & 0x83ff_83ff | 0x3800_3800,
                 6 if word % 2 == 1 => drawn & 0x800f_ffff | 0x3fe0_0000,
@@ -150,8 +151,8 @@ fn pick_other(drawn: u32, list: &[u32]) -> u32 {
     list[(drawn >> 16) as usize % list.len()]
 }
 
-/// Special values of f32, followed by those of f16 in the next list: zeros, denormals, ones, the ends of the range,
-/// infinities, and quiet and signalling NaNs.
+/// Special values of f32. The next list contains those of f16. Both lists contain zeros, denormals, ones, the limits of
+/// the range, infinities, and quiet and signalling NaNs.
 const SINGLES: [u32; 16] = [
     0,
     0x8000_0000,
@@ -174,7 +175,7 @@ const HALVES: [u32; 16] = [
     0, 0x8000, 1, 0x83ff, 0x0400, 0x3c00, 0xbc00, 0x3800, 0x6401, 0x7bff, 0xfbff, 0x7c00, 0xfc00,
     0x7e12, 0xfe00, 0x7c01,
 ];
-/// Upper words of special values of f64: zeros, denormals, ones, the ends of the range, infinities and NaNs.
+/// Upper words of special values of f64: zeros, denormals, ones, the limits of the range, infinities and NaNs.
 const DOUBLES: [u32; 16] = [
     0,
     0x8000_0000,

@@ -1,7 +1,7 @@
 use super::*;
 
 /// Returns the result for code whose instructions have one dword each. `lines` contains the text of each instruction
-/// and the lower half of its dword.
+/// and the lower 16 bits of its dword.
 fn read(arch: Arch, shares_units: bool, lines: &[(&str, u16)]) -> KernelBarriers {
     let dword = |(at, line): (usize, &(&str, u16))| (at as u32) << 16 | u32::from(line.1);
     let code: Vec<u8> = lines.iter().enumerate().flat_map(|it| dword(it).to_le_bytes()).collect();
@@ -12,7 +12,7 @@ fn read(arch: Arch, shares_units: bool, lines: &[(&str, u16)]) -> KernelBarriers
     reader.read(&code, shares_units).expect("a disassembler")
 }
 
-/// A loop with a barrier at its head and a store in its tail, without a wait.
+/// A loop with a barrier at its beginning and a store at its end, without a wait.
 const TAIL: [(&str, u16); 5] = [
     ("s_mov_b32 s0, 0", 0),
     ("s_barrier", 0),
@@ -30,7 +30,7 @@ fn lost(result: &KernelBarriers) -> Vec<(u32, u32, MemoryOperation)> {
     result.lost.iter().map(line).collect()
 }
 
-/// Returns [`TAIL`] with other instructions from index `at` on, which replace `count` ones.
+/// Returns [`TAIL`] with `lines` instead of the `count` instructions that start at index `at`.
 fn tail_with(at: usize, count: usize, lines: &[(&'static str, u16)]) -> Vec<(&'static str, u16)> {
     let mut code = TAIL.to_vec();
     code.splice(at..at + count, lines.iter().copied());
@@ -63,7 +63,7 @@ fn each_operation_has_its_wait() {
         };
         assert_eq!(lost(&loop_with(&[])), [(1, 3, kind)], "{operation}");
         assert_eq!(lost(&loop_with(&[wait])), [], "{operation} {wait:?}");
-        // A wait for another number waits for too little.
+        // A wait that allows another number of outstanding operations is not sufficient.
         let mut one = wait;
         one.1 |= 0x0511;
         assert_eq!(lost(&loop_with(&[one])), [(1, 3, kind)], "{operation} {one:?}");
@@ -111,7 +111,7 @@ fn only_an_invalidation_directly_after_a_barrier_proves_a_fence() {
     assert_eq!(fenced(&[("global_load_dword v9, v[0:1], off", 0), ("s_waitcnt", 0), inv]), 0);
     assert_eq!(fenced(&[("buffer_gl1_inv", 0), inv]), 0);
     assert_eq!(fenced(&[]), 0);
-    // A fence after a bare barrier waits itself.
+    // The fence after a barrier without fences contains its own wait.
     let waits = [("s_waitcnt_vscnt null, 0x0", 0), inv];
     assert_eq!(lost(&read(Arch::Gfx1030, true, &tail_with(2, 1, &waits))), []);
 }
@@ -126,11 +126,11 @@ fn operations_that_the_compiler_may_not_know_are_unexplained() {
     // A straight path leads from the store to the barrier.
     let straight = [TAIL[3], TAIL[1], TAIL[2], ("s_endpgm", 0)];
     check(&straight, &[(1, 0, MemoryOperation::GlobalWrite)]);
-    // One of two barriers in a loop is reached on a straight path.
+    // One of the two barriers in this loop is also reached on a straight path.
     let both = tail_with(4, 0, &[TAIL[1], TAIL[2]]);
     let write = MemoryOperation::GlobalWrite;
     check(&both, &[(1, 3, write), (4, 3, write)]);
-    // The idiom of inline assembly.
+    // This is the pattern of the inline assembly in rocPRIM.
     let assembly = tail_with(4, 0, &[("s_waitcnt", 0x3f70)]);
     check(&assembly, &[(1, 3, write)]);
 }
@@ -165,7 +165,7 @@ fn lds_writes_at_bare_barriers_are_suspects_in_loops_only() {
     assert_eq!(read(Arch::Gfx90a, true, &straight).suspects, []);
 }
 
-/// The dwords are those that LLVM 22 prints for compiled kernels.
+/// The dwords are from kernels that were compiled with LLVM 22.
 #[test]
 fn code_without_barrier_or_invalidation_is_skipped() {
     let bytes = |dwords: &[u32]| dwords.iter().flat_map(|it| it.to_le_bytes()).collect::<Vec<_>>();
