@@ -49,7 +49,7 @@ functions! {
     ) -> c_int;
 }
 
-/// `hipblasLtMatmulHeuristicResult_t` (hipblaslt/hipblaslt.h). Only its size, 56 bytes, is known here.
+/// `hipblasLtMatmulHeuristicResult_t` (hipblaslt/hipblaslt.h). This crate uses only its size, 56 bytes.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct HeuristicResult {
@@ -107,7 +107,7 @@ impl MatrixProduct {
     /// `HIPBLAS_COMPUTE_32I` (hipblas-common/hipblas-common.h).
     pub const COMPUTE_32I: c_int = 9;
 
-    /// Returns alpha = 1 and beta = 0 as bytes in their type.
+    /// Returns alpha = 1 and beta = 0 as bytes of the type `scale`.
     pub(crate) fn one_and_zero(&self) -> [[u8; 8]; 2] {
         let one = match self.scale {
             Self::R_64F => 1f64.to_bits(),
@@ -131,11 +131,11 @@ const DESC_BIAS_DATA_TYPE: c_int = 4;
 const EPILOGUE_BIAS: u32 = 4;
 /// `HIPBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES` (hipblaslt/hipblaslt.h).
 const PREF_MAX_WORKSPACE_BYTES: c_int = 1;
-/// Maximum size of the workspace in bytes: the value that hipBLASLt's own samples use.
+/// Maximum size of the workspace in bytes. The samples of hipBLASLt use the same value.
 const WORKSPACE_BYTES: u64 = 32 << 20;
 /// `HIPBLAS_STATUS_NOT_SUPPORTED` (hipblas-common/hipblas-common.h).
 const NOT_SUPPORTED: c_int = 7;
-/// Maximum number of algorithms that a query requests.
+/// Maximum number of algorithms that a query may return.
 const REQUESTED: usize = 8;
 
 impl Blaslt {
@@ -150,14 +150,14 @@ impl Blaslt {
         SharedLibrary::open("libhipblaslt", &Self::SONAMES).map(Self::resolve)
     }
 
-    /// Queries the algorithms for one matrix product. Returns a status and the number of algorithms, at most 8. The
-    /// status is that of the first call that fails, or success.
+    /// Queries the algorithms for a matrix product. Returns a status and the number of algorithms, which is at most 8.
+    /// The status is that of the first failed call, or success.
     ///
     /// # Errors
     /// Fails if the release lacks a function.
     ///
     /// # Safety
-    /// `handle` must come from `hipblasLtCreate` and not be destroyed.
+    /// `handle` must have been created by `hipblasLtCreate` and must not have been destroyed.
     pub unsafe fn heuristic(
         &self,
         handle: *mut c_void,
@@ -166,7 +166,8 @@ impl Blaslt {
         let mut descriptors = Descriptors { library: self, made: Vec::new() };
         let mut query = || -> Result<c_int, Failure> {
             let problem = descriptors.describe(operation, None)?;
-            // SAFETY: the caller guarantees the handle; the library creates the other objects inside this method.
+            // SAFETY: the caller guarantees that the handle is valid. The library creates the other objects in this
+            // method.
             Ok(unsafe { descriptors.query(handle, &problem, WORKSPACE_BYTES) }?.1)
         };
         match query() {
@@ -176,16 +177,16 @@ impl Blaslt {
         }
     }
 
-    /// Computes a matrix product with the first algorithm that the heuristic offers for an empty workspace (0 bytes).
-    /// Returns the status of the first call that fails, `HIPBLAS_STATUS_NOT_SUPPORTED` if no algorithm is offered, or
-    /// success.
+    /// Computes a matrix product with the first algorithm that the heuristic returns for a workspace of 0 bytes.
+    /// Returns the status of the first failed call, `HIPBLAS_STATUS_NOT_SUPPORTED` if the heuristic returns no
+    /// algorithm, or success.
     ///
     /// # Errors
     /// Fails if the release lacks a function.
     ///
     /// # Safety
-    /// `handle` must come from `hipblasLtCreate` and not be destroyed, `stream` must be null or a live stream, and the
-    /// matrices must be device addresses with the sizes that the product needs.
+    /// `handle` must have been created by `hipblasLtCreate` and must not have been destroyed. `stream` must be null or
+    /// an existing stream. The matrices must be device addresses with the sizes that the product requires.
     pub unsafe fn multiply(
         &self,
         handle: *mut c_void,
@@ -196,15 +197,16 @@ impl Blaslt {
         let mut descriptors = Descriptors { library: self, made: Vec::new() };
         let mut multiply = || -> Result<(), Failure> {
             let problem = descriptors.describe(operation, Some(matrices.bias))?;
-            // SAFETY: the caller guarantees the handle; the library creates the other objects inside this method.
+            // SAFETY: the caller guarantees that the handle is valid. The library creates the other objects in this
+            // method.
             let (results, count) = unsafe { descriptors.query(handle, &problem, 0) }?;
             if count == 0 {
                 return Err(Failure::Status(NOT_SUPPORTED));
             }
             let [one, zero] = operation.one_and_zero();
             let Problem { description, a, b, c, d } = problem;
-            // SAFETY: the caller guarantees the handle, the stream and the matrices; descriptors and algorithm are
-            // live.
+            // SAFETY: the caller guarantees that the handle, the stream and the matrices are valid. The descriptors and
+            // the algorithm are valid until the end of this method.
             succeed(unsafe {
                 self.hipblasLtMatmul(
                     handle,
@@ -267,7 +269,7 @@ fn succeed(status: Result<c_int, LoadError>) -> Result<(), Failure> {
 
 type Destroy = unsafe fn(&Blaslt, *mut c_void) -> Result<c_int, LoadError>;
 
-/// hipBLASLt's descriptors for one matrix product. They are destroyed in the reverse order of their creation.
+/// Descriptors of hipBLASLt for a matrix product. They are destroyed in the reverse order of their creation.
 struct Descriptors<'a> {
     library: &'a Blaslt,
     made: Vec<(*mut c_void, Destroy)>,
@@ -276,8 +278,8 @@ struct Descriptors<'a> {
 impl Drop for Descriptors<'_> {
     fn drop(&mut self) {
         for (descriptor, destroy) in self.made.drain(..).rev() {
-            // SAFETY: the library created the descriptor; it is paired with its own destructor and not used again. If
-            // the release lacks the destructor, the descriptor leaks.
+            // SAFETY: the library created the descriptor. It is passed to the destructor of its type and is not used
+            // again. If the release lacks the destructor, the descriptor leaks.
             let _ = unsafe { destroy(self.library, descriptor) };
         }
     }
@@ -296,7 +298,7 @@ impl Descriptors<'_> {
         columns: u64,
     ) -> Result<*mut c_void, Failure> {
         let mut layout = std::ptr::null_mut();
-        // SAFETY: the result is a local variable; sizes are plain numbers.
+        // SAFETY: the result is written to a local variable, and the sizes are plain numbers.
         succeed(unsafe {
             self.library.hipblasLtMatrixLayoutCreate(
                 &mut layout,
@@ -321,8 +323,8 @@ impl Descriptors<'_> {
         })
     }
 
-    /// Creates the descriptors of a matrix product; `bias` is the address of the bias vector if the product is
-    /// computed.
+    /// Creates the descriptors of a matrix product. `bias` is the address of the bias vector; `None` if the product is
+    /// not computed.
     fn describe(
         &mut self,
         operation: &MatrixProduct,
@@ -337,7 +339,7 @@ impl Descriptors<'_> {
         let d = self.layout(operation.output, m, n)?;
 
         let mut description = std::ptr::null_mut();
-        // SAFETY: the result is a local variable.
+        // SAFETY: the result is written to a local variable.
         succeed(unsafe {
             self.library.hipblasLtMatmulDescCreate(
                 &mut description,
@@ -359,11 +361,11 @@ impl Descriptors<'_> {
         Ok(Problem { description, a, b, c, d })
     }
 
-    /// Queries algorithms that need a workspace of at most `workspace` bytes. Returns the results of the query and
+    /// Queries algorithms that need a workspace of at most `workspace` bytes. Returns the buffer with the results and
     /// their number.
     ///
     /// # Safety
-    /// The handle must be live.
+    /// The handle must be valid.
     unsafe fn query(
         &mut self,
         handle: *mut c_void,
@@ -371,10 +373,10 @@ impl Descriptors<'_> {
         workspace: u64,
     ) -> Result<([HeuristicResult; REQUESTED], c_int), Failure> {
         let mut preference = std::ptr::null_mut();
-        // SAFETY: the result is a local variable.
+        // SAFETY: the result is written to a local variable.
         succeed(unsafe { self.library.hipblasLtMatmulPreferenceCreate(&mut preference) })?;
         let preference = self.keep(preference, Blaslt::hipblasLtMatmulPreferenceDestroy);
-        // SAFETY: the preference was created above, and the attribute is a uint64_t.
+        // SAFETY: the preference was created above, and the header specifies the type uint64_t for the attribute.
         succeed(unsafe {
             self.library.hipblasLtMatmulPreferenceSetAttribute(
                 preference,
@@ -386,8 +388,8 @@ impl Descriptors<'_> {
 
         let mut results = [HeuristicResult::default(); REQUESTED];
         let mut count = 0;
-        // SAFETY: the caller guarantees the handle, all descriptors are live, and the buffer holds the requested
-        // number of results.
+        // SAFETY: the caller guarantees that the handle is valid. All descriptors are valid, and the buffer has space
+        // for the requested number of results.
         succeed(unsafe {
             self.library.hipblasLtMatmulAlgoGetHeuristic(
                 handle,

@@ -1,4 +1,4 @@
-//! Remembers which function failed first in a thread, because a step may make several calls.
+//! Stores which function failed first in each thread, because a step may call several functions.
 
 use std::{
     cell::Cell,
@@ -25,15 +25,15 @@ impl Returned for *const c_char {
     }
 }
 
-/// If a function failed, stores its name and its status, unless this thread has stored an earlier failure.
+/// Stores the name and the status of a function that failed, unless this thread has already stored a failure.
 pub(crate) fn note(function: &'static str, returned: impl Returned) {
     if let Some(status) = returned.failed() {
         FIRST.set(FIRST.get().or(Some((function, status))));
     }
 }
 
-/// Returns the function that failed first in this thread since the last call of `take_first_failure`, with its status,
-/// and forgets both.
+/// Returns the function that failed first in this thread since the last call of `take_first_failure`, with its status.
+/// Removes both from the thread.
 pub fn take_first_failure() -> Option<(&'static str, c_int)> {
     FIRST.take()
 }

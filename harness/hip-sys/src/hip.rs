@@ -1,4 +1,4 @@
-//! Bindings to the HIP runtime, `libamdhip64`, and the structs and constants that its functions need.
+//! Bindings to the HIP runtime, `libamdhip64`, with the structs and constants that its functions need.
 
 use std::{
     ffi::{OsStr, c_char, c_int, c_uint, c_void},
@@ -18,7 +18,7 @@ pub type HostFunction = extern "C" fn(*mut c_void);
 
 functions! {
     /// The HIP runtime, `libamdhip64`. Signatures: hip/hip_runtime_api.h of ROCm 7.2.4. The signatures of the functions
-    /// used here have not changed since 5.2.3. Status codes are `hipError_t`, handles are opaque pointers.
+    /// used here have not changed since ROCm 5.2.3. Status codes are `hipError_t`, and handles are opaque pointers.
     pub struct Hip;
     fn hipInit(flags: c_uint) -> c_int;
     fn hipRuntimeGetVersion(version: *mut c_int) -> c_int;
@@ -262,7 +262,7 @@ pub fn exec_update_name(result: c_int) -> Option<&'static str> {
     NAMES.get(usize::try_from(result).ok()?).copied()
 }
 
-/// The fields of `hipDeviceProp_t` that the worker reports.
+/// Fields of `hipDeviceProp_t` that the worker reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceProperties {
     /// Field `name`. Some releases leave the name empty.
@@ -286,12 +286,12 @@ const R0600: Layout = Layout { total_global_mem: 288, gcn_arch_name: 1160 };
 /// Size in bytes of each string field of `hipDeviceProp_t`, which is a `char[256]`.
 const STRING_BYTES: usize = 256;
 
-/// Buffer for `hipDeviceProp_t`, large enough for both layouts and for fields that later releases append.
+/// Buffer for `hipDeviceProp_t`. It is large enough for both layouts and for fields that later releases may append.
 #[repr(C, align(16))]
 struct PropertyBytes([u8; 8192]);
 
 impl Hip {
-    /// Sonames of the HIP runtime, newest first. A process uses only one release, and a folder rarely contains two.
+    /// Sonames of the HIP runtime, the newest first. A process uses only one release, and a folder rarely contains two.
     pub const SONAMES: [&str; 3] = ["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"];
 
     /// Opens the first of `files` (sonames or paths) that can be opened.
@@ -302,7 +302,7 @@ impl Hip {
         SharedLibrary::open("libamdhip64", files).map(Self::resolve)
     }
 
-    /// Returns the name that the runtime gives to a status, for example `hipErrorOutOfMemory`.
+    /// Returns the runtime's name for a status, for example `hipErrorOutOfMemory`.
     pub fn error_name(&self, status: c_int) -> String {
         // SAFETY: the function takes any number and returns a string constant or null.
         let name = unsafe { self.hipGetErrorName(status) };
@@ -323,24 +323,25 @@ impl Hip {
         }
     }
 
-    /// Returns the properties of a device. If the release has the function for the newer layout of the properties, that
-    /// function is called, else the function for the older layout.
+    /// Returns the properties of a device. Calls the function for the newer layout of the properties if the release has
+    /// it, and the function for the older layout otherwise.
     ///
     /// # Errors
-    /// The outer error means that the runtime has neither function. The inner error is the status of a failed call.
+    /// The outer error means that the runtime has neither of the two functions. The inner error is the status of a
+    /// failed call.
     pub fn properties(&self, device: c_int) -> Result<Result<DeviceProperties, c_int>, LoadError> {
         let mut bytes = MaybeUninit::<PropertyBytes>::zeroed();
         let (status, layout) = if self.hipGetDevicePropertiesR0600.is_some() {
-            // SAFETY: the buffer is larger than the structure and aligned for it.
+            // SAFETY: the buffer is larger than the struct and sufficiently aligned.
             (unsafe { self.hipGetDevicePropertiesR0600(bytes.as_mut_ptr().cast(), device) }?, R0600)
         } else {
-            // SAFETY: the buffer is larger than the structure and aligned for it.
+            // SAFETY: the buffer is larger than the struct and sufficiently aligned.
             (unsafe { self.hipGetDeviceProperties(bytes.as_mut_ptr().cast(), device) }?, R0000)
         };
         if status != 0 {
             return Ok(Err(status));
         }
-        // SAFETY: all bytes were zeroed, and every bit pattern is a u8.
+        // SAFETY: all bytes are initialised to zero, and every bit pattern is a valid u8.
         let PropertyBytes(bytes) = unsafe { bytes.assume_init() };
         Ok(Ok(layout.read(&bytes)))
     }

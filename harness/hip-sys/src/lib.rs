@@ -1,11 +1,13 @@
 //! Typed bindings to HIP, hipRTC, hipRAND, hipBLASLt and rocBLAS that are resolved at run time.
 //!
-//! The program is not linked with these libraries, so one binary works with every ROCm release. If a release lacks a
-//! library or function, loading or calling it returns a [`LoadError`]. Opened libraries are never closed, because the
-//! ROCm libraries register exit handlers and start threads that use the library's code until the process ends.
+//! The program is not linked with these libraries. Therefore, one binary works with every ROCm release. If a release
+//! lacks a library or function, loading or calling it returns a [`LoadError`]. Opened libraries are never closed,
+//! because the ROCm libraries register exit handlers and start threads that use the library's code until the process
+//! ends.
 //!
 //! Function names, parameters and constants are those of the public headers. If an item differs between releases, its
-//! documentation says so. Calls are `unsafe` as in C: handles and pointers must be what the header requires.
+//! documentation mentions this. Calls are `unsafe`, because handles and pointers must meet the requirements of the
+//! header.
 
 mod blaslt;
 mod first_failure;

@@ -1,4 +1,4 @@
-//! Loads shared libraries and resolves their functions.
+//! Loads shared libraries and looks up their functions.
 
 use std::{
     ffi::{CStr, OsStr, c_char, c_int},
@@ -7,7 +7,7 @@ use std::{
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LAZY};
 
-/// Error: a library or a function is not available.
+/// Error that means that a library or a function is not available.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadError {
     /// Name of the library, for example `libhiprand`, or of the function, for example `hipGraphExecUpdate`.
@@ -26,7 +26,7 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// A shared library, which stays open until the process ends.
+/// A shared library. It stays open until the process ends.
 #[derive(Clone, Copy)]
 pub struct SharedLibrary {
     library: &'static Library,
@@ -34,17 +34,17 @@ pub struct SharedLibrary {
 }
 
 impl SharedLibrary {
-    /// Opens the first of `files` (sonames or paths) that the dynamic loader can open. `what` names the library in the
-    /// error.
+    /// Opens the first of `files` (sonames or paths) that the dynamic loader can open. `what` is the name of the
+    /// library in the error.
     ///
     /// # Errors
     /// Fails with the loader's messages if no file can be opened.
     pub fn open<F: AsRef<OsStr>>(what: &str, files: &[F]) -> Result<Self, LoadError> {
         let (mut why, mut exists) = (Vec::new(), false);
         for file in files {
-            // The flags are those with which the loader opens the libraries of a linked HIP program.
+            // These are the flags with which the loader opens the libraries of a linked HIP program.
             // SAFETY: opening a library runs its initialisers. The caller wants the ROCm libraries in its process, as
-            // if it were linked with them.
+            // if the process were linked with them.
             match unsafe { Library::open(Some(file), RTLD_LAZY | RTLD_GLOBAL) } {
                 Ok(library) => {
                     return Ok(SharedLibrary {
@@ -54,8 +54,8 @@ impl SharedLibrary {
                 }
                 Err(error) => {
                     let said = reason(&error);
-                    // If the library exists but one of its dependencies is absent, the loader's message names the
-                    // dependency.
+                    // If the library exists but one of its dependencies is missing, the loader's message contains the
+                    // name of the dependency.
                     let absent = format!(
                         "{}: cannot open shared object file: No such file or directory",
                         file.as_ref().display()
@@ -75,7 +75,7 @@ impl SharedLibrary {
 
     /// Returns true if this library, or one of its dependencies, exports `name`.
     pub fn has(&self, name: &str) -> bool {
-        // SAFETY: the symbol is only looked up and never used as a value of this type.
+        // SAFETY: the symbol is only looked up, and its value is not used.
         unsafe { self.library.get::<*const ()>(name.as_bytes()) }.is_ok()
     }
 
@@ -96,8 +96,7 @@ impl SharedLibrary {
         unsafe { self.library.get::<F>(name.as_bytes()) }.ok().map(|symbol| *symbol)
     }
 
-    /// Calls the function `name`. If the call fails, remembers it for
-    /// [`take_first_failure`](crate::take_first_failure).
+    /// Calls the function `name`. A failure is stored for [`take_first_failure`](crate::take_first_failure).
     ///
     /// # Errors
     /// Fails if the library does not export the function.
@@ -130,7 +129,7 @@ pub(crate) unsafe fn text(constant: *const c_char) -> Option<String> {
     if constant.is_null() {
         return None;
     }
-    // SAFETY: the pointer is not null, and the caller guarantees that the string is terminated and never freed.
+    // SAFETY: the pointer is not null. The caller guarantees that the string is terminated and never freed.
     let text = unsafe { CStr::from_ptr(constant) };
     Some(text.to_string_lossy().into_owned())
 }
@@ -142,8 +141,8 @@ fn reason(error: &libloading::Error) -> String {
     }
 }
 
-/// Declares the functions of a library. The macro generates a struct with one pointer per function, which is filled
-/// when the library is opened, and one method per function, which returns a [`LoadError`] if the release lacks the
+/// Declares the functions of a library. The macro generates a struct with one pointer per function and one method per
+/// function. The pointers are set when the library is opened. A method returns a [`LoadError`] if the release lacks the
 /// function.
 macro_rules! functions {
     (
@@ -168,7 +167,7 @@ macro_rules! functions {
 
             fn resolve(shared: $crate::loader::SharedLibrary) -> Self {
                 $table {
-                    // SAFETY: the types are transcribed from the header that the documentation of the struct names.
+                    // SAFETY: the types are copied from the header that the documentation of the struct specifies.
                     $($name: unsafe { shared.function(stringify!($name)) },)*
                     shared,
                 }
@@ -186,11 +185,11 @@ macro_rules! functions {
                 /// Fails if the library does not export the function.
                 ///
                 /// # Safety
-                /// Handles and pointers must be what the header requires.
+                /// Handles and pointers must meet the requirements of the header.
                 pub unsafe fn $name(&self, $($arg: $ty),*) -> Result<$ret, $crate::loader::LoadError> {
                     match self.$name {
                         Some(function) => {
-                            // SAFETY: the caller meets the header's requirements.
+                            // SAFETY: the caller guarantees the requirements of the header.
                             let result = unsafe { function($($arg),*) };
                             $crate::first_failure::note(stringify!($name), result);
                             Ok(result)
@@ -213,7 +212,7 @@ mod tests {
         let Err(missing) =
             SharedLibrary::open("libnothing", &["libnothing.so.8", "libnothing.so.7"])
         else {
-            panic!("there is a libnothing");
+            panic!("libnothing exists");
         };
         assert_eq!(missing.what, "libnothing");
         assert!(!missing.exists, "{missing:?}");

@@ -1,11 +1,12 @@
-//! Bindings to hipRAND, the library of random generators.
+//! Bindings to hipRAND, a library of random number generators.
 
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 
 use crate::{LoadError, SharedLibrary, loader::functions};
 
 functions! {
-    /// hipRAND. Signatures: hiprand/hiprand.h of ROCm 7.2.4, unchanged since 5.3.3. Status codes are `hiprandStatus_t`.
+    /// hipRAND. Signatures: hiprand/hiprand.h of ROCm 7.2.4, unchanged since ROCm 5.3.3. Status codes are
+    /// `hiprandStatus_t`.
     pub struct Rand;
     fn hiprandCreateGenerator(generator: *mut *mut c_void, kind: c_int) -> c_int;
     fn hiprandCreateGeneratorHost(generator: *mut *mut c_void, kind: c_int) -> c_int;

@@ -58,14 +58,14 @@ impl Rocblas {
     }
 
     /// Computes D = op(A) op(B) with `rocblas_gemm_ex` in a stream. The bias of the product is ignored, because rocBLAS
-    /// cannot add one. Returns the status of the first call that fails, or success.
+    /// cannot add a bias. Returns the status of the first failed call, or success.
     ///
     /// # Errors
     /// Fails if the release lacks a function.
     ///
     /// # Safety
-    /// `handle` must come from `rocblas_create_handle` and not be destroyed, `stream` must be null or a live stream,
-    /// and the matrices must be device addresses with the sizes that the product needs.
+    /// `handle` must have been created by `rocblas_create_handle` and must not have been destroyed. `stream` must be
+    /// null or an existing stream. The matrices must be device addresses with the sizes that the product requires.
     pub unsafe fn multiply(
         &self,
         handle: *mut c_void,
@@ -73,7 +73,7 @@ impl Rocblas {
         matrices: &MatrixPointers,
         stream: *mut c_void,
     ) -> Result<c_int, LoadError> {
-        // SAFETY: the caller guarantees handle and stream.
+        // SAFETY: the caller guarantees that the handle and the stream are valid.
         let status = unsafe { self.rocblas_set_stream(handle, stream) }?;
         if status != 0 {
             return Ok(status);
@@ -82,7 +82,8 @@ impl Rocblas {
         let [m, n, k] = [operation.m as i32, operation.n as i32, operation.k as i32];
         let (input, output) = (data_type(operation.input), data_type(operation.output));
         let [one, zero] = operation.one_and_zero();
-        // SAFETY: the caller guarantees the handle and the matrices; alpha and beta have the compute type.
+        // SAFETY: the caller guarantees that the handle and the matrices are valid. Alpha and beta have the compute
+        // type.
         unsafe {
             self.rocblas_gemm_ex(
                 handle,

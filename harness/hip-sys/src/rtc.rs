@@ -11,7 +11,7 @@ use crate::{
 };
 
 functions! {
-    /// hipRTC. Signatures: hip/hiprtc.h of ROCm 7.2.4, unchanged since 5.2.3. Status codes are `hiprtcResult`.
+    /// hipRTC. Signatures: hip/hiprtc.h of ROCm 7.2.4, unchanged since ROCm 5.2.3. Status codes are `hiprtcResult`.
     pub struct Rtc;
     fn hiprtcGetErrorString(result: c_int) -> *const c_char;
     fn hiprtcCreateProgram(program: *mut *mut c_void, source: *const c_char, name: *const c_char, header_count: c_int, headers: *const *const c_char, include_names: *const *const c_char) -> c_int;
@@ -23,10 +23,10 @@ functions! {
     fn hiprtcDestroyProgram(program: *mut *mut c_void) -> c_int;
 }
 
-/// Error of a failed compilation: a `hiprtcResult` other than success, with the compiler's log.
+/// Error of a failed compilation, with the compiler's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompileError {
-    /// Status that hipRTC returned, a `hiprtcResult`.
+    /// Status that hipRTC returned: a `hiprtcResult` other than success.
     pub status: c_int,
     /// Output of the compiler, which may be empty.
     pub log: String,
@@ -34,10 +34,10 @@ pub struct CompileError {
 
 impl Rtc {
     /// Opens hipRTC: the `libhiprtc` with the same major version as the HIP runtime. If that library is missing, uses
-    /// the runtime itself, which contains hipRTC up to ROCm 6.x.
+    /// the HIP runtime itself, which contains hipRTC in releases up to ROCm 6.x.
     ///
     /// # Errors
-    /// Fails if neither library contains hipRTC.
+    /// Fails if neither of the two libraries contains hipRTC.
     pub fn load(runtime: SharedLibrary) -> Result<Self, LoadError> {
         let file = runtime.file().replace("libamdhip64", "libhiprtc");
         match SharedLibrary::open("libhiprtc", &[&file]) {
@@ -47,7 +47,7 @@ impl Rtc {
         }
     }
 
-    /// Returns the name that hipRTC gives to a status, for example `HIPRTC_ERROR_COMPILATION`.
+    /// Returns hipRTC's name for a status, for example `HIPRTC_ERROR_COMPILATION`.
     pub fn error_name(&self, status: c_int) -> String {
         // SAFETY: the function takes any number and returns a string constant or null.
         let name = unsafe { self.hiprtcGetErrorString(status) };
@@ -67,7 +67,7 @@ impl Rtc {
         options: &[CString],
     ) -> Result<Result<Vec<u8>, CompileError>, LoadError> {
         let mut program = ptr::null_mut();
-        // SAFETY: the strings are terminated and outlive the call; no headers are passed.
+        // SAFETY: the strings are terminated and are valid during the call. No headers are passed.
         let status = unsafe {
             self.hiprtcCreateProgram(
                 &mut program,
@@ -82,7 +82,7 @@ impl Rtc {
             return Ok(Err(CompileError { status, log: String::new() }));
         }
         let options: Vec<_> = options.iter().map(|o| o.as_ptr()).collect();
-        // SAFETY: the program was created above, and the options outlive the call.
+        // SAFETY: the program was created above, and the options are valid during the call.
         let status = unsafe {
             self.hiprtcCompileProgram(program, options.len() as c_int, options.as_ptr())
         }?;
@@ -101,8 +101,8 @@ impl Rtc {
         Ok(result)
     }
 
-    /// Reads the code or the log of a program with the function `get`, after the function `size` has returned its size
-    /// in bytes.
+    /// Returns the code or the log of a program. The function `size` returns its size in bytes, and the function `get`
+    /// its content.
     fn read(
         &self,
         program: *mut c_void,
@@ -110,14 +110,14 @@ impl Rtc {
         get: unsafe fn(&Self, *mut c_void, *mut c_char) -> Result<c_int, LoadError>,
     ) -> Result<Result<Vec<u8>, c_int>, LoadError> {
         let mut bytes = 0;
-        // SAFETY: the caller passes a live program and functions that belong together.
+        // SAFETY: the caller passes a valid program and two functions for the same data.
         let status = unsafe { size(self, program, &mut bytes) }?;
         if status != 0 {
             return Ok(Err(status));
         }
         let mut product = vec![0_u8; bytes];
-        // SAFETY: the caller passes a live program and functions that belong together, and the buffer has the size that
-        // the library reported.
+        // SAFETY: the caller passes a valid program and two functions for the same data. The buffer has the size that
+        // the library returned.
         let status = unsafe { get(self, program, product.as_mut_ptr().cast()) }?;
         Ok(if status == 0 { Ok(product) } else { Err(status) })
     }

@@ -4,8 +4,8 @@ use std::ffi::{c_char, c_int};
 
 use crate::loader::{LoadError, SharedLibrary, text};
 
-/// Calls the function at address `$function` with the values in `$words` as arguments. The table below has one row for
-/// each number of parameters.
+/// Calls the function at address `$function` with the values in `$words` as arguments. The call of this macro contains
+/// one entry for each number of parameters.
 macro_rules! by_count {
     ($function:ident, $words:ident, $($count:literal [$($at:literal)*])*) => {
         match $words.len() {
@@ -17,7 +17,7 @@ macro_rules! by_count {
                     function($($words[$at]),*)
                 }
             })*
-            _ => unreachable!("the table has no function of so many parameters"),
+            _ => unreachable!("too many parameters"),
         }
     };
     (@word $at:literal) => { usize };
@@ -34,15 +34,15 @@ impl SharedLibrary {
     ///
     /// # Safety
     /// The function must have exactly this many parameters, each an integer or a pointer, and return an integer or a
-    /// pointer. Each word must be what the header requires of its parameter. In the x86-64 System V ABI, each parameter
-    /// is passed in a register or in eight bytes of the call stack, and the function reads at most the width of the
-    /// parameter. Therefore every parameter can be passed as a 64-bit word.
+    /// pointer. Each word must meet the requirements of the header for its parameter. In the x86-64 System V ABI, each
+    /// parameter is passed in a register or in eight bytes of the call stack, and the function reads at most the width
+    /// of the parameter. Therefore every parameter can be passed as a 64-bit word.
     unsafe fn call_for_word(
         &self,
         name: &'static str,
         words: &[usize],
     ) -> Result<usize, LoadError> {
-        // SAFETY: only the address is taken here.
+        // SAFETY: the address of the function is only looked up here.
         let function: Option<*const ()> = unsafe { self.function(name) };
         let function = function.ok_or_else(|| self.missing_function(name))?;
         Ok(by_count! { function, words,
@@ -59,7 +59,7 @@ impl SharedLibrary {
     ///
     /// # Safety
     /// The function must have exactly this many parameters, each an integer or a pointer, and return a status. Each
-    /// word must be what the header requires of its parameter.
+    /// word must meet the requirements of the header for its parameter.
     pub unsafe fn call_for_status(
         &self,
         name: &'static str,
@@ -77,8 +77,8 @@ impl SharedLibrary {
     /// Fails if the library does not export the function.
     ///
     /// # Safety
-    /// As for [`call_for_status`](Self::call_for_status), but the function must return null or a string that is never
-    /// freed.
+    /// The requirements are those of [`call_for_status`](Self::call_for_status), but the function must return null or a
+    /// string that is never freed.
     pub unsafe fn call_for_text(
         &self,
         name: &'static str,
