@@ -1,8 +1,8 @@
 //! Packets of AQL queues, the limits that a packet processor checks, and the lines that a device writes to standard
 //! error.
 //!
-//! Both levels of the emulated device use this crate: the one that replaces the HSA runtime (`emulator`), and the one
-//! that replaces the thunk below a released HSA runtime (`thunk`).
+//! Both variants of the emulated device use this crate: `emulator`, which replaces the HSA runtime, and `thunk`, which
+//! replaces the thunk below the HSA runtime of a ROCm release.
 
 pub mod kind;
 mod limits;

@@ -1,4 +1,4 @@
-//! Limits of a dispatch: packets that the packet processor rejects, and workgroups that fit on a device.
+//! Checks dispatch packets as a packet processor does, and computes how many workgroups fit on a device.
 
 use std::fmt;
 
@@ -12,15 +12,15 @@ use crate::DispatchPacket;
 /// Reason why a packet processor rejects a dispatch packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The packet has no dimensions.
+    /// The packet has zero dimensions.
     NoDimensions,
-    /// The packet names no kernel.
+    /// The packet does not specify a kernel.
     NoKernel,
-    /// The packet wants more LDS than a workgroup can have.
+    /// The packet requests more LDS than a workgroup can have.
     TooMuchLds {
-        /// Wanted size in bytes.
+        /// Requested size in bytes.
         wanted: u32,
-        /// Largest size in bytes.
+        /// Maximum size in bytes.
         most: u32,
     },
     /// The workgroup has too many work-items.
@@ -36,21 +36,20 @@ impl fmt::Display for Refusal {
             Refusal::NoDimensions => f.write_str("a dispatch without dimensions"),
             Refusal::NoKernel => f.write_str("a dispatch without a kernel"),
             Refusal::TooMuchLds { wanted, most } => {
-                write!(f, "a dispatch with {wanted} bytes of LDS; {most} is the most")
+                write!(f, "a dispatch with {wanted} bytes of LDS; the limit is {most}")
             }
             Refusal::LargeWorkgroup { items } => {
-                write!(f, "a workgroup of {items} work-items; {LARGEST_WORKGROUP} is the most")
+                write!(f, "a workgroup of {items} work-items; the limit is {LARGEST_WORKGROUP}")
             }
         }
     }
 }
 
-/// Returns the reason why the packet processor of an architecture rejects a packet. Returns `None` if the packet is
-/// valid.
+/// Returns the reason why the packet processor of an architecture rejects a packet; `None` if the packet is valid.
 pub fn refused<S>(arch: Arch, packet: &DispatchPacket<S>) -> Option<Refusal> {
     let items: u64 = packet.workgroup.iter().map(|n| u64::from((*n).max(1))).product();
     let most = arch.facts().lds_bytes;
-    // The two lowest bits are the number of dimensions.
+    // The two lowest bits contain the number of dimensions.
     if packet.setup & 3 == 0 {
         Some(Refusal::NoDimensions)
     } else if packet.kernel_object == 0 {
@@ -64,12 +63,12 @@ pub fn refused<S>(arch: Arch, packet: &DispatchPacket<S>) -> Option<Refusal> {
     }
 }
 
-/// Returns how many workgroups of a dispatch fit on the device at the same time. Waves and LDS limit the number.
-/// Registers are not considered.
+/// Returns the number of workgroups of a dispatch that fit on the device at the same time. The function considers the
+/// limits of waves and LDS, but not those of registers.
 pub fn room<S>(arch: Arch, packet: &DispatchPacket<S>) -> u32 {
     let model = model::of(arch);
     let items: u32 = packet.workgroup.iter().map(|n| u32::from((*n).max(1))).product();
-    // A wave of fewer lanes occupies a whole slot too.
+    // A wave with fewer lanes also occupies a whole slot.
     let waves = items.div_ceil(arch.wave_size());
     let by_waves = model.waves_per_unit / waves.max(1);
     let granules = packet.group_bytes.max(1).next_multiple_of(arch.facts().lds_granule);
@@ -97,7 +96,7 @@ mod tests {
         }
     }
 
-    /// Both waves and LDS limit the number of workgroups, and the smaller limit applies. LDS is allocated in granules.
+    /// Waves and LDS both limit the number of workgroups, and the smaller limit applies. LDS is allocated in granules.
     #[test]
     fn waves_and_lds_limit_workgroups_per_unit() {
         #[track_caller]

@@ -38,7 +38,7 @@ pub struct BarrierPacket<S = u64> {
     pub reserved0: u16,
     /// Not used.
     pub reserved1: u32,
-    /// Signals for which the packet waits; a null signal is ignored.
+    /// Signals for which the packet waits. Null signals are ignored.
     pub dependencies: [S; 5],
     /// Not used.
     pub reserved2: u64,
@@ -60,11 +60,11 @@ pub struct BarrierValuePacket<S = u64> {
     pub reserved0: u32,
     /// Signal whose value is compared.
     pub signal: S,
-    /// Value with which it is compared.
+    /// Value with which the signal's value is compared.
     pub value: i64,
     /// Bits of the signal's value that are compared.
     pub mask: i64,
-    /// A [`Condition`], as a number.
+    /// Number of the [`Condition`].
     pub condition: u32,
     /// Not used.
     pub reserved1: u32,

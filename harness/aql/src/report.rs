@@ -1,8 +1,8 @@
 //! Lines that the emulated device writes to standard error.
 //!
-//! By default the device writes four kinds of lines, which the crate `judge` reads. A *gap* is an unsupported feature
-//! of the emulation, a *fault* is an error of the program that runs on the device, a *finding* is an error that only
-//! the sanitizer detects, and a *hang* is a kernel that does not end.
+//! By default, the device writes four kinds of lines, which the crate `judge` reads. A *gap* is a feature that the
+//! emulation does not support. A *fault* is an error of the program that runs on the device. A *finding* is an error
+//! that only the sanitizer detects. A *hang* is a kernel that does not end.
 
 use std::{
     fmt::{Arguments, Display},
@@ -10,11 +10,11 @@ use std::{
     sync::OnceLock,
 };
 
-/// Environment variable. If its value is `1`, all important HSA calls are written to standard error.
+/// Name of an environment variable. If its value is `1`, all important HSA calls are written to standard error.
 const TRACE_VARIABLE: &str = "ROCREPRO_DEVICE_TRACE";
 
 fn line(text: Arguments<'_>) {
-    // A single write keeps lines of different threads apart. Errors of writing are ignored.
+    // Each line is written in one call, so that lines of different threads do not mix. Write errors are ignored.
     let _ = std::io::stderr().write_all(format!("rocrepro-device: {text}\n").as_bytes());
 }
 
@@ -38,7 +38,7 @@ pub fn finding(kernel: &str, what: impl Display) {
     line(format_args!("finding: kernel {kernel}: {what}"));
 }
 
-/// Reports that the configuration in the environment is invalid. The process then has no device.
+/// Reports that the configuration in the environment is invalid. In this case, the process has no device.
 pub fn bad_configuration(problem: impl Display) {
     line(format_args!("bad configuration: {problem}"));
 }
@@ -51,12 +51,14 @@ pub fn note(what: impl Display) {
 
 /// Returns true if tracing is on.
 pub fn tracing() -> bool {
-    // The variable and standard error belong to the process, not to a device.
+    // The value is stored once per process, because the variable and standard error belong to the process and not to a
+    // device.
     static ON: OnceLock<bool> = OnceLock::new();
     *ON.get_or_init(|| std::env::var_os(TRACE_VARIABLE).is_some_and(|v| v == "1"))
 }
 
-/// Writes a line of the trace. Use the macro [`trace`](crate::trace!()), which first checks whether tracing is on.
+/// Writes a line of the trace. Callers use the macro [`trace`](crate::trace!()), which first checks whether tracing is
+/// on.
 pub fn trace_line(text: Arguments<'_>) {
     line(format_args!("trace: {text}"));
 }
@@ -72,8 +74,8 @@ macro_rules! trace {
 }
 pub use crate::trace;
 
-/// Makes the process abort with a message if this library panics. A panic must not unwind into C, and the state of the
-/// device is unknown after it.
+/// Makes the process abort with a message if this library panics. A panic must not unwind into C, and after a panic the
+/// state of the device is unknown.
 pub fn abort_on_panic() {
     std::panic::set_hook(Box::new(|panic| {
         line(format_args!("internal error: {panic}"));

@@ -74,14 +74,14 @@ pub(crate) fn run(launch: &Launch<'_>, space: &dyn AddressSpace) -> Result<Execu
     let items = size.iter().fold(1u32, |product, n| product.saturating_mul(*n));
     if items > LARGEST_WORKGROUP {
         return Err(Trap::InvalidLaunch {
-            reason: format!("a workgroup of {items} work-items; {LARGEST_WORKGROUP} is the most"),
+            reason: format!("a workgroup of {items} work-items; the limit is {LARGEST_WORKGROUP}"),
         });
     }
     let largest_lds = launch.arch.facts().lds_bytes;
     if launch.group_segment_bytes > largest_lds {
         let wanted = launch.group_segment_bytes;
         return Err(Trap::InvalidLaunch {
-            reason: format!("{wanted} bytes of LDS for a workgroup; {largest_lds} is the most"),
+            reason: format!("{wanted} bytes of LDS for a workgroup; the limit is {largest_lds}"),
         });
     }
     let lanes = descriptor.lanes;
@@ -92,7 +92,7 @@ pub(crate) fn run(launch: &Launch<'_>, space: &dyn AddressSpace) -> Result<Execu
     let scratch = u64::from(launch.private_segment_bytes) * descriptor.lanes as u64;
     if scratch > LARGEST_SCRATCH {
         return Err(Trap::InvalidLaunch {
-            reason: format!("{scratch} bytes of scratch for a wave; {LARGEST_SCRATCH} is the most"),
+            reason: format!("{scratch} bytes of scratch per wave; the limit is {LARGEST_SCRATCH}"),
         });
     }
     let waves = (items as usize).div_ceil(descriptor.lanes);
