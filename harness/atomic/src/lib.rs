@@ -1,9 +1,9 @@
 //! Writes files that appear completely or not at all, even if the writing process is killed.
 //!
 //! A [`NewFile`] has no name while it is being written (`O_TMPFILE`), so a killed process leaves no file behind. If the
-//! file system does not support files without a name, the file is called `.TARGET.rocrepro-PID-N`, in the folder of the
-//! target. A killed process leaves such a file behind. It is not removed later, because its name does not prove which
-//! program created it.
+//! file system does not support files without a name, the file is in the folder of the target and has the name
+//! `.TARGET.rocrepro-PID-N`. A killed process leaves such a file behind. Later runs do not remove it, because its name
+//! does not prove which program created it.
 
 #![forbid(unsafe_code)]
 
@@ -31,10 +31,10 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// Creates a file that will be called `target`. Its permissions are those of any new file of the user.
+    /// Creates a file that will have the name `target`. Its permissions are those of any new file of the user.
     ///
     /// # Errors
-    /// The folder is missing or not writable.
+    /// Fails if the folder is missing or not writable.
     pub fn create(target: &Path) -> io::Result<NewFile> {
         NewFile::create_with(target, true)
     }
@@ -51,10 +51,11 @@ impl NewFile {
         Ok(NewFile { file, target: target.to_owned(), temporary: Some(temporary) })
     }
 
-    /// Gives the file its final name. If a file with that name exists, it is replaced, and its permissions are kept.
+    /// Gives the file its final name. If a file with this name exists, it is replaced, and the new file has its
+    /// permissions.
     ///
     /// # Errors
-    /// The disk is full, or the folder is not writable.
+    /// Fails if the disk is full or the folder is not writable.
     pub fn replace(mut self) -> io::Result<()> {
         if let Ok(old) = fs::metadata(&self.target) {
             self.file.set_permissions(old.permissions())?;
@@ -77,8 +78,8 @@ impl NewFile {
     /// Gives the file its final name, which must not exist yet.
     ///
     /// # Errors
-    /// [`ErrorKind::AlreadyExists`] if the name exists, even as a symbolic link without a target. The other errors are
-    /// those of [`replace`](Self::replace).
+    /// Returns [`ErrorKind::AlreadyExists`] if the name exists, even as a symbolic link without a target. Returns other
+    /// errors as [`replace`](Self::replace) does.
     pub fn publish(self) -> io::Result<()> {
         self.file.sync_all()?;
         match &self.temporary {
@@ -114,12 +115,12 @@ impl Drop for NewFile {
     }
 }
 
-/// Writes a file, or replaces an existing one. A reader finds either the old or the new bytes. A symbolic link is kept,
-/// and its target is replaced. A target that is not a regular file, such as a pipe or `/dev/stdout`, is written
-/// directly.
+/// Writes a file, or replaces an existing one. A reader always finds either the old content or the new content. A
+/// symbolic link is kept, and its target is replaced. A target that is not a regular file, such as a pipe or
+/// `/dev/stdout`, is written directly.
 ///
 /// # Errors
-/// The errors of [`NewFile`].
+/// Returns the same errors as [`NewFile`].
 pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     if path.exists() && !path.is_file() {
         return fs::write(path, bytes);
@@ -131,7 +132,8 @@ pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
         file.replace()
     };
     match replaced(true) {
-        // A process that may make no links, such as a confined worker, cannot give the file its name.
+        // A process that is not permitted to create links, such as a confined worker, cannot give the file its name
+        // later.
         Err(error) if error.kind() == ErrorKind::PermissionDenied => replaced(false),
         done => done,
     }
@@ -140,15 +142,15 @@ pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
 /// Writes a file that must not exist yet.
 ///
 /// # Errors
-/// [`ErrorKind::AlreadyExists`] if the name exists. The other errors are those of [`NewFile`].
+/// Returns [`ErrorKind::AlreadyExists`] if the name exists. Returns other errors as [`NewFile`] does.
 pub fn write_new(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     let mut file = NewFile::create(path)?;
     file.write_all(bytes.as_ref())?;
     file.publish()
 }
 
-/// Opens a file that has no name. Returns `None` if the file could not be given a name later, because the file system
-/// does not support that or `/proc` is not mounted.
+/// Opens a file that has no name. Returns `None` if the file could not get a name later, because the file system does
+/// not support this or `/proc` is not mounted.
 fn without_a_name(folder: &Path) -> io::Result<Option<File>> {
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
     match open(folder, flags, Mode::from_raw_mode(0o666)) {

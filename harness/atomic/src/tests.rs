@@ -12,7 +12,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The test writes the file in both ways: with a temporary name, and without a name.
+/// The test writes the file in both ways: with a temporary name and without a name.
 #[test]
 fn writes_a_file_completely_or_not_at_all() {
     for nameless in [true, false] {
@@ -35,7 +35,7 @@ fn writes_a_file_completely_or_not_at_all() {
         assert_eq!(fs::read(&target).unwrap(), b"first");
         second.replace().unwrap();
         assert_eq!(fs::read(&target).unwrap(), b"second");
-        assert_eq!(target.metadata().unwrap().mode() & 0o777, 0o640, "its rights stay");
+        assert_eq!(target.metadata().unwrap().mode() & 0o777, 0o640, "the permissions are kept");
         assert_eq!(names(folder.path()), ["target"]);
     }
 }
