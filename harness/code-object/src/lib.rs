@@ -1,7 +1,7 @@
 //! Reads the descriptions of kernels in code objects, and finds the code objects in bundles.
 //!
 //! The formats are described in LLVM's AMDGPU usage guide ("Code Object V3 Metadata" and its successors) and in Clang's
-//! offload bundler ("Bundled Binary File Layout"). Any input gives a result, never a panic.
+//! offload bundler ("Bundled Binary File Layout"). Invalid input never causes a panic.
 
 use object::{
     LittleEndian as LE, elf,
@@ -43,7 +43,8 @@ pub struct CodeKernel {
 }
 
 impl CodeKernel {
-    /// Returns the parameters that the host passes. The HIP runtime passes those that the compiler added.
+    /// Returns the parameters whose values the host program passes. The HIP runtime passes the values of the parameters
+    /// that the compiler added.
     pub fn parameters(&self) -> impl Iterator<Item = &CodeParameter> {
         self.args.iter().filter(|parameter| !parameter.kind.starts_with("hidden_"))
     }
@@ -55,7 +56,7 @@ pub struct CodeParameter {
     /// Size in bytes.
     #[serde(rename = ".size")]
     pub size: u64,
-    /// Offset in the memory of the arguments, in bytes.
+    /// Offset in the memory that contains the arguments, in bytes.
     #[serde(rename = ".offset", default)]
     pub offset: u64,
     /// Kind, for example `global_buffer` or `by_value`.
@@ -68,7 +69,7 @@ pub struct CodeParameter {
 }
 
 impl CodeParameter {
-    /// Returns true for a pointer.
+    /// Returns true if the parameter is a pointer.
     pub fn is_pointer(&self) -> bool {
         ["global_buffer", "dynamic_shared_pointer"].contains(&self.kind.as_str())
     }
@@ -85,7 +86,8 @@ pub struct BundleEntry {
     pub target: String,
 }
 
-/// Returns the entries of a bundle. `read` returns bytes of the bundle: it gets an offset and a length.
+/// Returns the entries of a bundle; `None` if they cannot be read. `read` takes an offset and a length in bytes, and
+/// returns these bytes of the bundle.
 pub fn entries(read: &dyn Fn(u64, usize) -> Option<Vec<u8>>) -> Option<Vec<BundleEntry>> {
     let number = |at| Some(u64::from_le_bytes(read(at, 8)?.try_into().ok()?));
     let count = number(24)?;
@@ -100,7 +102,8 @@ pub fn entries(read: &dyn Fn(u64, usize) -> Option<Vec<u8>>) -> Option<Vec<Bundl
     Some(found)
 }
 
-/// Returns the code objects of a bundle that is not compressed, or the code object itself, each with its target.
+/// Returns the code objects of an uncompressed bundle, each with its target. If `code` is a code object itself, returns
+/// only this one.
 pub fn code_objects(code: &[u8]) -> Vec<(String, &[u8])> {
     let part = |offset: u64, size: u64| {
         let start = usize::try_from(offset).ok()?;
@@ -123,7 +126,7 @@ pub fn architecture(target: &str) -> &str {
 }
 
 /// Returns the kernels of a code object, or of all code objects in a bundle. The parameters of a kernel are the same on
-/// all architectures, because the host passes the same arguments.
+/// all architectures, because the host passes the same arguments to all of them.
 pub fn kernels(code: &[u8]) -> Vec<CodeKernel> {
     let all = code_objects(code).into_iter();
     all.filter_map(|(_, code)| metadata(code)).flat_map(|found| found.kernels).collect()
