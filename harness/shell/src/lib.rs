@@ -5,20 +5,20 @@ use std::fmt::Write;
 /// Splits a command line into words as a shell does, without any expansion.
 pub use shell_words::split;
 
-/// Joins words to a command line that [`split`] splits into the same words. A person's shell may read it differently;
-/// for that, use [`join`].
+/// Joins words to a command line that [`split`] splits into the same words. Other shells may read this command line
+/// differently. For them, use [`join`].
 pub use shell_words::join as unsplit;
 
-/// Returns a word quoted so that bash, dash, zsh and fish read exactly this word. This also holds if the result is
-/// pasted into an interactive shell, or if it was printed with control characters escaped.
+/// Returns a word quoted so that bash, dash, zsh and fish read exactly this word. This is also true if the result is
+/// pasted into an interactive shell, and if a program that escapes control characters has printed it.
 ///
 /// * Only words that consist of ASCII letters, digits and `-_/.,:@+` are not quoted. In quotes, no shell expands `!`,
 ///   `{a,b}`, `~`, `*` or `=command`.
-/// * Single quotes and backslashes are put outside of the quotes, because fish interprets a backslash inside single
+/// * Single quotes and backslashes are written outside of the quotes, because fish interprets a backslash inside single
 ///   quotes.
 /// * Control characters, and all characters outside of ASCII that are neither a letter nor a digit, are written as
-///   calls of `printf`, because a terminal would interpret them, and some hide or reorder text. A newline is written as
-///   it is, because `$(...)` would remove it at the end.
+///   calls of `printf`, because a terminal would interpret them, and some hide or reorder text. A newline is written
+///   unchanged, because `$(...)` would remove it at the end.
 pub fn quote(word: &str) -> String {
     if !word.is_empty() && word.chars().all(is_safe) {
         return word.to_owned();
@@ -30,7 +30,7 @@ pub fn quote(word: &str) -> String {
     let (mut before, mut printed) = (None, false);
     for c in word.chars() {
         let style = match Style::of(c) {
-            // Where `"$(...)"` precedes single quotes in a word, fish 3.6 looks for variables even inside the single
+            // If `"$(...)"` precedes single quotes in a word, fish 3.6 looks for variables even inside the single
             // quotes.
             Style::Quoted if c == '$' && printed => Style::Escaped,
             style => style,
@@ -54,12 +54,12 @@ pub fn quote(word: &str) -> String {
     out + before.map_or("", Style::close)
 }
 
-/// Returns a command line for a shell, in which each word is quoted by [`quote`].
+/// Returns a command line for a shell. Each word is quoted by [`quote`].
 pub fn join<W: AsRef<str>>(words: impl IntoIterator<Item = W>) -> String {
     words.into_iter().map(|word| quote(word.as_ref())).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns true for characters that no shell interprets, wherever in an argument they are.
+/// Returns true for characters that no shell interprets at any position in a word.
 fn is_safe(c: char) -> bool {
     c.is_ascii_alphanumeric() || "-_/.,:@+".contains(c)
 }

@@ -1,14 +1,14 @@
-//! Pastes quoted words into real shells, and compares the words that the shells read with the original ones.
+//! Pastes quoted words into real shells, and checks that the shells read the original words.
 
 use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Number of command lines that each shell reads.
+/// Number of command lines with random words that each shell reads.
 const COMMANDS: usize = 150;
 
-/// Pieces from which words are made. Each is special to some shell in some place.
+/// Parts of words. Each of them has a special meaning in at least one shell.
 const PIECES: [&str; 62] = [
     "!",
     "!!",
@@ -74,7 +74,7 @@ const PIECES: [&str; 62] = [
     "中",
 ];
 
-/// Shell commands that are read first. They switch on expansions that are off by default.
+/// Commands that a shell reads first. They enable expansions that are disabled by default.
 const OPTIONS: [(&str, &str); 2] = [
     ("bash", "shopt -s extglob nullglob globstar; set -o histexpand\n"),
     ("zsh", "setopt extended_glob magic_equal_subst null_glob rc_quotes glob_subst\n"),
@@ -103,7 +103,7 @@ impl Numbers {
     }
 }
 
-/// Returns the words that a shell reads from each command line. The shell is interactive, and in a session of its own,
+/// Returns the words that a shell reads from each command line. The shell is interactive. It runs in its own session,
 /// so that it cannot take over the terminal.
 fn read_by(shell: &[&str], commands: &[String]) -> Vec<Vec<String>> {
     let folder = tempfile::tempdir().unwrap();
