@@ -6,11 +6,11 @@
 //! | row | meaning |
 //! | --- | --- |
 //! | `verb` | form of the call in a case file: `keys`, `value`, `by_hand`, `block`, `part` or `none`; see below |
-//! | `makes` | functions that the call makes; its status is that of the first one. A name with a space is an action of the host |
+//! | `makes` | library functions that the call needs; the first returns the status. A name with a space is an action of the host |
 //! | `in_capture` | effect of stream capture on the call, an [`InCapture`] |
 //! | `by_hand` | the function that adds a node with the same effect to a graph, if HIP has one |
 //! | `gives` | the value that the call returns, a [`ValueKind`] |
-//! | `effect` | `nothing`, or the parts of the effect that the section below lists, or `only` one of them |
+//! | `effect` | `nothing`, or all parts of the effect that are listed below, or `only` one of them |
 //! | `words` | the name of the call in reports |
 //! | `cpp` | form of the call in C++, a [`Cpp`] |
 //!
@@ -22,7 +22,7 @@
 //! | `reads(W)`, `writes(W)`, `updates(W)` | a buffer, or a position in one; the host accesses it if W is `Host` |
 //! | `arguments(kernel)`, `operands` | arguments of a kernel, operands of a matrix product |
 //! | `given(function)` | arguments of a function of the table in `hip.rs` |
-//! | `maybe(T)` | the name of a thing that the call may use |
+//! | `maybe(T)` | the name of an object that the call may use |
 //! | `node`, `block` | another call, or steps |
 //! | `number`, `flag`, `choice`, `text` | a plain value; its default follows in parentheses |
 //! | `asynchronous` | selects whether the host continues before the work has completed |
@@ -85,7 +85,7 @@ mod plan;
 
 /// Kinds of named objects: buffers, and objects of HIP or of a library above HIP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[allow(missing_docs, reason = "each is what its name says")]
+#[allow(missing_docs, reason = "the variant names are self-explanatory")]
 pub enum Thing {
     Buffer,
     Stream,
@@ -133,10 +133,10 @@ pub enum NamedAs {
     Updated,
 }
 
-/// Side from which a call accesses a buffer, as far as its declaration says so.
+/// Side that accesses a buffer in a call, the host or the device, if the declaration of the call states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accessor {
-    /// The declaration does not say: the host, the device, or none of them accesses the buffer.
+    /// Not stated in the declaration: the host, the device, or neither of them accesses the buffer.
     Any,
     /// The host accesses the buffer directly.
     Host,
@@ -151,7 +151,8 @@ pub struct Named<'a> {
     pub name: &'a str,
     /// Way in which the call uses the object.
     pub role: NamedAs,
-    /// For a buffer: the side that accesses it.
+    /// For a buffer: [`Accessor::Host`] if the host accesses it directly, as far as the declaration of the call states
+    /// it.
     pub by: Accessor,
 }
 
@@ -403,7 +404,7 @@ fn named(thing: Thing, name: &str, role: NamedAs) -> Named<'_> {
 }
 
 /// Calls `see` for each buffer among the arguments of a kernel. A kernel that the case defines is assumed to read and
-/// write every buffer except those that it gets through a pointer to `const`.
+/// write every buffer, except that it only reads the buffers passed as pointers to `const`.
 fn arguments<'a>(kernel: &str, args: &'a [Arg], see: &mut dyn FnMut(Named<'a>)) {
     let kernel = crate::kernel(kernel);
     for (index, arg) in args.iter().enumerate() {

@@ -392,11 +392,11 @@ impl<'a> Captures<'a> {
                 format!("`{exec}` does not exist: by its `returns`, the `{verb}` in line {line} must fail")
             } else if self.destroyed.contains(&(Thing::Exec, exec)) {
                 format!(
-                    "executable graph `{exec}` was destroyed before; move its `destroy_exec` behind the last use"
+                    "executable graph `{exec}` was destroyed before; move its `destroy_exec` after the last use"
                 )
             } else if self.graphs.contains_key(exec) {
                 format!(
-                    "`{exec}` is a graph; make an executable graph of it by `instantiate`, and name that one here"
+                    "`{exec}` is a graph; create an executable graph from it with `instantiate`, and name that here"
                 )
             } else {
                 format!("`{exec}` was not instantiated before; `instantiate` makes it from a graph")
@@ -409,7 +409,7 @@ impl<'a> Captures<'a> {
             if let Some((verb, line)) = self.failed.get(graph) {
                 format!("graph `{graph}` does not exist: by its `returns`, the `{verb}` in line {line} must fail")
             } else if self.destroyed.contains(&(Thing::Graph, graph)) {
-                format!("graph `{graph}` was destroyed before; move its `destroy_graph` behind the last use")
+                format!("graph `{graph}` was destroyed before; move its `destroy_graph` after the last use")
             } else {
                 format!("graph `{graph}` was not made before; `end_capture` or `empty_graph` makes it")
             }
@@ -477,7 +477,7 @@ pub fn may_succeed(step: &Step) -> bool {
 pub fn leaves_capture_open(plan: &Plan) -> bool {
     let mut captures = Captures::new(plan);
     for step in plan.steps() {
-        // A step that is wrong at its place changes no capture.
+        // A step that is not allowed at its position changes no capture.
         let _ = captures.visit(step);
     }
     captures.capturing()

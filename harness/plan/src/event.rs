@@ -256,7 +256,7 @@ pub struct Order {
     /// restriction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confinement: Option<Confinement>,
-    /// Expected digest of each check, as step id, occurrence and digest. The worker saves the bytes of a check only if
+    /// Expected digests of the checks, each with step id and occurrence. The worker saves the bytes of a check only if
     /// their digest differs.
     pub wanted: Vec<(u32, u32, String)>,
 }

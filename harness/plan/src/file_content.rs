@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-/// Bytes of a file, which copies of a plan share. Written as hexadecimal digits.
+/// Bytes of a file. Copies of a plan share these bytes in memory. The serialised form is a text of hexadecimal digits.
 #[derive(Clone, PartialEq, Eq)]
 pub struct FileContent(Arc<[u8]>);
 

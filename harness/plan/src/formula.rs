@@ -63,7 +63,7 @@ pub enum Expr {
 
 /// Binary operators of C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "each is what its name says")]
+#[allow(missing_docs, reason = "the variant names are self-explanatory")]
 pub enum Binary {
     Add,
     Sub,
@@ -129,7 +129,7 @@ impl Binary {
 
 /// Functions that a formula can call, with one to three numeric arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "each is what its name says")]
+#[allow(missing_docs, reason = "the variant names are self-explanatory")]
 pub enum Function {
     /// `a * b + c`, rounded once.
     Fma,

@@ -56,7 +56,7 @@ pub struct HipParameter {
 
 /// Role of a parameter; the documentation of the module lists the roles.
 #[derive(Debug)]
-#[allow(missing_docs, reason = "the module says what each is")]
+#[allow(missing_docs, reason = "the documentation of the module lists the roles")]
 pub enum HipRole {
     Value,
     Asks,
@@ -91,10 +91,10 @@ pub enum HipArg {
     Value(Name),
     /// A pointer to memory for a result. Later steps refer to the result by `name`. `before` is the number that the
     /// memory contains before the call.
-    #[allow(missing_docs, reason = "as the names say")]
+    #[allow(missing_docs, reason = "the field names are self-explanatory")]
     Out { name: Name, before: u64 },
     /// Handle of a stream.
-    #[allow(missing_docs, reason = "as the names say")]
+    #[allow(missing_docs, reason = "the field names are self-explanatory")]
     Stream(Name),
     /// Handle of an event.
     Event(Name),

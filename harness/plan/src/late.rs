@@ -1,5 +1,5 @@
 //! Delay injection: makes work late on purpose, because on hardware a missing synchronisation has an effect only if
-//! work happens to be late. It launches kernels that spin for a short time. The kernels run before the copies, memsets,
+//! work happens to be late. A delay is a kernel that spins for a short time. The delays run before the copies, memsets,
 //! launches, host functions and graph launches of the body, on the stream of the delayed call.
 
 use std::{fmt, str::FromStr};
@@ -22,8 +22,8 @@ const MIN_MICROS: f64 = 50.0;
 const MAX_MICROS: f64 = 5000.0;
 
 impl Late {
-    /// Returns the delay before the given execution of a step, in microseconds. One of four delays is 0; the others are
-    /// 50 to 5000.
+    /// Returns the delay before the given execution of a step, in microseconds. One delay in four is 0; the others are
+    /// between 50 and 5000.
     pub fn micros(self, step: u32, occurrence: u32) -> u32 {
         let place = u64::from(step) << 32 | u64::from(occurrence);
         let drawn = mix(self.seed ^ mix(place));

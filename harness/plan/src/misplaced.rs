@@ -1,5 +1,5 @@
-//! Finds calls that HIP refuses, or that have no effect, at the place where a plan makes them: most often a stream was
-//! forgotten, or a step stands too early.
+//! Finds calls that HIP refuses, or that have no effect, at their position in a plan. In most cases the author forgot
+//! to name a stream, or wrote a step too early.
 //!
 //! | call | source |
 //! | --- | --- |
@@ -7,10 +7,10 @@
 //! | a call that may wait for the device while a stream is captured | hipStreamCaptureMode in the same header; the case capture/forbidden-calls has the calls |
 //! | a call that uses an event before it is recorded | hipStreamWaitEvent and hipEventSynchronize succeed at once, hipEventElapsedTime returns hipErrorInvalidHandle |
 //! | a memset of pageable host memory | hipMemsetAsync of 7.2.4 returns hipErrorInvalidValue on the emulated device |
-//! | work in another stream while the captured one gets none | the graph is empty, and the work is done at once |
+//! | work in another stream while the captured stream gets none | the graph is empty, and the work executes at once |
 //! | the time until an event for which the host has not waited | hipEventElapsedTime: hipErrorNotReady |
 //!
-//! A step that lists accepted statuses may do this on purpose, so it is not reported.
+//! A step that lists accepted statuses may be misplaced on purpose, so it is not reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ use crate::{
     Step, StreamKind, api, may_succeed,
 };
 
-/// A step that HIP refuses, or that has no effect, at its place.
+/// A step that HIP refuses, or that has no effect, at its position in the plan.
 #[derive(Debug)]
 pub struct MisplacedStep<'a> {
     /// The step.
@@ -30,8 +30,8 @@ pub struct MisplacedStep<'a> {
     pub hint: String,
 }
 
-/// Functions that are refused while a stream is captured, unless the capture is relaxed, or is thread-local and of
-/// another thread.
+/// Functions that HIP refuses while a stream is captured, unless the capture is relaxed, or is thread-local and was
+/// begun by another thread.
 const MAY_WAIT: [&str; 12] = [
     "hipEventQuery",
     "hipEventSynchronize",
@@ -49,7 +49,7 @@ const MAY_WAIT: [&str; 12] = [
 
 const ON_PURPOSE: &str = "if this is intended, list the status in `returns`";
 
-/// Returns the steps of the body that HIP refuses, or that have no effect, at their place.
+/// Returns the steps of the body that HIP refuses, or that have no effect, at their position.
 pub fn misplaced_steps(plan: &Plan) -> Vec<MisplacedStep<'_>> {
     let mut places = Places {
         plan,
@@ -77,7 +77,7 @@ struct OpenCapture<'a> {
     thread: u32,
     /// True if a call has joined the capture.
     has_calls: bool,
-    /// First work that was given to another stream meanwhile, which is not being captured, and that stream.
+    /// First work that a step enqueued to an uncaptured stream during this capture, and the name of that stream.
     elsewhere: Option<(&'a Step, &'a str)>,
 }
 
@@ -94,11 +94,11 @@ struct Places<'a> {
     recorded: BTreeSet<&'a str>,
     /// Events that any step records. Other events have misspelt names, which the crate `case` reports.
     ever_recorded: BTreeSet<&'a str>,
-    /// Events that the current `repeat` block records: from its second repetition on, they are recorded.
+    /// Events that the current `repeat` block records. From the second repetition on, they have been recorded.
     in_repeat: BTreeSet<&'a str>,
-    /// Graphs of which a step makes an executable graph. An empty one is hardly intended.
+    /// Graphs from which a step creates an executable graph. Such a graph is hardly meant to be empty.
     instantiated: BTreeSet<&'a str>,
-    /// Recorded events that have happened, because the host has waited since.
+    /// Recorded events that have certainly completed, because the host has waited for them.
     waited: BTreeSet<&'a str>,
     found: Vec<MisplacedStep<'a>>,
 }
@@ -144,7 +144,8 @@ impl<'a> Places<'a> {
             Ok(CaptureRole::Now) => self.note_uncaptured(step),
             _ => {}
         }
-        // Where the end of a capture must fail, the capture was invalidated before, or its state is unknown.
+        // If the case expects that the end of a capture fails, the capture was invalidated before, or its state is
+        // unknown.
         if let Call::EndCapture { stream, graph, .. } = &step.call {
             let ended = self.open.remove(stream.as_str());
             let ended = ended.filter(|_| self.instantiated.contains(graph.as_str()));
@@ -162,7 +163,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Notes work that is given to a stream while others are being captured.
+    /// Remembers work that is enqueued to an uncaptured stream while other streams are being captured.
     fn note_uncaptured(&mut self, step: &'a Step) {
         let work = matches!(step.call.on_order(), OnOrder::InTurn);
         let Some(stream) = self.captures.stream(&step.call).filter(|_| work) else { return };
@@ -214,11 +215,11 @@ impl<'a> Places<'a> {
         };
         let (stream, _) = self.open.iter().find(|(_, capture)| refuses(capture))?;
         let message = format!("{name} is refused while stream `{stream}` is being captured");
-        let hint = format!("move it before `begin_capture` or behind `end_capture`; {ON_PURPOSE}");
+        let hint = format!("move it before `begin_capture` or after `end_capture`; {ON_PURPOSE}");
         Some((message, hint))
     }
 
-    /// Returns the message and the hint for a memset of memory that HIP does not know.
+    /// Returns the message and the hint for a memset of pageable host memory, which HIP does not accept.
     fn of_memory(&self, step: &'a Step) -> Option<(String, String)> {
         let (Call::Set { to, .. } | Call::SetHalves { to, .. }) = &step.call else { return None };
         let memory = self.plan.buffers.get(&to.buffer)?.memory;
@@ -277,7 +278,7 @@ fn recorded_in(steps: &[Step]) -> BTreeSet<&str> {
     found
 }
 
-/// Returns the graphs of which some step of a block makes an executable graph.
+/// Returns the graphs from which some step of a block creates an executable graph.
 fn instantiated_in(steps: &[Step]) -> BTreeSet<&str> {
     let mut found = BTreeSet::new();
     for step in steps {

@@ -10,7 +10,7 @@ use crate::choice::{Choice, choices};
 /// Types of numeric kernel parameters. Cases write them in lower case, for example `f32`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "each is what its name says")]
+#[allow(missing_docs, reason = "the variant names are self-explanatory")]
 pub enum ScalarType {
     I8,
     U8,
@@ -193,7 +193,8 @@ impl Scalar {
         }
     }
 
-    /// Returns true if the number is at least another one of the same type. A NaN is not.
+    /// Returns true if the number is greater than or equal to `least`, which has the same type. Returns false for a
+    /// NaN.
     pub fn is_at_least(self, least: Scalar) -> bool {
         match self.ty.is_float() {
             true => self.as_f64() >= least.as_f64(),
@@ -201,7 +202,8 @@ impl Scalar {
         }
     }
 
-    /// Returns the least number of a type in a sequence of bytes, and its index. A NaN counts as less than any number.
+    /// Returns the least of the numbers of type `ty` that `bytes` contains, with its index; `None` if `bytes` contains
+    /// no whole number. A NaN counts as less than any number.
     pub fn least_of(ty: ScalarType, bytes: &[u8]) -> Option<(usize, Scalar)> {
         let elements = bytes.chunks_exact(ty.bytes()).map(|chunk| {
             let mut raw = [0; 8];

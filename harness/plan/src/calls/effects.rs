@@ -6,7 +6,7 @@ use crate::{Arg, Box3d, DEFAULT_STREAM, Dtype, HipArg, MatmulProblem, Operands, 
 
 /// Effect of a call on memory: which buffers it allocates, frees, reads and writes.
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs, reason = "the fields are what the call is given")]
+#[allow(missing_docs, reason = "the fields are the arguments of the call")]
 pub enum OnMemory<'a> {
     /// Accesses no buffer.
     Nothing,
@@ -24,7 +24,7 @@ pub enum OnMemory<'a> {
     FillFile { buffer: &'a str, file: &'a str },
     /// Copies a contiguous range of bytes.
     Copy { to: &'a Place, from: &'a Place, bytes: u64 },
-    /// Copies `height` rows of `width` bytes. The number beside each place is the distance between two rows, in bytes.
+    /// Copies `height` rows of `width` bytes. The number after each place is the distance between two rows, in bytes.
     Rows { to: (&'a Place, u64), from: (&'a Place, u64), width: u64, height: u64 },
     /// Copies a box of bytes, rows and slices.
     Boxes { to: &'a Box3d, from: &'a Box3d, size: [u64; 3] },
@@ -46,11 +46,11 @@ pub enum OnMemory<'a> {
     Launch { kernel: &'a str, grid: &'a [u32; 3], block: &'a [u32; 3], args: &'a [Arg] },
     /// Executes the nodes of an executable graph.
     Replay(&'a str),
-    /// Compares a buffer with its expected content. Bytes that are unknown to the model must be those of the file.
+    /// Compares a buffer with its expected content. Bytes that the model cannot compute must equal those of the file.
     Check { buffer: &'a str, file: Option<&'a str> },
     /// Compares two buffers with each other.
     Compare(&'a str, &'a str),
-    /// Reads a buffer whose bytes the model need not know.
+    /// Reads a buffer, whether or not the model can compute its content.
     Read(&'a str),
     /// Reads the guards of a buffer.
     Guards(&'a str),
@@ -58,7 +58,7 @@ pub enum OnMemory<'a> {
 
 /// Effect of a call on captures and graphs, and on the state that captures depend on.
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs, reason = "the fields are the names that the call is given")]
+#[allow(missing_docs, reason = "the fields are names from the arguments of the call")]
 pub enum OnCaptures<'a> {
     /// No effect on captures or graphs.
     Nothing,
@@ -94,7 +94,7 @@ pub enum OnCaptures<'a> {
 
 /// Effect of a call on the happens-before order.
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs, reason = "the fields are the names that the call is given")]
+#[allow(missing_docs, reason = "the fields are names from the arguments of the call")]
 pub enum OnOrder<'a> {
     /// Neither orders work nor accesses buffers.
     Nothing,
@@ -136,10 +136,10 @@ pub enum WorkStream<'a> {
     Library(&'a str),
     /// The stream that is assigned to this random generator.
     Generator(&'a str),
-    /// The stream that the call names, to which it enqueues only a marker such as an event.
+    /// The stream that the call names. The call enqueues only a marker to it, such as an event.
     Mark(&'a str),
     /// The stream that the call names if the buffer is pool memory, else the host.
-    #[allow(missing_docs, reason = "as the names say")]
+    #[allow(missing_docs, reason = "the field names are self-explanatory")]
     Pool { buffer: &'a str, stream: &'a str },
     /// The host if it can access this buffer directly, else the null stream.
     NearestTo(&'a str),
@@ -175,7 +175,7 @@ impl<'a> WorkStream<'a> {
 /// The part of a call's work that HIP guarantees to have completed when the call returns. Work that the host executes
 /// itself has always completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the fields are what the call is given")]
+#[allow(missing_docs, reason = "the fields are the arguments of the call")]
 pub enum CompletedOnReturn<'a> {
     /// No part of the work has necessarily completed.
     Nothing,

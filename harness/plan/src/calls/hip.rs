@@ -11,8 +11,8 @@ use crate::{HipArg, HipRole, hip_accesses, hip_function, number_of};
 
 family! { hip
 
-    /// Calls a function of the table in `functions.txt`. The returned value is the first result of the function, or
-    /// the text that it returns in place of a status.
+    /// Calls a function from the table in `functions.txt`. The returned value is the first result of the function; for
+    /// a function that returns text instead of a status, it is this text.
     Hip { function: Name as plain, args: Vec<HipArg> as given(function) }
         verb: by_hand hip [call, args]
             "call a function of libamdhip64 from the table; `gives` refers to the first value that the function \
@@ -125,8 +125,8 @@ pub(super) fn work_stream<'a>(function: &str, args: &'a [HipArg]) -> WorkStream<
     }
 }
 
-/// Returns the part of the work that has completed when the function returns. Only for copies does HIP guarantee
-/// anything.
+/// Returns the part of the work that has completed when the function returns. HIP gives such a guarantee only for
+/// copies.
 pub(super) fn over<'a>(function: &'a str, args: &'a [HipArg]) -> CompletedOnReturn<'a> {
     match on_memory(function, args) {
         OnMemory::Copy { to, from, .. } => {

@@ -2,11 +2,12 @@
 
 family! { host
 
-    /// Fills a buffer from the host with the [`pattern`](crate::pattern) of [`fill_stamp`](crate::fill_stamp). The
-    /// pattern differs between all fills of a trial, so that wrong bytes can be traced to one of them.
+    /// Fills a buffer from the host with a [`pattern`](crate::pattern). Its stamp, which
+    /// [`fill_stamp`](crate::fill_stamp) returns, differs between all fills of a trial, so that wrong bytes can be
+    /// traced to one of them.
     Fill { buffer: Name as writes(Host), stamp: u32 as plain }
         verb: by_hand fill [buffer, numbers, file]
-            "write a new pattern from the host, or small integers (`numbers`) of a type, or the bytes of a `file`";
+            "fill a buffer from the host with a new pattern, small integers (`numbers`) or the bytes of a `file`";
         makes: ["host fill"];
         in_capture: Now; by_hand: []; gives: Nothing;
         effect: {
@@ -102,7 +103,7 @@ family! { host
 
     /// Makes the host thread sleep for `ms` milliseconds.
     Sleep { ms: u64 as number }
-        verb: by_hand sleep [] "let the host sleep, in milliseconds";
+        verb: by_hand sleep [] "let the host sleep for this many milliseconds";
         makes: ["host sleep"];
         in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: ("sleep of {ms} ms"); cpp: Host;

@@ -24,7 +24,7 @@ pub trait Keys {
     fn number<T: TryFrom<u64>>(&mut self, key: &str, default: Option<T>) -> Option<T>;
     /// Returns a flag; false if the key is missing.
     fn flag(&mut self, key: &str) -> Option<bool>;
-    /// Returns the value of `T` whose keyword the key has. Without a default, a missing key is a mistake.
+    /// Returns the value of `T` that the keyword under the key denotes. Without a default, a missing key is a mistake.
     fn choice<T: Choice>(&mut self, key: &str, default: Option<T>) -> Option<T>;
     /// Reports a mistake if the verb has a value.
     fn nothing(&mut self);

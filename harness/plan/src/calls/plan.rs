@@ -12,7 +12,7 @@ use crate::{Buffer, ByVersion, Files, Memory, OwnKernel, Place, StreamKind};
 /// Version of the plan format. A worker rejects plans of other versions.
 pub const PLAN_VERSION: u32 = 4;
 
-/// All calls that one worker process makes for one trial, and what it needs for them.
+/// All calls that one worker process makes for one trial, with the buffers, kernels and files that the calls use.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Format version, see [`PLAN_VERSION`].
@@ -240,7 +240,8 @@ impl Call {
 }
 
 /// A fault that is injected at a call. [`Order::faults`](crate::Order::faults) contains the probability with which it
-/// takes effect. If several faults are injected at one call, at most the first one that is drawn takes effect.
+/// takes effect. If several faults are injected at one call, at most one takes effect: the first one whose random draw
+/// succeeds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InjectedFault {
     /// The injected fault.

@@ -415,7 +415,7 @@ macro_rules! table {
             clippy::too_many_arguments,
             clippy::ptr_arg,
             clippy::borrowed_box,
-            reason = "they take the fields of calls as they are"
+            reason = "the parameters are the fields of calls, with their types"
         )]
         pub trait WriteVerb {
             /// Writes a verb whose value is a mapping.

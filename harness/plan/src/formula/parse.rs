@@ -243,7 +243,7 @@ impl Parser<'_> {
         Ok(found)
     }
 
-    /// Parses `(k < count, value)`. The caller has consumed `sum` before it.
+    /// Parses `(k < count, value)`. The caller has already consumed the word `sum`.
     fn sum(&mut self) -> Result<Expr, String> {
         self.expect("(")?;
         let name = self.word()?;

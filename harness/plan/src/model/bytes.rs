@@ -1,5 +1,5 @@
-//! Content of a buffer in the reference model. One implementation stores all bytes. The other stores only the size and
-//! a few facts, with which most mistakes in a plan can be found.
+//! Content of a buffer in the reference model. One implementation stores all bytes. The other one stores only the size
+//! and a few facts, which suffice to find most mistakes in a plan.
 
 use std::ops::Range;
 

@@ -107,7 +107,8 @@ impl<'a, B: Bytes> Model<'a, B> {
         }
     }
 
-    /// Returns the bytes of a file, which must be as many as those of its buffer.
+    /// Returns the bytes of a file. If the file does not exist or does not have `size` bytes, reports a mistake and
+    /// returns `None`.
     fn file(&mut self, now: CurrentStep<'a>, file: &str, size: u64) -> Option<Vec<u8>> {
         let bytes = self.plan.files.get(file).map(|file| file.bytes().to_vec());
         let length = bytes.as_ref().map(|bytes| bytes.len() as u64);

@@ -68,7 +68,7 @@ impl<'a, B: Bytes> Model<'a, B> {
         let mut memory = Vec::new();
         for arg in &args {
             let content = match arg {
-                // A kernel without a source may ignore its input.
+                // A kernel from a code object may ignore its input, so unknown input is allowed.
                 Arg::Input(_) if own.code.is_some() => Some(None),
                 Arg::Input(place) => self.memory_from(now, place, true),
                 Arg::Address(place) if !formulas.is_empty() => self.memory_from(now, place, false),
@@ -81,7 +81,7 @@ impl<'a, B: Bytes> Model<'a, B> {
         for (index, arg) in args.iter().enumerate() {
             for (place, only_read) in arg.places() {
                 let Some(state) = self.live_buffer(now.step, &place.buffer) else { return };
-                // A kernel without a source may also write through a pointer to `const`.
+                // A kernel from a code object may also write through a pointer to `const`.
                 if (!only_read || own.code.is_some()) && !computed.contains(&index) {
                     state.written = true;
                     state.unknown = Ranges::from_range(0..state.bytes.len());

@@ -390,7 +390,7 @@ fn formulas_of_own_kernels_determine_their_outputs() {
     checked(&[(sum, 0, 5)], std::array::from_fn(some));
     let behind = |i: usize| if i < 2 { sevens } else { input[i - 2].wrapping_add(14) };
     checked(&[(sum, 8, 14)], std::array::from_fn(behind));
-    // A formula that overwrites elements whose content was unknown makes it known.
+    // If a formula overwrites elements whose content was unknown, their content is known afterwards.
     checked(&[(None, 0, 1), (sum, 0, 16)], std::array::from_fn(|i| input[i].wrapping_add(16)));
     // Only the input elements that the formula reads must be known.
     let more = Some("out[i] = out[i] + in[i] for i < n");
@@ -456,7 +456,7 @@ fn files_give_the_bytes_that_the_model_does_not_know() {
         found.iter().any(|(_, why)| why.contains("cannot be computed in advance")),
         "{found:?}"
     );
-    // Bytes that follow from program order are not those of the file.
+    // If the model can compute the content, the check compares with that content and ignores the file.
     let fill = Call::FillFile { buffer: "pinned".to_owned(), file: "other.bin".to_owned() };
     assert_eq!(digest_of(&with("right.bin", &[fill])), digest(&other));
 }
