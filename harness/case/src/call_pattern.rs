@@ -7,8 +7,8 @@ use std::{fmt, str::FromStr};
 pub struct CallPattern {
     /// Name of the function; `None` (written `*`) means any function.
     pub function: Option<String>,
-    /// The first arguments of a named function, whose further arguments may have any value. For any function, values
-    /// that arguments have at any position.
+    /// For a named function, patterns of its first arguments; further arguments may have any value. For any function,
+    /// patterns of arguments that may be at any position.
     pub arguments: Vec<ArgumentPattern>,
     /// Status of the call.
     pub status: StatusPattern,

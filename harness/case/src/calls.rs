@@ -25,18 +25,18 @@ use crate::{
     yaml::{Node, Value},
 };
 
-/// Accepted statuses of a step, or accepted values, for each range of ROCm versions.
+/// Accepted statuses, or accepted values, of a step, for each range of ROCm versions.
 type Names = ByVersion<Vec<String>>;
 
-/// Maximum `count` of a `repeat` step. The limit exists because the reference model also executes every repetition.
+/// Maximum `count` of a `repeat` step. The limit exists because the reference model executes every repetition, too.
 const MOST_REPEATS: u32 = 1_000_000;
 
 /// Longest sleep of the host that a step may request, in milliseconds. It is below 30 s, because a trial without events
 /// for 30 s is reported as hung, unless the command line sets another limit.
 const MOST_SLEEP: u64 = 20_000;
 
-/// Returns how often the most repeated step in a block is executed. The counts of inner blocks have been limited
-/// before, so the product does not overflow.
+/// Returns how often the most repeated step in a block is executed. The product does not overflow, because the counts
+/// of inner blocks have already been limited.
 fn repeats(steps: &[Step]) -> u64 {
     let step = |step: &Step| {
         let times = if let Call::Repeat { count, .. } = step.call { count } else { 1 };
@@ -101,14 +101,15 @@ pub(crate) fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out
             "when" => {
                 elsewhere = !read_selector(reader, value, scope.matrix).matches(scope.trial);
             }
-            // Any `for_each` in a list of steps has been expanded before, so this one is in a place where it is not
-            // allowed.
+            // All `for_each` entries of lists of steps have been expanded before, so this `for_each` is in a place
+            // where it is not allowed.
             crate::for_each::WORD => {
                 return reader.mistake(key.at, "`for_each` must be an entry of a list of steps");
             }
             text => match verbs().find(|verb| verb.name == text) {
                 Some(_) if verb.is_some() => {
-                    let help = "write each step behind a `- ` of its own, in one column".to_owned();
+                    let help =
+                        "begin each step with a `- ` of its own, all in one column".to_owned();
                     reader.mistake_with_help(
                         key.at,
                         "a step has one verb; start the next one with `-`",
@@ -154,7 +155,7 @@ pub(crate) fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out
     let args =
         Args { reader, scope, node: value, fields: None, what, step: node.at, before: &mut *out };
     if let Some(call) = args.read(verb) {
-        // `any` accepts every status and value. It fills the cells of a `for_each` table whose other rows list statuses
+        // `any` accepts every status and value. Authors write it in a `for_each` table whose other rows list statuses
         // or values.
         let stated = returns.iter().flat_map(|by| &by.0).flat_map(|(_, names)| names);
         if stated.clone().any(|name| name != "any") && call.functions(&Plan::nothing()).is_empty() {

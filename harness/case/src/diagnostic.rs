@@ -44,8 +44,8 @@ pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
 
 const LISTED: usize = 60;
 
-/// Returns "did you mean ...?" or a list of the known names. If there are too many known names, only those that begin
-/// like the misspelt name are listed.
+/// Returns "did you mean ...?" or a list of the known names. If there are too many known names, the list contains only
+/// those that begin like the misspelt name.
 pub(crate) fn suggest<'a>(
     name: &str,
     known: impl IntoIterator<Item = &'a str> + Clone,

@@ -30,8 +30,8 @@ impl Language {
     }
 }
 
-/// A library that a C++ program includes: the folder of its headers, the group of `stack fetch --with`, and the option of
-/// the linker.
+/// A library that a C++ program includes: the folder of its headers, its name in `stack fetch --with`, and the linker
+/// option.
 const LIBRARIES: [(&str, &str, &str); 11] = [
     ("hipblas/", "hipblas", "-lhipblas"),
     ("hipblaslt/", "hipblaslt", "-lhipblaslt"),
@@ -46,8 +46,8 @@ const LIBRARIES: [(&str, &str, &str); 11] = [
     ("rocsolver/", "rocsolver", "-lrocsolver"),
 ];
 
-/// A framework that a Python program imports: the name of its module, of its package, and the group of `stack fetch
-/// --with`.
+/// A framework that a Python program imports: the name of its module, the name of its package, and its name in `stack
+/// fetch --with`.
 const FRAMEWORKS: [(&str, &str, Option<&str>); 8] = [
     ("accelerate", "accelerate", None),
     ("cupy", "cupy-rocm-7-0", Some("cupy")),
@@ -59,9 +59,9 @@ const FRAMEWORKS: [(&str, &str, Option<&str>); 8] = [
     ("triton", "triton", Some("triton")),
 ];
 
-/// Returns a case for a program. `file` is its file name, and `text` its source. The case names the file if that is in the
-/// folder of the case (`is_beside`) and has a name that a case can contain, such as `repro.cpp`; otherwise the case
-/// contains the source.
+/// Returns a case for a program. `file` is its file name, and `text` its source. If the file is in the folder of the
+/// case (`is_beside`) and has a name that a case can contain, such as `repro.cpp`, the case names the file; otherwise
+/// the case contains the source.
 pub fn draft(file: &str, is_beside: bool, language: Language, text: &str) -> String {
     let mut groups = BTreeSet::new();
     let (mut options, mut packages) = (Vec::new(), Vec::new());
@@ -140,7 +140,7 @@ pub fn draft(file: &str, is_beside: bool, language: Language, text: &str) -> Str
     yaml
 }
 
-/// Returns the issues that the program names, as `owner/repository#number` or by their addresses on GitHub.
+/// Returns the issues that the program mentions, as `owner/repository#number` or as addresses on GitHub.
 fn issues(text: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let is_around = |c: char| c.is_whitespace() || "()[]{}<>\"'`,;".contains(c);
@@ -168,7 +168,7 @@ fn imports(text: &str, module: &str) -> bool {
     })
 }
 
-/// Returns the first comment of the program, if it is a line of words, and otherwise a title with the file's name.
+/// Returns the first comment of the program if it is a line of words, else a title that contains the file's name.
 fn title(file: &str, text: &str) -> String {
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with("#!"));
     let first = lines.filter(|line| !line.is_empty()).map(|line| {
@@ -184,7 +184,8 @@ fn title(file: &str, text: &str) -> String {
     if is_sentence { comment.to_owned() } else { format!("{file} exits with status 0") }
 }
 
-/// States the end of the program, and the words by which many reproducers report their result.
+/// Returns the expectations of the program's exit status and output. Many reproducers report their result by printing
+/// one of these words.
 fn expectations(text: &str) -> String {
     let mut stated = "  exit: 0\n".to_owned();
     if let Some(word) = ["PASSED", "PASS", "SUCCESS"].into_iter().find(|word| prints(text, word)) {
@@ -215,8 +216,8 @@ fn prints(text: &str, word: &str) -> bool {
     })
 }
 
-/// Returns true if the program may end with a status other than 0, or prints a word by which it reports a failure. A case
-/// with another program could not fail.
+/// Returns true if the program may end with a status other than 0, or prints a word that reports a failure. A case with
+/// any other program could not fail.
 fn can_report_a_failure(text: &str) -> bool {
     let words = ["exit(", "abort(", "assert", "raise ", "throw ", "EXIT_FAILURE", "testing."];
     let returns_another = text.split("return ").skip(1).any(|rest| {
@@ -227,7 +228,7 @@ fn can_report_a_failure(text: &str) -> bool {
     words.iter().any(|word| text.contains(word)) || returns_another || stated.lines().count() > 1
 }
 
-/// Returns the number of devices that the program selects by number.
+/// Returns the number of devices that the program uses, derived from the device numbers in its text.
 fn devices(text: &str) -> u32 {
     let numbers = ["hipSetDevice(", "cuda:", "torch.cuda.device("].iter().flat_map(|call| {
         text.split(call).skip(1).filter_map(|rest| {

@@ -44,7 +44,7 @@ impl ExpectationKind {
 /// An entry under `expectation` in a case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expectation {
-    /// Kind of source that promises the behaviour, or that shows it.
+    /// Kind of source that promises or shows the behaviour.
     pub kind: ExpectationKind,
     /// Name of a document and of a section in it, or a description of the measurement.
     pub source: String,
@@ -52,8 +52,8 @@ pub struct Expectation {
     pub date: Option<String>,
     /// Trials to which the entry applies.
     pub on: Selector,
-    /// Signature of the failure to which the entry applies; a trailing `*` matches any text. `None` means that the
-    /// entry applies to everything that the case expects.
+    /// Signature of the failure to which the entry applies; a trailing `*` matches any text. With `None`, the entry
+    /// applies to everything that the case expects.
     pub signature: Option<String>,
 }
 

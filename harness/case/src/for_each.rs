@@ -4,8 +4,8 @@
 //! | text in the steps | replacement |
 //! | --- | --- |
 //! | `$column` | the cell of the row, or the cell in `default` |
-//! | `${column.axis}` | if the cell is a mapping with the values of this axis as keys, the entry for the trial's value |
-//! | `$axis` | the value of the axis, as outside of `for_each`, if no column has this name |
+//! | `${column.axis}` | if the cell is a mapping with the values of this axis as keys: the entry for the trial's value |
+//! | `$axis` | if no column has this name: the value of the axis, as outside of `for_each` |
 //!
 //! A row may name a kind with the key `is`. A cell is looked up in the row, then in the row's kind, then in `default`.
 //! If a text is only `$column`, the cell may also be a list or a mapping. If `$column` is an item of a list and the
@@ -24,12 +24,13 @@ use crate::{
 /// Maximum number of steps of a case after expansion. A table that results in more steps is reported as a mistake.
 const MOST_STEPS: usize = 100_000;
 
-/// Name of the verb. The crate `plan` does not declare it, because `for_each` is expanded before steps become calls.
+/// Keyword `for_each`. The crate `plan` does not list it as a verb, because `for_each` is expanded before steps are
+/// converted to calls.
 pub(crate) const WORD: &str = "for_each";
 
 const KEYS: &[&str] = &["rows", "kinds", "default", "steps"];
 
-/// Keys of a row that are not cells: `when` selects the trials that have the row, and `is` names its kind.
+/// Keys of a row that are not columns: `when` selects the trials that use the row, and `is` names its kind.
 const OF_ROWS: &[&str] = &["when", "is"];
 
 /// Returns the case with each `for_each` expanded, and the positions in the steps at which the current row has no cell
@@ -69,7 +70,7 @@ struct Expansion<'e> {
     matrix: &'e Matrix,
     /// Number of steps that expansion has produced so far.
     steps: usize,
-    /// Positions in the steps at which the current row has no cell for a column.
+    /// Positions in the steps at which the current row has no cell for a column. Other mistakes there are ignored.
     open: Vec<At>,
 }
 
@@ -201,7 +202,8 @@ impl Expansion<'_> {
         cells.collect()
     }
 
-    /// Returns a copy of a node with the cells of the row. A list item whose cell is a list becomes several nodes.
+    /// Returns copies of a node in which the names of columns are replaced by the cells of the row: one copy, or
+    /// several if the node is a list item whose cell is a list.
     fn instances(&mut self, node: &Node, row: &Row<'_>) -> Vec<Node> {
         let Value::Scalar(text) = &node.value else { return vec![self.instance(node, row)] };
         match self.whole(text, node.at, row) {
@@ -235,7 +237,7 @@ impl Expansion<'_> {
         Node { at, value }
     }
 
-    /// Returns the cell for `$column` if the whole text is this one name, else `None`.
+    /// If the whole text is a single `$column`, returns its cell, else `None`.
     fn whole(&mut self, text: &str, at: At, row: &Row<'_>) -> Option<Node> {
         let mut parts = parts(text);
         match (parts.next(), parts.next()) {
@@ -322,7 +324,7 @@ impl Expansion<'_> {
 
 enum Part<'t> {
     Text(&'t str),
-    /// Name that follows a `$`.
+    /// Name that follows a `$` in the text.
     Name(&'t str),
 }
 

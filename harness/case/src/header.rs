@@ -76,7 +76,7 @@ pub struct Known {
     pub rocm: VersionRange,
     /// Product name of the GPU, or a prefix of it followed by `*`; `None` means any GPU.
     pub card: Option<String>,
-    /// Driver of the GPU as records contain it, or a prefix of it followed by `*`; `None` means any driver.
+    /// Driver of the GPU, spelt as in records, or a prefix of it followed by `*`; `None` means any driver.
     pub driver: Option<String>,
     /// Trials to which the entry applies.
     pub on: Selector,
@@ -86,13 +86,13 @@ pub struct Known {
     pub upstream: Option<String>,
     /// Cause of the failure, if it is known.
     pub about: Option<String>,
-    /// Calls by which the failure is recognised in the log of any program; empty if it cannot be.
+    /// Calls by which the failure is recognised in the log of any program; empty if the log does not show the failure.
     pub calls: Vec<CallPattern>,
 }
 
 impl Case {
-    /// Returns how the case reproduces an upstream issue: the names of the faults that imitate it, and the ROCm
-    /// versions of the expected failures that cite it.
+    /// Returns how the case reproduces an upstream issue: the names of the faults that reproduce its symptom, and the
+    /// ROCm versions of the expected failures that cite the issue.
     pub fn shown_by(&self, issue: &str) -> Vec<String> {
         let faults = self.faults.iter().filter(|f| f.shows.iter().any(|link| link == issue));
         let windows = self.known.iter().filter(|k| k.upstream.as_deref() == Some(issue));
@@ -115,7 +115,7 @@ impl Case {
         let mut reader = Reader::default();
         let case = read(&mut reader, id, text);
         finish(reader.mistakes)?;
-        // `read` returns `None` only together with a mistake.
+        // `read` returns `None` only if it has also reported a mistake.
         case.ok_or_else(Vec::new)
     }
 
@@ -130,8 +130,8 @@ impl Case {
         })
     }
 
-    /// Drops the parsed YAML tree, which needs many times the memory of the case's text. Lowering a trial parses the
-    /// text again. Of ten thousand loaded cases, only a few are run.
+    /// Drops the parsed YAML tree, which needs many times the memory of the case's text. When a trial is lowered, the
+    /// text is parsed again. Of ten thousand loaded cases, only a few are run.
     pub fn let_go(&mut self) {
         self.body.take();
     }
@@ -183,7 +183,7 @@ impl Case {
         all
     }
 
-    /// Returns those expectations of a trial that neither a document nor CUDA backs.
+    /// Returns the expectations of a trial that are neither documented nor measured on CUDA.
     pub fn differences(&self, trial: &Trial) -> impl Iterator<Item = &Expectation> {
         let of_trial = |entry: &&Expectation| {
             entry.kind == ExpectationKind::Difference && entry.on.matches(trial)
@@ -444,7 +444,7 @@ fn check_overlap(reader: &mut Reader, node: &Node, faults: &[FaultEntry], matrix
     }
 }
 
-/// Reads a text whose last character may be `*`, which matches any text.
+/// Reads a text that may end in `*`, which matches any text.
 fn read_pattern(reader: &mut Reader, node: &Node, what: &str) -> Option<String> {
     let text = reader.text(node, what)?.to_owned();
     if text.strip_suffix('*').unwrap_or(&text).contains('*') {

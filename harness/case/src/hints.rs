@@ -9,7 +9,7 @@ use crate::{
     yaml::{Key, Node, Value},
 };
 
-/// Words that users write in place of a verb, each with the verb.
+/// Words that users write in place of a verb, each with the right verb.
 const VERBS: [(&str, &str); 37] = [
     ("add_host_node", "host_func"),
     ("add_kernel_node", "launch"),
@@ -50,7 +50,7 @@ const VERBS: [(&str, &str); 37] = [
     ("write", "fill"),
 ];
 
-/// Words that users write in place of a key, each with the key.
+/// Words that users write in place of a key, each with the right key.
 const KEYS: [(&str, &str); 22] = [
     ("arguments", "args"),
     ("blockDim", "block"),
@@ -80,14 +80,15 @@ fn lookup(table: &'static [(&str, &str)], word: &str) -> Option<&'static str> {
     table.iter().find(|(other, _)| *other == word).map(|(_, meant)| *meant)
 }
 
-/// Returns the known key that was probably meant by an unknown one.
+/// Returns the known key that the user probably meant by an unknown key.
 pub(crate) fn key_meant<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let usual = lookup(&KEYS, word);
     let usual = usual.and_then(|usual| known.iter().copied().find(|key| *key == usual));
     usual.or_else(|| nearest(word, known.iter().copied()))
 }
 
-/// Returns the key of a step, beside its verb, that a word inside of the verb's braces means.
+/// Returns the key of the step that the user probably meant by a word inside the verb's braces. The key belongs next to
+/// the verb, not inside the braces.
 pub(crate) fn key_of_a_step(word: &str) -> Option<&'static str> {
     match word {
         "returns" | "expect" | "expected" | "status" => Some("returns"),
@@ -97,7 +98,7 @@ pub(crate) fn key_of_a_step(word: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns a hint for a key of a case that other tools have.
+/// Returns a hint for a key that other tools have and cases do not.
 pub(crate) fn key_of_case(word: &str) -> Option<&'static str> {
     match word {
         "runs-on" | "runs_on" | "gfx" | "arch" | "architecture" | "device" | "gpu" => {
@@ -115,13 +116,13 @@ pub(crate) fn key_of_case(word: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the verb that was probably meant by an unknown one.
+/// Returns the verb that the user probably meant by an unknown verb.
 pub(crate) fn verb_meant(word: &str) -> Option<&'static str> {
     let known = verbs().map(|verb| verb.name).chain(["returns", "gives", "when", "for_each"]);
     lookup(&VERBS, word).or_else(|| nearest(word, known))
 }
 
-/// Returns the name that HIP has for a function or a status of CUDA, which need not exist.
+/// Returns the HIP name that corresponds to the CUDA name of a function or status. HIP need not have this name.
 pub(crate) fn name_in_hip(name: &str) -> Option<String> {
     let rest = name.strip_prefix("cuda")?;
     rest.starts_with(|c: char| c.is_ascii_uppercase()).then(|| format!("hip{rest}"))
@@ -224,7 +225,7 @@ pub(crate) fn verb_with_key(entries: &[(Key, Node)], key: &str) -> Option<&'stat
     entries.iter().find_map(|(verb, _)| of(&verb.text))
 }
 
-/// Returns a hint for the name of a stream that cannot be one.
+/// Returns a hint for an invalid name of a stream.
 pub(crate) fn stream(name: &str) -> Option<String> {
     let is_null =
         ["0", "null", "NULL", "nullptr", "hipStreamDefault", "hipStreamLegacy"].contains(&name);
@@ -250,8 +251,8 @@ pub(crate) fn number(text: &str) -> String {
     }
 }
 
-/// Returns the entries of a mapping without those that are the rest of a value such as `(4,1,1)`, which YAML divides at
-/// its commas.
+/// Returns the entries of a mapping, except those that result from a value such as `(4,1,1)`, which YAML splits at its
+/// commas.
 pub(crate) fn without_rest_of_parentheses(
     entries: &[(Key, Node)],
 ) -> impl Iterator<Item = &(Key, Node)> {
@@ -267,8 +268,8 @@ pub(crate) fn without_rest_of_parentheses(
     })
 }
 
-/// Returns a hint for a parameter that is written beside its fault and not under `with`, or for a fault that is
-/// written as a key.
+/// Returns a hint for a parameter that is next to its fault instead of under `with`, or for a fault that is written as
+/// a key.
 pub(crate) fn key_of_fault(what: &str, key: &str, value: &Node) -> Option<String> {
     if what != "a fault" {
         return None;
@@ -304,7 +305,7 @@ pub(crate) fn single_word(word: &str) -> String {
     }
 }
 
-/// Returns a hint for a signature that only names a status or a signal.
+/// Returns a hint for a signature that consists only of a status or a signal.
 pub(crate) fn signature(text: &str) -> Option<String> {
     if text.starts_with("hipError") {
         return Some(format!("write `api-error:FUNCTION:{text}`, as `rocrepro run` prints it"));

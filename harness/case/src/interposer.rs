@@ -1,4 +1,4 @@
-//! Writes the C++ source of the interposer library, whose functions replace those that a program calls.
+//! Writes the C++ source of the interposer library, which replaces functions that a program calls.
 
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -6,7 +6,8 @@ use device::{Fault, Per, Planted};
 
 use crate::plant::refusal_code;
 
-/// Code that all replaced functions use. It draws the calls that get a fault by the rule of the worker.
+/// Code that all replaced functions share. It draws the calls at which a fault takes effect by the same rule as the
+/// worker.
 const START: &str = include_str!("interposer/start.h");
 
 /// The replacement of one function. The parameters of the function may have any type: its assembler code keeps all
@@ -28,9 +29,9 @@ const RENAMED: &[(&str, &str)] = &[
     ),
 ];
 
-/// Returns the C++ source of a library that a program loads before the others, and that has the faults at functions.
-/// Returns `None` if none of the faults is at a function. Of several faults at one function, the first that is drawn
-/// takes effect.
+/// Returns the C++ source of a library that is loaded before all others and injects the faults at functions. Returns
+/// `None` if none of the faults is injected at a function. If several faults are injected at one function, the first
+/// one whose random draw succeeds takes effect.
 pub fn interposer(faults: &[Planted]) -> Option<String> {
     let mut functions: BTreeMap<&str, Vec<(&Planted, String)>> = BTreeMap::new();
     for planted in faults {
@@ -44,7 +45,7 @@ pub fn interposer(faults: &[Planted]) -> Option<String> {
     (!text.is_empty()).then(|| format!("{START}{text}"))
 }
 
-/// Returns the source of one function.
+/// Returns the source of one replaced function.
 fn function(name: &str, faults: &[(&Planted, String)]) -> String {
     let (mut decisions, mut effects) = (String::new(), String::new());
     for (n, (planted, effect)) in faults.iter().enumerate() {
@@ -66,7 +67,8 @@ fn names(call: &str) -> impl Iterator<Item = &str> {
     [call].into_iter().chain(renamed)
 }
 
-/// Returns the statements of a fault at a function. A statement that returns an answer replaces the call.
+/// Returns the C++ statements that inject a fault. If they return a value, the original function is not called. Returns
+/// `None` for faults that are not injected at functions.
 fn effect(planted: &Planted) -> Option<String> {
     #[expect(
         clippy::wildcard_enum_match_arm,

@@ -1,4 +1,4 @@
-//! Forms in which an upstream issue is named.
+//! Parses the two forms in which cases name an upstream issue.
 
 /// Returns true if the text has the form `owner/repository#number`.
 pub(crate) fn is_issue(link: &str) -> bool {
@@ -12,7 +12,8 @@ pub(crate) fn is_issue(link: &str) -> bool {
     })
 }
 
-/// Returns the issue of an address such as `ROCm/hip/issues/13`, without what follows the number.
+/// Returns the issue in the form `owner/repository#number` for the path of its address, such as `ROCm/hip/issues/13`.
+/// Text after the number is ignored.
 pub(crate) fn of_address(path: &str) -> Option<String> {
     let [owner, repository, "issues" | "pull", number] =
         path.split('/').take(4).collect::<Vec<_>>()[..]

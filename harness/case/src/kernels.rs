@@ -14,11 +14,12 @@ use crate::{
     yaml::{Key, Node, Value},
 };
 
-/// Files other than the case file: kernel sources by the name of the kernel, and other files by their names.
+/// Content of files other than the case file: kernel sources by the names of their kernels, and other files by file
+/// name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Kernels {
     sources: BTreeMap<String, String>,
-    /// Code objects and bytes of buffers.
+    /// Code objects and buffer contents, by file name.
     pub files: Files,
 }
 
@@ -28,14 +29,14 @@ impl Kernels {
         Self::default()
     }
 
-    /// Returns a file, or reports that it does not exist.
+    /// Returns the content of a file. If the file does not exist, reports a mistake and returns `None`.
     pub(crate) fn file(&self, reader: &mut Reader, at: At, name: &str) -> Option<&FileContent> {
         let found = self.files.get(name);
         if found.is_none() {
             let near = suggest(name, self.files.keys().map(String::as_str));
             let help = near.or_else(|| match FILE_ENDINGS.iter().any(|end| name.ends_with(end)) {
                 true => {
-                    Some("of a case that is not trusted (`--trust`), no file is read".to_owned())
+                    Some("files of a case are read only if it is trusted (`--trust`)".to_owned())
                 }
                 false => Some(format!("its name must end with {}", FILE_ENDINGS.join(" or "))),
             });
@@ -45,7 +46,7 @@ impl Kernels {
     }
 }
 
-/// Endings of the names of files in [`Kernels::files`]: code objects and bytes of buffers.
+/// File name extensions of the files in [`Kernels::files`]: code objects and buffer contents.
 pub const FILE_ENDINGS: [&str; 2] = [".co", ".bin"];
 
 impl Deref for Kernels {
@@ -101,7 +102,7 @@ pub(crate) fn read_own(reader: &mut Reader, key: &Key, node: &Node, kernels: &Ke
     {
         let message = format!("`{text}` is the name of a file, not the source of a kernel");
         let help = format!(
-            "write the source here, or leave the entry out: `{name}.hip` next to the case is read without it"
+            "write the source here, or leave the entry out: `{name}.hip` next to the case is read without an entry"
         );
         reader.mistake_with_help(node.at, message, Some(help));
         return own;
@@ -228,7 +229,7 @@ fn formulas(reader: &mut Reader, node: &Node, name: &str, source: &str) -> Vec<S
     let parameters = flat_parameters(&parameters);
     let mut outputs = Vec::new();
     for node in reader.list(node) {
-        // An item that is not text has been reported before.
+        // An item that is not text has already been reported.
         let Value::Scalar(text) = &node.value else { continue };
         match Formula::parse(text, &parameters) {
             Ok(formula) if outputs.contains(&formula.out) => {

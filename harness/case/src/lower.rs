@@ -92,7 +92,8 @@ pub fn analyse(case: &Case, trial: &Trial, kernels: &Kernels) -> Result<Plan, Ve
     sound(case, trial, kernels, plan::analyse).map(|(plan, ())| plan)
 }
 
-/// Lowers a trial and checks its plan. The closure `model` is the last check; its result is returned with the plan.
+/// Lowers a trial and checks its plan. The closure `model` makes the last check, and its result is returned with the
+/// plan.
 fn sound<T: Default>(
     case: &Case,
     trial: &Trial,
@@ -104,8 +105,8 @@ fn sound<T: Default>(
     let (root, open) = for_each::expand(&mut reader, case.body(), trial, &case.matrix);
     let root = substitute(&root, trial, &mut missing);
     let plan = assemble(&mut reader, case, trial, kernels, &root);
-    // Where a cell of a table or the value of an axis is missing, other mistakes at the same position are dropped: the
-    // missing cell has been reported there already, and a missing axis is reported there or in the matrix.
+    // Where a cell of a table or the value of an axis is missing, other mistakes at the same position are dropped. The
+    // missing cell has already been reported there, and the missing axis is reported there or in the matrix.
     let mut mistakes = reader.mistakes;
     mistakes.retain(|m| !open.contains(&m.at) && missing.iter().all(|axis| axis.at != m.at));
     mistakes.extend(missing.iter().filter_map(|axis| axis.mistake(trial, &case.matrix)));
@@ -149,8 +150,8 @@ fn sound<T: Default>(
     Ok((plan, found))
 }
 
-/// Returns true if the case states a failure of this function under `known` or `expectation`, so that a step may be
-/// there to show it.
+/// Returns true if a failure of this function is listed under `known` or `expectation`. The purpose of a misplaced step
+/// may then be to show that failure.
 fn expects_failure(case: &Case, function: &str) -> bool {
     let known = case.known.iter().map(|known| known.signature.as_str());
     let stated = case.expectation.iter().filter_map(|entry| entry.signature.as_deref());
@@ -174,7 +175,7 @@ fn entry<'n>(node: &'n Node, name: &str) -> Option<&'n Node> {
     entries.iter().find(|(key, _)| key.text == name).map(|(_, value)| value)
 }
 
-/// Returns the position of the first key in a line. Mistakes in a plan have only the number of their line.
+/// Returns the position of the first key in a line, because a mistake in a plan contains only the number of its line.
 fn first_key_of_line(node: &Node, line: u32) -> Option<At> {
     match &node.value {
         Value::Map(entries) => entries.iter().find_map(|(key, value)| {
@@ -185,7 +186,7 @@ fn first_key_of_line(node: &Node, line: u32) -> Option<At> {
     }
 }
 
-/// Maximum size of all buffers of a case together, in bytes. The limit exists because the reference model keeps every
+/// Maximum total size of all buffers of a case, in bytes. The limit exists because the reference model keeps every
 /// buffer in host memory.
 const MOST_BYTES_TOGETHER: u64 = 16 << 30;
 
@@ -345,7 +346,7 @@ fn is_other_verb(name: &str) -> bool {
         && verbs().any(|verb| verb.name == name)
 }
 
-/// Sets the stamp of each fill to the id of the step that fills.
+/// Sets the stamp of each fill to the id of the step that makes it.
 fn stamp(steps: &mut [Step]) {
     for step in steps {
         if let Call::Fill { stamp, .. } | Call::FillNumbers { stamp, .. } = &mut step.call {

@@ -24,7 +24,7 @@ const MOST_TEXT: usize = 4 << 20;
 pub(crate) struct Axis {
     pub(crate) name: String,
     pub(crate) values: Vec<String>,
-    /// Value that the ids of trials do not mention. It keeps existing ids unchanged when the axis is added to a case.
+    /// Value that the ids of trials omit. It keeps existing ids unchanged when the axis is added to a case.
     pub(crate) default: Option<String>,
     /// Position of the name.
     pub(crate) at: At,
@@ -85,7 +85,8 @@ impl Selector {
 /// The axes of a case, and the trials that it excludes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Matrix {
-    /// Axes in the order of the file. An axis without values is kept; its mistake is reported at its declaration.
+    /// Axes in the order of the file. An axis without values is kept, because its mistake is reported at its
+    /// declaration.
     pub(crate) axes: Vec<Axis>,
     exclude: Vec<Selector>,
     pub(crate) unknown_axes: bool,
@@ -98,8 +99,8 @@ impl Matrix {
         expand(&self.axes, &self.exclude)
     }
 
-    /// Returns true if a name after a `$` may belong to an axis. The name may also be only the first part of an axis
-    /// with an invalid name: for the axis `my-axis`, the name after the `$` ends before the dash.
+    /// Returns true if a name after a `$` may belong to an axis. If the name of an axis is invalid, its first part
+    /// suffices: for the axis `my-axis`, the name after the `$` ends before the dash.
     pub(crate) fn may_have(&self, axis: &str) -> bool {
         let start = |name: &str| name.find(|c| !in_name(c)).unwrap_or(name.len());
         self.unknown_axes
@@ -273,7 +274,7 @@ pub(crate) fn read_selector(reader: &mut Reader, node: &Node, matrix: &Matrix) -
 }
 
 /// Returns all combinations of axis values except the excluded ones. The last axis changes fastest. If there are too
-/// many combinations, only one is returned.
+/// many combinations, returns only one.
 fn expand(axes: &[Axis], exclude: &[Selector]) -> Vec<Trial> {
     let most = if too_many(axes) { 1 } else { usize::MAX };
     let mut trials = vec![Trial { values: Vec::new(), shown: Vec::new() }];
@@ -296,7 +297,7 @@ fn expand(axes: &[Axis], exclude: &[Selector]) -> Vec<Trial> {
     trials
 }
 
-/// A `$name` that cannot be replaced in a text.
+/// A `$name` that cannot be replaced by a value.
 pub(crate) struct BadSubstitution {
     /// Position of the whole text.
     pub(crate) at: At,
@@ -356,8 +357,8 @@ pub(crate) fn substitute(node: &Node, trial: &Trial, missing: &mut Vec<BadSubsti
     Node { at: node.at, value }
 }
 
-/// Returns the position of `$name` at the byte `start` of a text. If the text has a single line, that is the position of the
-/// whole text, because quotation marks and escapes move its parts.
+/// Returns the position of `$name`, which starts at the byte `start` of a text. For a text of a single line, returns
+/// the position of the whole text, because quotation marks and escapes move its parts.
 fn within(whole: At, text: &str, start: usize, name: &str) -> At {
     let before = &text[..start];
     if !text.trim_end().contains('\n') {

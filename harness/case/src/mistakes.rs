@@ -18,8 +18,9 @@ pub fn mistakes(id: &str, text: &str, kernels: &Kernels) -> Vec<Diagnostic> {
     }
 }
 
-/// Returns all mistakes in the steps of every trial of a case whose header has none, and those that only all trials
-/// together show, for example an axis on which nothing depends. `text` is the case file.
+/// Returns all mistakes in the steps of every trial, for a case whose header has no mistakes. Includes mistakes that
+/// show only when all trials are considered together, for example an axis on which nothing depends. `text` is the case
+/// file.
 pub fn mistakes_of(case: &Case, text: &str, kernels: &Kernels) -> Vec<Diagnostic> {
     with_steps(case, text, kernels, Vec::new())
 }

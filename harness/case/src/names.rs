@@ -16,10 +16,11 @@ use crate::{
 /// The names of all streams, or of all events.
 #[derive(Default)]
 struct Names<'n> {
-    /// For each name: true if a step creates or records the object, or enqueues work to it; and the first position of
-    /// the name.
+    /// For each name, a flag and the first position of the name. The flag is true if a step creates or records the
+    /// object, or enqueues work to it.
     seen: BTreeMap<&'n str, (bool, At)>,
-    /// True if some name could not be read. It may be any of the seen names, so none of them is reported.
+    /// True if some name could not be read. That name may be equal to any of the seen names, so none of them is
+    /// reported.
     unknown: bool,
 }
 

@@ -47,7 +47,7 @@ pub(crate) const LIBRARIES: &[(&str, Library)] = &[
     ("rocblas", Library::Rocblas),
 ];
 
-/// Returns true for the name of a group that is not also a library of cases with steps.
+/// Returns true for the name of a group that is not also the name of a library under `library`.
 fn is_only_a_group(name: &str) -> bool {
     program::GROUPS.contains(&name) && !LIBRARIES.iter().any(|(library, _)| *library == name)
 }

@@ -87,11 +87,11 @@ pub fn plant(plan: &mut Plan, planted: &Planted) {
     plant_in(phase, &misbehaves, &inside, &mut !after_launch);
 }
 
-/// Returns the number of the status with which `call.refused` refuses a call.
+/// Returns the status code that a call returns when the fault `call.refused` takes effect.
 pub(crate) fn refusal_code(planted: &Planted) -> i32 {
     let status = planted.which("status");
     let found = hip_statuses().iter().find(|(name, _)| *name == status);
-    // hipErrorUnknown; a status with another name is refused where the fault is read.
+    // The default is hipErrorUnknown. A `status` with an unknown name has been reported when the fault was read.
     found.map_or(999, |(_, number)| *number)
 }
 
@@ -123,8 +123,8 @@ fn plant_at_generation(plan: &mut Plan, number: u64) {
     plant_in(&mut plan.body, &misbehaves, &BTreeSet::new(), &mut true);
 }
 
-/// Returns true if the statuses that the step accepts on some release satisfy `such`. Releases on which `any` status is
-/// accepted do not count.
+/// Returns true if, on some release, the statuses that the step accepts satisfy `such`. Releases on which `any` status
+/// is accepted do not count.
 fn states(step: &Step, such: fn(&[String]) -> bool) -> bool {
     let stated = |names: &[String]| !names.iter().any(|name| name == "any");
     step.returns.as_ref().is_some_and(|by| by.0.iter().any(|(_, n)| stated(n) && such(n)))

@@ -69,8 +69,8 @@ pub(crate) fn file_named(text: &str, kind: &str) -> Option<String> {
     is_named.then(|| text.to_owned())
 }
 
-/// Returns a hint if a program is a single word that looks like a file name, but does not have the extension of this kind
-/// of program.
+/// Returns a hint if a program is a single word that looks like a file name, but does not have the extension of this
+/// kind of program.
 pub(crate) fn not_a_program(text: &str, kind: &str) -> Option<String> {
     let text = text.trim();
     let (stem, ending) = text.rsplit_once('.')?;

@@ -33,10 +33,10 @@ pub(crate) struct Scope<'a> {
     pub(crate) declared: BTreeSet<String>,
     /// Host buffers that checks add. Steps cannot name them.
     pub(crate) added: BTreeMap<String, Buffer>,
-    /// Buffers whose declaration has a mistake. The mistake is reported at the declaration.
+    /// Buffers whose declaration contains a mistake. The mistake is reported at the declaration only.
     pub(crate) broken: BTreeSet<String>,
-    /// True if the declarations of buffers could not be read, so that any name may be a buffer. `unknown_kernels` has
-    /// the same meaning for kernels.
+    /// True if the declarations of buffers could not be read. Any name may then be a buffer. `unknown_kernels` has the
+    /// same meaning for kernels.
     pub(crate) unknown_buffers: bool,
     pub(crate) unknown_kernels: bool,
     pub(crate) streams: BTreeMap<String, StreamKind>,
@@ -44,7 +44,7 @@ pub(crate) struct Scope<'a> {
     kernels: &'a Kernels,
     /// Kernels that the case declares, with the source in the case file or in a file of the case's folder.
     pub(crate) own_kernels: BTreeMap<String, Own>,
-    /// Values that earlier `hip` steps have returned.
+    /// Values that earlier `hip` steps have returned, each with its origin.
     pub(crate) values: BTreeMap<String, Given>,
     next_id: u32,
 }
@@ -77,7 +77,7 @@ impl Scope<'_> {
         self.next_id
     }
 
-    /// Creates a step for a call that the case file does not contain. The call must succeed.
+    /// Creates a step for a call that the case file does not contain. The step requires the call to succeed.
     pub(crate) fn step(&mut self, call: Call, line: u32) -> Step {
         Step { id: self.id(), call, returns: None, gives: None, line, planted: Vec::new() }
     }
@@ -107,14 +107,14 @@ impl Scope<'_> {
         Some(OwnKernel { place, options, parameters, computes, code })
     }
 
-    /// Reads the name of a file beside the case. Returns the name, and the number of bytes.
+    /// Reads the name of a file next to the case. Returns the name, and the size of the file in bytes.
     pub(crate) fn file(&self, reader: &mut Reader, node: &Node) -> Option<(String, u64)> {
         let name = reader.text(node, "`file`")?;
         let found = self.kernels.file(reader, node.at, name)?;
         Some((name.to_owned(), found.bytes().len() as u64))
     }
 
-    /// Returns the files that the steps and the kernels of a plan name.
+    /// Returns the files that the steps and kernels of a plan use.
     pub(crate) fn files(&self, plan: &plan::Plan) -> Files {
         let of_steps = plan.steps().into_iter().filter_map(|step| {
             let (Call::FillFile { file, .. } | Call::Check { file: Some(file), .. }) = &step.call

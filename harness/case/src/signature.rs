@@ -109,8 +109,8 @@ pub(crate) fn check(reader: &mut Reader, root: &Node) {
     }
 }
 
-/// Returns the function or the action of the host that a signature of a case with steps names; `None` if it names none,
-/// or only the beginning of one.
+/// Returns the function, or the action of the host, that a signature of a case with steps contains. Returns `None` if
+/// the signature contains none, or only the beginning of a name.
 pub(crate) fn names_function(signature: &str) -> Option<&str> {
     let (kind, rest) = signature.split_once(':')?;
     let (_, parts) = KINDS.iter().find(|(name, _)| *name == kind)?;
@@ -119,7 +119,7 @@ pub(crate) fn names_function(signature: &str) -> Option<&str> {
     is_name.then_some(name)
 }
 
-/// Returns true if an outcome of a case with these buffers can have the signature.
+/// Returns true if a trial of a case with these buffers can fail with the signature.
 pub(crate) fn can_be(signature: &str, buffers: &[&str]) -> bool {
     signature_of(KINDS, signature, Some(buffers)).is_ok()
 }

@@ -44,10 +44,11 @@ impl Called {
     }
 }
 
-/// Faults that have concerned no step of the trials so far, by their number in the case. A fault that names a function,
-/// and a fault of the device, is not among them.
+/// Faults and kernels that no trial has used so far.
 pub(crate) struct Idle<'c> {
+    /// Faults at calls, without those that name a function. Each has its index under `faults` in the case.
     faults: Vec<(usize, &'c FaultEntry)>,
+    /// Names of kernels that the case defines.
     kernels: BTreeSet<String>,
 }
 
@@ -101,7 +102,7 @@ impl<'c> Idle<'c> {
     }
 }
 
-/// Returns an entry under `faults`, `known` or `expectation` whose `on` selects no trial.
+/// Returns a mistake for each entry under `faults`, `known` or `expectation` whose `on` selects no trial.
 fn without_trials(case: &Case, root: &Node) -> Vec<Diagnostic> {
     let trials = case.trials();
     let selectors = [
@@ -122,7 +123,8 @@ fn without_trials(case: &Case, root: &Node) -> Vec<Diagnostic> {
     found
 }
 
-/// Returns the mistakes of a case whose file has no other mistakes. `called` has one entry for each trial.
+/// Returns what no step uses, as mistakes. The case file must have no other mistakes, and `called` must have one entry
+/// for each trial.
 pub(crate) fn mistakes(
     case: &Case,
     text: &str,
@@ -137,7 +139,7 @@ pub(crate) fn mistakes(
     found.extend(idle.mistakes(&root));
     for (entry, node) in case.faults.iter().zip(entries(&root, "faults")) {
         let function = entry.planted.which("call");
-        // Without a name, the function is the default of the fault; `prove` reports if no step calls it.
+        // If the fault does not name a function, its default applies; `prove` reports if no step calls that function.
         let named = value_of(node, "with").and_then(|with| value_of(with, "call"));
         if let Some(at) = named.map(|named| named.at).filter(|_| !function.is_empty()) {
             let message = format!("no step calls `{function}`, so this fault changes nothing");

@@ -223,7 +223,8 @@ fn head(out: &mut String, plan: &Plan, header: &Header) {
 }
 
 fn tail(out: &mut String, plan: &Plan, header: &Header) {
-    // Expectations about buffers that the plan does not contain are left out, because their signatures can never match.
+    // Expectations about buffers that the plan does not contain are left out, because their signatures could never
+    // match.
     let buffers: Vec<&str> = plan.buffers.keys().map(String::as_str).collect();
     let seen = |entry: &&Expectation| entry.signature.as_ref().is_none_or(|s| can_be(s, &buffers));
     let expectation: Vec<_> = header.expectation.iter().filter(seen).collect();
@@ -321,8 +322,8 @@ fn initial(plan: &Plan) -> Initial<'_> {
     found
 }
 
-/// Returns the streams that steps create or give work to. The case file does not declare them, because lowering does.
-/// A stream that steps only wait for must be declared, because the reader takes its name for a mistake.
+/// Returns the streams that steps create or enqueue work to. The case file does not declare them, because lowering
+/// does. A stream that steps only wait for must be declared; otherwise the reader would report its name as misspelt.
 fn mentioned_streams(plan: &Plan) -> BTreeSet<&str> {
     fn walk<'p>(steps: &'p [plan::Step], out: &mut BTreeSet<&'p str>) {
         for step in steps {

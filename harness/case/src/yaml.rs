@@ -49,8 +49,8 @@ pub(crate) fn parse(text: &str, mistakes: &mut Vec<Diagnostic>) -> Option<Node> 
     }
 }
 
-/// Reports a space at the beginning of a line that is not the ASCII one, for example a non-breaking space from a web page.
-/// YAML takes it as part of a word.
+/// Reports an indentation with a space character other than the ASCII space, for example a non-breaking space from a
+/// web page. YAML reads such a character as part of a word.
 fn indented_by_other_spaces(text: &str) -> Option<Diagnostic> {
     let (line, column, found) = text.lines().enumerate().find_map(|(line, text)| {
         let indent = text.chars().take_while(|c| c.is_whitespace());
@@ -59,15 +59,15 @@ fn indented_by_other_spaces(text: &str) -> Option<Diagnostic> {
     })?;
     Some(Diagnostic {
         at: At { line: line as u32 + 1, column: column as u32 + 1, length: 1 },
-        message: format!("this space is not the ordinary one, but U+{:04X}", u32::from(found)),
+        message: format!("this space is not the ASCII space, but U+{:04X}", u32::from(found)),
         help: Some(
-            "YAML indents by ordinary spaces only; such spaces often come from a web page"
+            "YAML indents only with ASCII spaces; other spaces often come from a web page"
                 .to_owned(),
         ),
     })
 }
 
-/// Returns a hint for a message of the parser.
+/// Returns a hint for an error message of the YAML parser.
 fn of_parser(message: &str) -> Option<&'static str> {
     if message.contains("tabs") {
         return Some("indent with spaces, not with tabs");
@@ -111,7 +111,7 @@ fn misplaced_text(text: &str, line: &str, at: At) -> Option<String> {
 /// Length of the longest value that a hint repeats, in characters.
 const MOST_QUOTED: usize = 60;
 
-/// Adds a hint to a mistake in a line whose value YAML does not take as text.
+/// Adds a hint to a mistake in a line whose value is not text for YAML unless it is quoted.
 fn with_quotes(text: &str, mut mistake: Diagnostic) -> Diagnostic {
     let line = text.lines().nth(mistake.at.line.saturating_sub(1) as usize).unwrap_or_default();
     if let Some(help) = misplaced_text(text, line, mistake.at) {
@@ -130,8 +130,8 @@ fn with_quotes(text: &str, mut mistake: Diagnostic) -> Diagnostic {
     mistake
 }
 
-/// Reports a ` #` before the end of a list or mapping in brackets, if the text is not YAML after it. It begins a comment,
-/// so that the closing bracket is not read.
+/// If the text after a ` #` in a list or mapping in brackets is not YAML, reports the ` #`: it begins a comment, so the
+/// closing bracket is not read.
 fn list_cut_by_a_comment(text: &str, failed: At) -> Option<Diagnostic> {
     let lines = text.lines().enumerate().take(failed.line as usize);
     let cut = lines.filter_map(|(line, text)| {
@@ -259,7 +259,7 @@ impl<'a> Events<'a, '_> {
         }
     }
 
-    /// Reads the entries of a mapping up to its end. Its beginning has been read before.
+    /// Reads the entries of a mapping up to its end. The caller has read the beginning of the mapping.
     fn entries(&mut self, depth: u32) -> Result<(), Diagnostic> {
         loop {
             let (event, at) = self.next()?;

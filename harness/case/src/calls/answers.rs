@@ -43,7 +43,8 @@ pub(super) fn check_gives(reader: &mut Reader, verb: &Verb, key: &Key, node: &No
     let (counts, words): (_, Vec<&str>) = match gives {
         ValueKind::Anything => return,
         ValueKind::Nothing => {
-            let help = "`returns` states the statuses that are right; `gives` is for a value beside the status";
+            let help =
+                "`returns` lists the accepted statuses; `gives` is for a value next to the status";
             let message = format!("`{verb}` returns no value");
             return reader.mistake_with_help(key.at, message, Some(help.to_owned()));
         }

@@ -29,7 +29,7 @@ impl<'n> Args<'_, '_, 'n, '_> {
             && matches!(self.node.value, Value::Scalar(_));
         let keys = verb.keys();
         if let (true, Value::Map(entries)) = (keys.is_empty(), &self.node.value) {
-            // The value that the user probably means is the first one that is a word.
+            // The value that the user probably means is the first value that is a word.
             let word = entries.iter().find_map(|(_, node)| match &node.value {
                 Value::Scalar(text) => Some(text.as_str()),
                 Value::List(_) | Value::Map(_) => None,
@@ -78,7 +78,7 @@ impl<'n> Args<'_, '_, 'n, '_> {
         self.get(key).unwrap_or(self.node).at
     }
 
-    /// Reads an optional number. Returns `Some(None)` if the key is missing, and `None` if its value is wrong.
+    /// Reads an optional number. Returns `Some(None)` if the key is missing, and `None` if the value is not a number.
     pub(super) fn given_number(&mut self, key: &str) -> Option<Option<u64>> {
         match self.get(key) {
             Some(_) => self.number(key, None).map(Some),

@@ -1,5 +1,5 @@
-//! Reads the verbs whose keys differ from the fields of the calls that they become. Each function reads all keys of a
-//! step before it returns, so that all mistakes are reported.
+//! Reads the verbs whose keys differ from the fields of the resulting calls. Each function reads all keys of a step
+//! before it returns, so that all mistakes are reported.
 
 use plan::{
     Box3d, Call, Choice, CopyApi, DEFAULT_STREAM, HostFuncApi, Keys, Name, Place, ReadVerb,
@@ -33,7 +33,7 @@ impl ReadVerb for Args<'_, '_, '_, '_> {
             }
             (None, None) => {}
         }
-        // The stamp is set to the id of the step when the plan is complete.
+        // Placeholder: the stamp becomes the id of the step when the plan is complete.
         Some(Call::Fill { buffer: self.buffer("buffer")?, stamp: 0 })
     }
 
@@ -51,7 +51,7 @@ impl ReadVerb for Args<'_, '_, '_, '_> {
         let (room, have) = (self.room(&to), self.room(&from));
         let Some(bytes) = bytes?.or((room == have).then_some(have)) else {
             let sizes = format!(
-                "`{}` has {have} bytes from there on, but `{}` has {room}",
+                "`{}` has {have} bytes from its offset on, but `{}` has {room}",
                 from.buffer, to.buffer
             );
             self.reader.mistake(self.node.at, format!("{sizes}; give `bytes`"));
@@ -261,7 +261,7 @@ impl ReadVerb for Args<'_, '_, '_, '_> {
 }
 
 impl Args<'_, '_, '_, '_> {
-    /// Reads a box of rows. Without other keys, the pitch is `width`, and a slice has `height` rows.
+    /// Reads a box of rows. By default, the pitch is `width`, and a slice has `height` rows.
     fn in_box(
         &mut self,
         buffer: Option<Name>,
@@ -298,7 +298,7 @@ impl Args<'_, '_, '_, '_> {
         (asynchronous, stream)
     }
 
-    /// Reads the name of a buffer, or a mapping with a buffer and a stream.
+    /// Reads the name of a buffer, or a mapping with a buffer and a stream. The default stream is the null stream.
     fn buffer_in_stream(&mut self) -> Option<(Name, Name)> {
         let buffer = self.buffer("buffer");
         let stream = match self.fields {
@@ -334,7 +334,7 @@ impl Args<'_, '_, '_, '_> {
         Some((self.brought_to_host(a), self.brought_to_host(b)))
     }
 
-    /// Reads a buffer, and the name of a file with as many bytes if there is one.
+    /// Reads a buffer, and optionally the name of a file that must have as many bytes as the buffer.
     fn buffer_and_file(&mut self) -> (Option<Name>, Option<Option<String>>) {
         let buffer = self.buffer("buffer");
         let node = match &self.fields {

@@ -6,7 +6,7 @@ use super::args::Args;
 
 pub(super) fn fill(args: &mut Args) -> Option<Call> {
     let (buffer, dtype) = (args.buffer("buffer"), args.choice("numbers", None));
-    // The stamp is set to the id of the step when the plan is complete.
+    // Placeholder: the stamp becomes the id of the step when the plan is complete.
     Some(Call::FillNumbers { buffer: buffer?, dtype: dtype?, stamp: 0 })
 }
 

@@ -62,7 +62,7 @@ impl Args<'_, '_, '_, '_> {
             self.reader.mistake_with_help(self.at("args"), message, help);
             return None;
         }
-        // All arguments are read before the first invalid one ends the step, so that all mistakes are reported.
+        // All arguments are read before an invalid one ends the step, so that all mistakes are reported.
         let args: Vec<_> = function
             .parameters
             .iter()
@@ -179,7 +179,7 @@ impl Args<'_, '_, '_, '_> {
         }
     }
 
-    /// Reads a number, or the name of an enumerator of the parameter's type, or of a flag.
+    /// Reads a number, the name of an enumerator of the parameter's type, or the name of a flag.
     fn number_or_enumerator(&mut self, node: &Node, text: &str, ty: &str) -> Option<Scalar> {
         let plain = ty.strip_prefix("const ").unwrap_or(ty);
         let number = scalar(ty)?;
@@ -379,7 +379,7 @@ impl Args<'_, '_, '_, '_> {
                 Some(self.reader.choice(node, "`type`", &all)?)
             }
         };
-        // `text_at` is allowed only for a value that is the address of a text.
+        // `text_at` is allowed only for a value that is the address of a C string.
         let own = given.0.parameters[given.1].gives();
         if sort == Some(Sort::TextAt) && (at != 0 || own != sort) {
             let message = format!("`{of}` is not the address of a text");

@@ -46,7 +46,8 @@ impl Args<'_, '_, '_, '_> {
         Some(Call::Launch { kernel, grid, block, args, shared, cooperative, stream })
     }
 
-    /// Reads one to three sizes, of a grid or a block. Returns `Some(None)` if the key is missing.
+    /// Reads the one to three numbers that give the size of a grid or a block. Returns `Some(None)` if the key is
+    /// missing.
     fn dimensions(&mut self, key: &str) -> Option<Option<[u32; 3]>> {
         let Some(node) = self.get(key) else { return Some(None) };
         let items = self.reader.list(node);
@@ -79,7 +80,7 @@ impl Args<'_, '_, '_, '_> {
             self.reader.mistake_with_help(self.at("args"), message, help);
             return None;
         }
-        // All arguments are read before the first invalid one ends the step, so that all mistakes are reported.
+        // All arguments are read before an invalid one ends the step, so that all mistakes are reported.
         let mut args = Vec::new();
         for (i, node) in nodes.iter().enumerate() {
             let takes = takes.as_ref().map_or(&Takes::Anything, |takes| &takes[i]);
@@ -102,7 +103,7 @@ impl Args<'_, '_, '_, '_> {
         Some(own.parameters?.iter().map(Takes::from).collect())
     }
 
-    /// Returns the names of the parameters of a kernel; none if they cannot be read from its source.
+    /// Returns the names of a kernel's parameters; an empty list if the parameters cannot be read from its source.
     fn parameter_names(&self, name: &str) -> Vec<String> {
         let parameters = plan::own_parameters(&self.scope.source(name), name);
         parameters.into_iter().flatten().map(|parameter| parameter.name).collect()
@@ -313,7 +314,7 @@ enum Takes {
         members: Vec<Takes>,
         bytes: usize,
     },
-    /// Any argument: only the compiler knows the parameter's type, so the type of the argument is not checked.
+    /// Any argument. Only the compiler knows the parameter's type, so the type of the argument is not checked.
     Anything,
 }
 

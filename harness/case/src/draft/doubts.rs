@@ -2,8 +2,8 @@
 
 use super::{Language, can_report_a_failure};
 
-/// Returns why a program will probably not compile, not do its work or not be able to fail as a case, each with what to
-/// do.
+/// Returns the reasons why a program will probably not compile as a case, not do its work, or be unable to fail. Each
+/// reason contains advice.
 pub fn doubts(text: &str, language: Language) -> Vec<&'static str> {
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
     let uses_hip = has(&["hipMalloc", "hipError_t", "hipGetLastError", "hipMemcpy"])
@@ -23,7 +23,7 @@ pub fn doubts(text: &str, language: Language) -> Vec<&'static str> {
         ),
         (
             has(&[", \"r\")", ", \"rb\")", "std::ifstream", "np.load(", "torch.load("]),
-            "the program is started in an empty folder, so files that it reads must be made by the program itself",
+            "the program is started in an empty folder, so files that it reads must be written by the program itself",
         ),
         (
             !can_report_a_failure(text),

@@ -1,8 +1,8 @@
-//! Hints for values and keys of a form that users know from other tools.
+//! Hints for values and keys that are written as in other tools.
 
 use device::hip_statuses;
 
-/// Products and families of GPUs, each with its architectures, a line each.
+/// Products and families of GPUs with their architectures, one product or family per line.
 const PRODUCTS: &str = include_str!("products.txt");
 
 /// Reduces a word to its letters and digits, in lower case.
@@ -10,7 +10,7 @@ fn plain(word: &str) -> String {
     word.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
 }
 
-/// Returns a hint for a product or a family of GPUs in place of an architecture.
+/// Returns a hint for a product or a family of GPUs that is named in place of an architecture.
 pub(crate) fn architecture(name: &str) -> Option<String> {
     let name = plain(name);
     let mut products = PRODUCTS.lines().filter_map(|line| line.split_once(": "));
@@ -18,8 +18,8 @@ pub(crate) fn architecture(name: &str) -> Option<String> {
     Some(format!("write `[{gfx}]`"))
 }
 
-/// Returns the only keyword of which one is the end of the other, as in `pinned` and `host.pinned`, or in
-/// `hipStreamCaptureModeGlobal` and `global`.
+/// Returns the only keyword that ends with the word or with which the word ends: `host.pinned` for `pinned`, and
+/// `global` for `hipStreamCaptureModeGlobal`.
 pub(crate) fn keyword<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     const SHORTEST: usize = 4;
     let word = plain(word);
@@ -32,7 +32,7 @@ pub(crate) fn keyword<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> O
     found.next().filter(|_| found.next().is_none())
 }
 
-/// Returns the name of the status that a number or a word of another language means.
+/// Returns the name of the status that the user means by a number or by a word such as `ok`.
 pub(crate) fn status(text: &str) -> Option<&'static str> {
     if ["success", "ok", "true", "none", "passed"].contains(&plain(text).as_str()) {
         return Some("hipSuccess");
@@ -41,19 +41,19 @@ pub(crate) fn status(text: &str) -> Option<&'static str> {
     hip_statuses().iter().find(|(_, of)| *of == number).map(|(name, _)| *name)
 }
 
-/// Returns a hint for a name that cannot be that of a buffer.
+/// Returns a hint for a text that cannot be the name of a buffer.
 pub(crate) fn buffer(text: &str) -> Option<String> {
     if let Some(name) = text.strip_prefix(['&', '*']) {
         return Some(format!("write `{name}`: the name of a buffer is its address"));
     }
     let is_condition = text.contains(['=', '<', '>', ' ', '[']);
     is_condition.then(|| {
-        "write only the name of the buffer: what it must hold follows from the earlier steps; `at_least` compares with a number"
+        "write only the name of the buffer: its content follows from the earlier steps; `at_least` compares with a number"
             .to_owned()
     })
 }
 
-/// Returns a hint for a value that must be a mapping, by what the value is called in messages.
+/// Returns a hint for a value that must be a mapping. `what` is the name of the value in messages.
 pub(crate) fn mapping(what: &str) -> Option<String> {
     let example = match what {
         "`environment`" => "{AMD_SERIALIZE_KERNEL: 3}",
@@ -84,7 +84,7 @@ pub(crate) fn text(what: &str) -> Option<String> {
     Some(example.to_owned())
 }
 
-/// Returns a hint for a missing key, by what lacks it in messages.
+/// Returns a hint for a missing key. `what` is the name in messages of the mapping that lacks the key.
 pub(crate) fn missing(what: &str, key: &str) -> Option<String> {
     let hint = match (what, key) {
         ("a `known` entry", "signature") => {
@@ -94,7 +94,7 @@ pub(crate) fn missing(what: &str, key: &str) -> Option<String> {
             "such as `rocm: \">=6.0\"`, or `rocm: \"*\"` for all releases"
         }
         ("`launch_graph`", "exec") => {
-            "make an executable graph by `instantiate: {exec: x, graph: g}` before, and name it: `exec: x`"
+            "create an executable graph with `instantiate: {exec: x, graph: g}` before, and name it: `exec: x`"
         }
         ("a case", "title") => "say in one sentence what must hold",
         ("a fault", "fault") => {
@@ -109,7 +109,7 @@ pub(crate) fn missing(what: &str, key: &str) -> Option<String> {
     Some(hint.to_owned())
 }
 
-/// Returns a hint for a text that is not a number, if it has a unit or is a template.
+/// Returns a hint for a text that is not a number because it has a unit or is a template.
 pub(crate) fn number(text: &str) -> Option<String> {
     let text = text.trim();
     if text.contains("{{") {

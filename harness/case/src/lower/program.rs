@@ -26,7 +26,7 @@ const PROGRAM_KEYS: &[&str] = &[
 const CHECKS: &[&str] =
     &["equal(", "close(", "status(", "raises(", "same(", "holds(", "given_back("];
 
-/// File of the helper for Python. A program with this file name would be imported in place of the helper.
+/// File of the Python helper. A program with this file name would be imported in place of the helper.
 const HELPER: &str = "rocrepro.py";
 
 /// Returns the program of one trial, and a plan without calls that contains the trial's environment variables.
@@ -100,14 +100,14 @@ fn read(reader: &mut Reader, case: &Case, trial: &Trial, root: &Node) -> Option<
         line: at.line,
     };
     check_parameters(reader, case, fields.get("cpp").or_else(|| fields.get("python")), &program);
-    // A key `exit`, `says` or `never` is a check, even if its value is wrong and has been reported.
+    // Even if the value of `exit`, `says` or `never` is wrong, the key counts as a check. The value has been reported.
     if ["exit", "says", "never"].iter().all(|key| fields.get(key).is_none()) {
         check_that_it_states(reader, &program, at);
     }
     Some((plan, program))
 }
 
-/// Reads the program under its key: `python`, `cpp` or `command`. Each kind allows its own additional keys.
+/// Reads the program from the key `python`, `cpp` or `command`. Each of the three allows its own additional keys.
 fn read_what(reader: &mut Reader, fields: &Fields<'_>, case: &Case, at: At) -> Option<ProgramBody> {
     let bodies = ["python", "cpp", "command"].map(|key| fields.get(key).map(|node| (key, node)));
     let mut bodies = bodies.into_iter().flatten();
@@ -158,7 +158,7 @@ fn read_what(reader: &mut Reader, fields: &Fields<'_>, case: &Case, at: At) -> O
     }
 }
 
-/// Reports several options in one text, which the compiler would get as one.
+/// Reports several options in one text, which the compiler would receive as one option.
 fn check_options(reader: &mut Reader, fields: &Fields<'_>, options: &[String]) {
     let Some(node) = fields.get("options") else { return };
     for option in options.iter().filter(|option| option.contains(" -")) {
@@ -319,7 +319,7 @@ fn check_that_it_states(reader: &mut Reader, program: &Program, at: At) {
     }
     let help = match program.what {
         ProgramBody::Command(_) => {
-            "state `says` (a text of its output), `never` or `exit`".to_owned()
+            "write `says` (a text of its output), `never` or `exit`".to_owned()
         }
         ProgramBody::Python(_) | ProgramBody::Cpp { .. } => {
             "check with the functions of `rocrepro` (`equal`, `close`, `status`, `raises`, `same`, `holds`), or state \

@@ -24,8 +24,8 @@ const HEADERS: &[&str] = &[
 const DIRECTIVES: &[&str] =
     &["define", "undef", "if", "ifdef", "ifndef", "elif", "elifdef", "elifndef", "else", "endif"];
 
-/// Identifiers with which a source can name files or control clang without a directive. `asm` is one of them, because
-/// an assembler can read files (`.incbin`).
+/// Identifiers by which a source can name files, or control clang without a directive. `asm` is one of them, because an
+/// assembler can read files (`.incbin`).
 const WORDS: &[&str] = &[
     "asm",
     "__asm",
@@ -38,8 +38,8 @@ const WORDS: &[&str] = &[
     "__pragma",
 ];
 
-/// Returns the first construct in a kernel's source that is forbidden in an untrusted case, as the end of a sentence
-/// about the kernel, for example "has a carriage return".
+/// Returns a description of the first construct in a kernel's source that is forbidden in an untrusted case; `None` if
+/// the source is allowed. The description completes a sentence about the kernel, for example "has a carriage return".
 ///
 /// The content of strings and comments is checked as well, because the untrusted text itself decides where they end.
 pub fn foreign_kernel(source: &str) -> Option<String> {
@@ -51,7 +51,7 @@ pub fn foreign_kernel(source: &str) -> Option<String> {
             other => format!("has the control character `{}`", other.escape_default()),
         });
     }
-    // Only the next character shows whether a backslash joins two lines, or encodes a letter of a name (`\u0061`).
+    // Only the next character shows whether a backslash joins two lines or begins an escape in a name (`\u0061`).
     let mut after = source.match_indices('\\').map(|(at, _)| source[at + 1..].chars().next());
     if let Some(next) = after.find(|next| !next.is_some_and(may_follow_backslash)) {
         return Some(match next {
@@ -78,13 +78,13 @@ pub fn foreign_kernel(source: &str) -> Option<String> {
     source.lines().find_map(foreign_line)
 }
 
-/// Returns true if a backslash before this character can only be an escape in a string. Of two backslashes in a row,
-/// each is checked together with the character after it.
+/// Returns true if a backslash before this character can only be an escape in a string. If two backslashes follow each
+/// other, each is checked with the character after it.
 fn may_follow_backslash(next: char) -> bool {
     next.is_ascii_graphic() && !matches!(next, 'u' | 'U' | 'N')
 }
 
-/// Returns the first construct in a line that is forbidden. Each `#` must begin a directive, or follow a `//`.
+/// Returns a description of the first forbidden construct in a line. Each `#` must begin a directive or follow a `//`.
 fn foreign_line(line: &str) -> Option<String> {
     let (before, directive) = line.split_once('#')?;
     if before.contains("//") && !before.contains("*/") {

@@ -14,8 +14,8 @@ use super::{
 use crate::added_buffers::{BACK, host_buffer_for};
 
 pub(super) struct Steps {
-    /// Host buffers that only the copies before checks use. The case does not declare them, because reading a check
-    /// adds them.
+    /// Host buffers that are used only by copies that precede checks. The case does not declare these buffers, because
+    /// reading a check adds them.
     implied: BTreeSet<String>,
 }
 
@@ -76,8 +76,8 @@ impl Steps {
 struct Line<'p> {
     plan: &'p Plan,
     graph: Option<&'p str>,
-    /// Present if the call is a check. A host buffer that the check adds is then written as the name of its device
-    /// buffer.
+    /// Set if the call is a check. For a host buffer that the check adds, the name of the checked device buffer is then
+    /// written.
     checks: Option<&'p Steps>,
 }
 
@@ -92,7 +92,7 @@ impl Line<'_> {
     /// Returns the keys `async` and `stream` of a call, or the key `graph` of a node.
     fn asynchronous(&self, asynchronous: bool, stream: &str) -> Vec<(&'static str, String)> {
         let on = self.on(stream);
-        // A stream of the synchronous form has no effect, so reading a case requires that `async` says so.
+        // Reading a case requires an explicit `async` next to a stream, because a synchronous call ignores the stream.
         let is_said = self.graph.is_none() && (asynchronous || on.is_some());
         let key = is_said.then(|| ("async", asynchronous.to_string()));
         key.into_iter().chain(on).collect()
@@ -286,8 +286,8 @@ impl WriteVerb for Line<'_> {
             Arg::Number(number) if kernel_of_library(kernel) => plain(&number.to_string()),
             Arg::Number(number) => {
                 let parameter = own.and_then(|own| own.get(index)).map(|parameter| &parameter.kind);
-                // A number without a type is read back as the parameter's type if that is known, else as a `u32`. Every
-                // other number is written with its type.
+                // A number without a type is read back as the parameter's type if that type is known, else as a `u32`.
+                // Every other number is written with its type.
                 let usual = match parameter {
                     Some(OwnKind::Number { of }) => *of == number.ty,
                     Some(OwnKind::Pointer { .. } | OwnKind::Struct { .. }) => false,
@@ -463,7 +463,7 @@ fn geometry(
     let groups = |items: u32| items.div_ceil(block[0].max(1)).max(1);
     let flat = grid[1..] == [1, 1] && block[1..] == [1, 1];
     if flat && grid[0] > 1 {
-        // If the number of elements is an argument of the kernel, it is written as `items`, as a person would write it.
+        // If an argument of the kernel is equal to the number of elements, it is written as `items`, as a person would.
         let mut numbers = args.iter().filter_map(Arg::as_u32);
         let elements = numbers.find(|n| kernel(name).is_some() && groups(*n) == grid[0]);
         match elements.or_else(|| grid[0].checked_mul(block[0])) {

@@ -153,8 +153,8 @@ fn page_matches_the_data() {
     assert_page(PAGE, &page, "ROCREPRO_WRITE_REFERENCE=1 cargo test -p case --test case claims::");
 }
 
-/// Returns the page that is generated from an example with one document and one claim. Before that, the text `there` in
-/// the example is replaced by `instead`.
+/// Returns the page that is generated from an example with one document and one claim, after the text `there` in the
+/// example has been replaced by `instead`.
 fn altered(there: &str, instead: &str) -> Result<String, String> {
     let data = r#"
 [measured]

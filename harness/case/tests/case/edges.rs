@@ -362,7 +362,7 @@ fn answer_by_version_needs_a_version() {
     }
 }
 
-/// The expected value is copied into an exported C++ program, so it must be a number if the call returns a number.
+/// The expected value is copied into an exported C++ program. If the call returns a number, the value must be a number.
 #[test]
 fn value_of_a_hip_step_has_its_type() {
     let messages = |gives: &str| {

@@ -1,4 +1,4 @@
-//! Tests of the hints for values and keys of a form that users know from other tools.
+//! Tests of the hints for values and keys that are written as in other tools.
 
 use crate::newcomers::{BUFFERS, HEAD, Mistake, check};
 
@@ -8,7 +8,7 @@ fn forms_of_other_tools_have_hints() {
     let head = format!("{HEAD}{BUFFERS}");
     let step = |lines, at, message, help| check(&head, &Mistake { lines, at, message, help });
     step("\t- check: a\n", (1, 2), "tabs disallowed", "indent with spaces");
-    step("  set: {to: b, value: 7}\n  check: b\n", (2, 3), "one verb", "behind a `- ` of its own");
+    step("  set: {to: b, value: 7}\n  check: b\n", (2, 3), "one verb", "with a `- ` of its own");
     step("  - check: b == 7\n", (1, 12), "unknown buffer `b == 7`", "only the name of the buffer");
     step(
         "  - launch: {kernel: copy_u32, args: ['&b', a, 16], items: 16}\n",

@@ -54,8 +54,8 @@ fn every_fault_applies_to_something_in_its_case() {
                 ids.dedup();
                 assert_eq!(ids.len(), plan.steps().len(), "{id}{trial}: step ids are unique");
                 let Some(fault) = fault else { continue };
-                // In a program case, a fault at a call counts as injected if the program's text contains a call of the
-                // function.
+                // A fault at a call counts as injected into a program case if the text of the program contains a call
+                // of the function.
                 let planted = plan.steps().iter().any(|s| !s.planted.is_empty())
                     || case.is_program() && text.contains(&format!("{}(", fault.which("call")));
                 let at_calls = fault.fault.place() == device::Place::Call;

@@ -1,4 +1,4 @@
-//! Tests of the messages for what people write who know HIP, C++ or Python, but not this language.
+//! Tests of the messages for mistakes of people who know HIP, C++ or Python, but not the case language.
 
 use case::{Kernels, mistakes};
 
@@ -483,12 +483,12 @@ fn misplaced_steps_may_be_intended() {
         PLACES,
         "  - wait: {event: e, stream: s}\n    returns: hipSuccess\n  - record: {event: e, stream: t}\n",
     );
-    // An event that the block records is recorded from its second repetition on.
+    // In the second repetition of the block, the event has been recorded.
     valid(
         PLACES,
         "  - repeat:\n      count: 3\n      steps:\n        - wait: {event: e, stream: s}\n        - record: {event: e, stream: t}\n",
     );
-    // The null stream does not wait for a stream that is not a blocking one, and relaxed captures refuse less.
+    // The null stream waits only for blocking streams, and relaxed captures refuse fewer calls.
     let other = PLACES.replace("steps:\n", "streams: {s: non_blocking}\nsteps:\n");
     valid(
         &other,
@@ -496,7 +496,7 @@ fn misplaced_steps_may_be_intended() {
     );
     let relaxed = begin.replace("global", "relaxed");
     valid(PLACES, &format!("{relaxed}  - alloc: late\n{end}"));
-    // A failure that the case states in another way.
+    // The failure is an expected failure of the case, so the step may be misplaced.
     let known = PLACES.replace(
         "steps:\n",
         "known: {rocm: \"*\", signature: \"api-error:hipMalloc:hipErrorStreamCaptureUnsupported\"}\nsteps:\n",

@@ -235,7 +235,7 @@ fn functions_are_refused_where_a_fault_cannot_work() {
         Fault::ALL.iter().filter(|fault| fault.parameters().iter().any(|p| p.name == "call"))
     {
         for function in library_functions() {
-            // A reason that holds for all cases is found before a reason for cases of one kind.
+            // A reason that applies to all cases takes precedence over a reason for one kind of case.
             let all = restriction(*fault, function, None);
             let program = restriction(*fault, function, Some(CaseBody::Program));
             assert_eq!(
@@ -247,8 +247,8 @@ fn functions_are_refused_where_a_fault_cannot_work() {
     }
 }
 
-/// The library that a program loads replaces the function, and a function that a header renames also under the other
-/// name. A test of the crate `rocrepro` compares the numbers with the header.
+/// The library that a program loads must replace the function. If a header renames the function, the library must also
+/// replace the function with the other name. A test of the crate `rocrepro` compares the numbers with the header.
 #[test]
 fn interposer_replaces_functions_and_returns_statuses() {
     let source = |faults: &[&str]| {

@@ -1,5 +1,5 @@
-//! Compares the signatures that cases may list, under `known` and under faults, with signatures of failures that really
-//! happened.
+//! Compares the signatures that cases may list, under `known` and under faults, with the signatures of failures that
+//! occurred in recorded runs.
 
 use case::{Kernels, mistakes};
 

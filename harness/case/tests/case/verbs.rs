@@ -101,7 +101,7 @@ const STEPS: &[Kind] = &[
         &[(READS, ORDER), ("set_rows: {to: dst, value: 1, width: 9, height: 8}", "lie outside")],
     ),
     ("set", "", "set: {to: dst, value: 1, async: true, stream: s}", &[(READS, ORDER)]),
-    // A synchronous call works in the null stream, whatever stream it names.
+    // A synchronous call executes its work in the null stream, even if it names another stream.
     (
         "set",
         "",
@@ -426,8 +426,8 @@ fn effects(text: &str, kernels: &Kernels) -> BTreeSet<String> {
 }
 
 /// Returns the differences between the declaration of a call and the entry of its function in the table of HIP
-/// functions: in the C++ arguments, in the stream, in whether a capture makes the call a node, and in the effects on
-/// memory.
+/// functions. Compares the C++ arguments, the stream, the effects on memory, and whether a captured call becomes a
+/// node.
 fn otherwise(call: &Call, function: &HipFunction) -> Vec<String> {
     let mut wrong = Vec::new();
     let Cpp::Function(template) = call.cpp() else { return wrong };
