@@ -10,8 +10,8 @@ use crate::phrases::{self, EXPECTED};
 const RUNS: usize = 64;
 /// Maximum number of printed lines for one wrong range.
 const LINES: usize = 8;
-/// Minimum length, in bytes, of a wrong range that is searched for at other offsets. A shorter range would match by
-/// chance.
+/// Minimum length in bytes of a wrong range that is searched for at other offsets, too. A shorter range would often
+/// match by chance.
 const NEEDLE: usize = 8;
 
 /// Classes of wrong bytes. The class is the last part of a `wrong-data` signature, for example `zero`.
@@ -27,7 +27,7 @@ pub(crate) enum Class {
     Later,
     /// The bytes come from another buffer, another offset, or a guard.
     Other,
-    /// The bytes are right up to an offset. From there to the end they are zero, poison or an earlier version.
+    /// The bytes are right up to an offset. From that offset to the end they are zero, poison or an earlier version.
     Torn,
     /// Several ranges are wrong, and their classes differ.
     Mixed,
@@ -50,8 +50,7 @@ impl Class {
     }
 }
 
-/// Everything that is known about a check that failed: the bytes that it read, the expected bytes, and the writes of
-/// the trial.
+/// Facts about a check that failed: the bytes that it read, the expected bytes, and the writes of the trial.
 pub(crate) struct Evidence<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) buffer: &'a str,
@@ -65,12 +64,12 @@ pub(crate) struct Evidence<'a> {
 
 pub(crate) struct Attribution {
     pub(crate) class: Class,
-    /// Explanation for people: where the wrong bytes and the right ones come from.
+    /// Explanation for people: where the wrong bytes and the right bytes come from.
     pub(crate) text: String,
     pub(crate) lines: Vec<String>,
 }
 
-/// Explains the wrong ranges. If one explanation fits all of them, it is used; otherwise each range is explained
+/// Explains the wrong ranges. If one explanation fits all ranges, it is used. Otherwise each range is explained
 /// separately.
 pub(crate) fn attribute(evidence: &Evidence<'_>, runs: &[Range<usize>]) -> Attribution {
     let right = evidence.origin(runs);
@@ -183,7 +182,7 @@ impl Source<'_> {
 }
 
 impl<'a> Evidence<'a> {
-    /// Returns the most likely source of the wrong bytes that explains all ranges.
+    /// Returns the most likely source that explains the wrong bytes of all ranges; `None` if no source explains them.
     fn explain(&self, runs: &[Range<usize>]) -> Option<Source<'a>> {
         let fits = |source: &Source<'_>| runs.iter().all(|run| source.fits(self.got, run));
         let constants = [
@@ -198,8 +197,8 @@ impl<'a> Evidence<'a> {
             .or_else(|| self.shifted(runs.first()?, fits))
     }
 
-    /// Returns the versions of buffers that may contain the wrong bytes at the offset at which the check read them, the
-    /// most likely version first.
+    /// Returns the versions of buffers that may contain the wrong bytes at the offset at which the check read these
+    /// bytes. The most likely version comes first.
     fn same_offset(&self, runs: &[Range<usize>]) -> Vec<Source<'a>> {
         if self.guards {
             // The history contains the content of buffers, without their guards.
@@ -219,8 +218,8 @@ impl<'a> Evidence<'a> {
         };
         for (at, write) in self.earlier.iter().enumerate().rev() {
             match way.get(write.buffer.as_str()) {
-                // The history contains a copy of rows as one write per row. A copy without some of its rows is not an
-                // earlier version of the data.
+                // The history contains one write for each copied row. Therefore the content after only some rows of a
+                // copy is not an earlier version of the data.
                 Some(right) if same_call(write, &self.earlier[*right]) => {}
                 _ if write.buffer == self.buffer => add(0, Class::Stale, write),
                 Some(right) if at > *right => add(1, Class::Later, write),
@@ -255,9 +254,9 @@ impl<'a> Evidence<'a> {
         })
     }
 
-    /// Returns the offset at which a write stopped: the bytes before this offset are right, and all bytes from it to
-    /// the end are old content (zero, poison or an earlier version). Returns `None` if the write may not have changed
-    /// any byte.
+    /// If a write stopped half-way, returns the offset at which it stopped: the bytes before this offset are right, and
+    /// all bytes from there to the end are old content (zero, poison or an earlier version). Returns `None` if the
+    /// write may not have changed any byte.
     fn torn(&self, runs: &[Range<usize>], source: &Source<'_>) -> Option<usize> {
         let start = runs.first()?.start;
         let old = matches!(source.class(), Class::Zero | Class::Poison | Class::Stale);
@@ -280,8 +279,8 @@ impl<'a> Evidence<'a> {
         Some(self.describe(root))
     }
 
-    /// Describes a write, for example `the pattern written at line 14 (fill of src)`. In place of a copy, the write
-    /// that produced the copied bytes is described.
+    /// Describes a write, for example `the pattern written at line 14 (fill of src)`. For a copy, describes the write
+    /// that produced the copied bytes.
     fn describe(&self, write: &BufferWrite) -> String {
         let all = || self.earlier.iter().chain(self.later);
         let root = all().find(|w| w.bytes == write.bytes).unwrap_or(write);

@@ -87,8 +87,8 @@ pub(crate) fn wrong(
     ))
 }
 
-/// Returns the outcome of a failed comparison of two buffers: either they had to be equal but differ, or they had to
-/// differ but are equal.
+/// Returns the outcome of a failed comparison of two buffers: the buffers had to be equal but differ, or had to differ
+/// but are equal.
 pub(crate) fn compared(
     context: &Context<'_>,
     index: &Index<'_>,
@@ -123,8 +123,8 @@ pub(crate) fn compared(
     }
 }
 
-/// Returns the outcome of a check that each element is at least a number. The worker reports the least element and its
-/// index as `3 at 17`; `None` if each element is right.
+/// Returns the outcome if a check that each element is at least `least` failed; `None` if it passed. `reported` is the
+/// worker's report of the least element and its index, for example `3 at 17`.
 pub(crate) fn below(
     index: &Index<'_>,
     (step, occurrence): (u32, u32),
@@ -149,7 +149,8 @@ pub(crate) fn below(
     Some(outcome.at(index.location(step, occurrence)))
 }
 
-/// Returns a `no-verdict` outcome if the worker ended normally but did not report the bytes of every check.
+/// Returns a `no-verdict` outcome if the worker ended normally but did not report the buffer contents that every check
+/// needs.
 pub(crate) fn unread(
     context: &Context<'_>,
     index: &Index<'_>,
@@ -167,8 +168,8 @@ pub(crate) fn unread(
     Some(Outcome::no_verdict("worker", summary))
 }
 
-/// Returns the writes in `earlier`, which precede the failed check, followed by the trial's writes between that check
-/// and its last check.
+/// Returns the writes in `earlier`, which precede the failed check, followed by the writes between the failed check and
+/// the last check of the trial.
 fn with_later(context: &Context<'_>, earlier: Vec<BufferWrite>) -> Vec<BufferWrite> {
     let Some((step, occurrence, _)) = context.wanted.last() else { return earlier };
     match Reference::content(context.plan, *step, *occurrence) {
@@ -177,7 +178,7 @@ fn with_later(context: &Context<'_>, earlier: Vec<BufferWrite>) -> Vec<BufferWri
     }
 }
 
-/// Returns the end of a message, which says on which side of the buffer the guards were overwritten.
+/// Returns the end of a message that states on which side of the buffer the guards were overwritten.
 fn guard_side(diff: &bytes::Diff, guard: usize) -> &'static str {
     let before = diff.runs.iter().any(|run| run.start < guard);
     let after = diff.runs.iter().any(|run| run.end > guard);

@@ -63,7 +63,7 @@ pub(crate) fn ending(
 fn not_the_trials(seen: &Observation) -> Option<Outcome> {
     match &seen.end {
         // A bug in the process raises one of `FAULTS`. Every other signal was sent by a person, at the end of a login
-        // session, or by the Linux kernel (out of memory, or a limit of processor time or file size).
+        // session, or by the Linux kernel because of memory, processor time or file size.
         End::Signalled { signal } if !phrases::FAULTS.contains(signal) => {
             Some(Outcome::no_verdict("killed", phrases::ended_from_outside("the worker", *signal)))
         }
@@ -81,7 +81,7 @@ fn not_the_trials(seen: &Observation) -> Option<Outcome> {
 /// Functions of the Linux kernel in which a process waits for a page of a file, or for one that was swapped out.
 const DISK_WAITS: [&str; 3] = ["folio_wait_bit", "folio_lock", "io_schedule"];
 
-/// Returns a `no-verdict` outcome if a process that was given up waited for a disk of the machine.
+/// Returns a `no-verdict` outcome if the harness gave up a process that waited for a disk of the machine.
 pub(crate) fn waits_for_disk(seen: &Observation) -> Option<Outcome> {
     let waits = |line: &String| {
         DISK_WAITS.iter().any(|function| line.contains(&format!("the kernel's {function}")))
@@ -116,15 +116,15 @@ fn teardown(seen: &Observation, trail: &Trail, site: Site) -> Option<Outcome> {
     Some(outcome.at(site.at).with(site.others).with(last_words(seen)))
 }
 
-/// Place in its plan at which the worker process ended.
+/// Position in the plan at which the worker process ended.
 struct Site {
     /// Name in the signature: the called function, or the phase if the process was between two calls.
     name: String,
-    /// Description of the place for people, for example `in hipMalloc (line 3)`.
+    /// Description of the position for people, for example `in hipMalloc (line 3)`.
     text: String,
     at: Location,
     in_call: bool,
-    /// Sentence about calls of other threads that had not returned; `None` if there are none.
+    /// Sentence about the calls in which other threads were; `None` if no other thread was in a call.
     others: Option<String>,
 }
 

@@ -15,15 +15,14 @@ pub(crate) fn value_fits(wanted: &[String], value: &str) -> bool {
     wanted.iter().any(|w| w == value || w == "any" || bound_holds(w, value).unwrap_or(false))
 }
 
-/// Returns true if an elapsed time is plausible in comparison with the first elapsed time of the trial. Both are in
-/// microseconds. A plausible time is not negative, and at most 20 times the first time plus one second. The second is
-/// added because other load on the host can delay short work by nearly that much.
+/// Returns true if an elapsed time is plausible, given the first elapsed time of the trial (both in microseconds). A
+/// plausible time is not negative and at most 20 times the first time plus one second. The second is added because
+/// other load on the host can delay short work by nearly one second.
 pub(crate) fn is_steady(first: i128, time: i128) -> bool {
     time >= 0 && time <= first.saturating_mul(20).saturating_add(1_000_000)
 }
 
-/// Compares a value with a bound such as `>=1`. Returns `None` if the bound is not a comparison or the value is not a
-/// number.
+/// Compares a value with a bound such as `>=1`. Returns `None` if `bound` is not a bound or `value` is not a number.
 fn bound_holds(bound: &str, value: &str) -> Option<bool> {
     let allowed: (&[Ordering], &str) = [
         (">=", [Ordering::Greater, Ordering::Equal].as_slice()),

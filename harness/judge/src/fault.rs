@@ -2,10 +2,10 @@ use device::Fault;
 
 use crate::{Kind, Outcome};
 
-/// Returns true if a failure under an injected fault contradicts something that the case states: a check, a status or a
-/// value at one of its lines, or that the program ends normally. Only such a failure shows that the case detects the
-/// fault. The guards around buffers are added by the harness, so a failed check of guards counts only for faults that
-/// write outside of a buffer.
+/// Returns true if a failure under an injected fault contradicts a statement of the case: a check, a status or a value
+/// at one of its lines, or the statement that the program ends normally. Only such a failure shows that the case
+/// detects the fault. The harness adds the guards around buffers, so a failed check of guards counts only for faults
+/// that write outside of a buffer.
 pub fn is_stated(fault: Fault, outcome: &Outcome) -> bool {
     match outcome.kind {
         Kind::WrongData | Kind::ApiError | Kind::Leak => {
@@ -21,7 +21,7 @@ fn is_about_guards(fault: Fault) -> bool {
 }
 
 /// Returns the kinds of outcome with which a case may detect an injected fault. A failure of another kind does not
-/// count: a case that crashes where it should read wrong bytes is itself suspect.
+/// count: a case that crashes instead of reading wrong bytes is itself suspect.
 pub fn expected_under(fault: Fault) -> &'static [Kind] {
     match fault {
         Fault::CopyZero
@@ -53,15 +53,15 @@ pub fn expected_under(fault: Fault) -> &'static [Kind] {
         | Fault::GraphLaunchLost
         | Fault::GraphLaunchTwice
         | Fault::GraphUpdateIgnored => &[Kind::WrongData],
-        // Without the effect of a call, a later call may be refused, or memory is not given back.
+        // If a call has no effect, a later call may be refused, or memory may not be released.
         Fault::CallIgnored => &[Kind::WrongData, Kind::ApiError, Kind::Leak],
-        // A program reports a measured time that is too long as wrong data.
+        // A program case reports wrong data if a measured time is too long.
         Fault::CallSlow => &[Kind::ApiError, Kind::Hang, Kind::WrongData],
         // A launch that exceeds the trial's time limits is reported as a hang. If the delay is shorter, the measured
         // time shows it.
         Fault::LaunchSlow => &[Kind::ApiError, Kind::Hang],
         Fault::SignalStuck | Fault::HandleHang | Fault::CallHang => &[Kind::Hang],
-        // The status of a lost device, or a crash, depends on the release of the runtime.
+        // The outcome after the loss of a device, an error status or a crash, depends on the release of the runtime.
         Fault::DeviceLost | Fault::QueueError => &[Kind::ApiError, Kind::Crash, Kind::LibraryExit],
         Fault::KernelPageFault | Fault::CopyPageFault => &[Kind::MemoryFault],
         Fault::AllocLeak | Fault::MemoryFreeWrong => &[Kind::Leak],

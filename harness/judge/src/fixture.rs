@@ -223,7 +223,7 @@ impl Run {
             Event::Loaded { libraries } => Some(libraries),
             _ => None,
         });
-        loaded.expect("a worker loads libraries")
+        loaded.expect("the worker has reported its libraries")
     }
 
     /// Changes the bytes that the check with step id `id` reads in its execution number `nth`, counted from 0.
@@ -253,7 +253,7 @@ impl Run {
         self
     }
 
-    /// Removes the first event for which `before` returns true and all later events, and sets the end of the process.
+    /// Removes all events from the first event for which `before` returns true, and sets how the process ended.
     pub(crate) fn cut(mut self, before: impl Fn(&Event) -> bool, end: End) -> Run {
         let at = self.seen.events.iter().position(before).expect("there is such an event");
         self.seen.events.truncate(at);
@@ -393,7 +393,7 @@ pub(crate) fn recorded() -> (Plan, Vec<Event>) {
 #[test]
 fn healthy_run_has_the_events_of_a_recorded_one() {
     use serde_json::{Value, json};
-    /// Returns an event as JSON, without the values that depend on the machine, the stack or the time.
+    /// Returns an event as JSON without the values that depend on the machine, the stack or the time.
     fn form(event: &Event) -> Value {
         let mut form = serde_json::to_value(event).expect("it is JSON");
         let fields = form.as_object_mut().expect("an object");

@@ -1,10 +1,10 @@
 //! Identity of a failure. The identity decides whether two runs failed in the same way: two runs of one trial, of two
 //! releases or nightly builds, or of a program and its minimised version.
 //!
-//! A signature is the text form of an identity, which records and `known` entries contain. The signature of a worker's
-//! failure or of a failed check names a place in the plan or in the program, so it is sufficient as identity. A program
-//! that ended without reporting a failed check is identified by its output: the type and place of an exception, the
-//! signal and the last call, or the last line of output. An exit status alone is not enough to identify a failure.
+//! A signature is the text form of an identity, which records and `known` entries contain. For a failure of a worker or
+//! a failed check, the signature names a place in the plan or in the program, which suffices to identify the failure. A
+//! program that ended without reporting a failed check is identified by its output: the type and place of an exception,
+//! the signal and the last call, or the last line of output. An exit status alone does not identify a failure.
 
 mod endings;
 
@@ -40,8 +40,8 @@ pub enum FailureIdentity {
     Crash {
         /// Phase of the program, or the call that the worker was making.
         during: String,
-        /// Name of the signal, for example `SIGSEGV`. `None` for a worker, whose call identifies the crash
-        /// sufficiently.
+        /// Name of the signal, for example `SIGSEGV`. `None` for a worker, because its call suffices to identify the
+        /// crash.
         signal: Option<String>,
         /// Last call of the process, if it is known.
         last: Option<LastCall>,
@@ -57,8 +57,7 @@ pub enum FailureIdentity {
     Named(String),
 }
 
-/// Description of the last call of a process that a signal ended: its place in the user's files, or the message of an
-/// abort.
+/// The last call of a process that was killed by a signal: its place in the user's files, or the message of an abort.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LastCall {
     /// A place in one of the user's files.
@@ -160,14 +159,14 @@ impl FailureIdentity {
         matches!(self, FailureIdentity::Exit { said: None, .. })
     }
 
-    /// Compares two failures of the same program. A detail that only one of them has is ignored, because earlier
-    /// versions of rocrepro recorded fewer details.
+    /// Compares two failures of the same program. If only one of them has a detail, the detail is ignored, because
+    /// earlier versions of rocrepro recorded fewer details.
     pub fn compare(&self, other: &FailureIdentity) -> Likeness {
         self.compare_by(other, |one, other| one == other)
     }
 
-    /// Compares the failures of a program before and after an edit. Places are compared only by the names of their
-    /// functions, because an edit moves lines.
+    /// Compares the failures of a program before and after an edit. Of a place in the source code, only the name of the
+    /// function is compared, because an edit moves lines.
     pub fn compare_edited(&self, other: &FailureIdentity) -> Likeness {
         self.compare_by(other, |one, other| one.function == other.function)
     }
@@ -216,13 +215,14 @@ pub fn likeness(one: &str, other: &str) -> Likeness {
     FailureIdentity::parse(one).compare(&FailureIdentity::parse(other))
 }
 
-/// Returns true if two failures are the same, or if nothing but their equal exit status is known.
+/// Returns true unless two failures are known to differ. Equal exit statuses without further details count as possibly
+/// the same failure.
 pub fn may_be_same(one: &str, other: &str) -> bool {
     likeness(one, other) != Likeness::Different
 }
 
 /// Returns the identity of a failure with an exit status and a last line of output. Earlier versions recorded an
-/// exception as such a line, for example `KeyError: 7`; it is returned as an exception.
+/// exception as such a line, for example `KeyError: 7`; for such a line, returns the identity of an exception.
 fn exit(status: i32, said: Option<&str>) -> FailureIdentity {
     let name = said.and_then(|said| said.split_once(':')).map(|(name, _)| name);
     let is_exception = |name: &&str| {
@@ -238,7 +238,7 @@ fn exit(status: i32, said: Option<&str>) -> FailureIdentity {
     }
 }
 
-/// Returns true if the two values agree according to `agree`, or if one of them is unknown.
+/// Returns true if the two values agree according to `agree`, or if at least one of them is unknown.
 fn both<T>(one: &Option<T>, other: &Option<T>, agree: impl Fn(&T, &T) -> bool) -> bool {
     match (one, other) {
         (Some(one), Some(other)) => agree(one, other),
@@ -246,8 +246,8 @@ fn both<T>(one: &Option<T>, other: &Option<T>, agree: impl Fn(&T, &T) -> bool) -
     }
 }
 
-/// Compares two last lines of output. A space and a dash count as equal: records replace spaces by dashes, because a
-/// signature is one word, and `bisect` keeps the spaces.
+/// Returns true if two last lines of output are equal. A space and a dash count as equal: a record's signature has
+/// dashes in place of spaces, because it is one word, but `bisect` keeps the spaces.
 fn alike(one: &str, other: &str) -> bool {
     let word = |text: &str| text.replace(' ', "-");
     word(one) == word(other)

@@ -45,8 +45,8 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// Returns the line and the iteration of a step, for example ` (line 14, iteration 3)`. Returns an empty text if
-    /// the step has neither.
+    /// Returns the line and the iteration of a step, for example ` (line 14, iteration 3)`; an empty text if the step
+    /// has neither.
     pub(crate) fn place(&self, id: u32, occurrence: u32) -> String {
         let line = self.step(id).map_or(0, |s| s.line);
         phrases::place(line, occurrence)

@@ -5,7 +5,7 @@ use crate::{Kind, Outcome, Places, places::AddressPrecision};
 /// Maximum number of log lines that an outcome contains.
 const SHOWN: usize = 8;
 
-/// Returns the word for the signature if a log line reports a problem, for example `page-fault`.
+/// If a log line reports a problem, returns the word for it in signatures, for example `page-fault`.
 ///
 /// The phrases come from drivers/gpu/drm/amd in Linux: gmc_v9_0.c and similar files (page faults), amdgpu_job.c
 /// (rings), amdgpu_device.c (resets), mes_v11_0.c (the scheduler), kfd_device_queue_manager.c (queues), amdgpu_ras.c
@@ -28,9 +28,9 @@ fn trouble(line: &str) -> Option<&'static str> {
 }
 
 impl Outcome {
-    /// Adds the lines that the driver logged during the trial, while no other trial used the GPU. If a line reports a
-    /// problem, a trial that passed becomes a failure of kind `kernel-error`. The address of a page fault is described
-    /// relative to the nearest buffers.
+    /// Adds log lines of the GPU driver to the outcome. The driver must have logged them during the trial, while no
+    /// other trial used the GPU. If a line reports a problem and the trial passed, the outcome becomes a failure of
+    /// kind `kernel-error`. The address of a page fault is described relative to the nearest buffers.
     #[must_use]
     pub fn with_kernel_log(mut self, lines: &[String], places: &Places) -> Outcome {
         let mut shown: Vec<String> =

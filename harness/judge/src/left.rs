@@ -1,5 +1,5 @@
-//! Names the processes that a worker or a program left running, and recognises those that frameworks keep for
-//! themselves.
+//! Describes the processes that a worker or a program left running, and recognises helper processes that frameworks
+//! keep running.
 
 use crate::LeftProcess;
 
@@ -10,10 +10,10 @@ const SHOWN: usize = 160;
 /// (<https://github.com/pytorch/pytorch/tree/v2.6.0/torch/_inductor/compile_worker>).
 const COMPILE_WORKER: &str = "/torch/_inductor/compile_worker/";
 
-/// Beginning of the code that Python's multiprocessing passes to `-c`, and the name of the process
+/// Beginnings of the code that Python's multiprocessing passes to `-c`, each with a description of the process
 /// (<https://github.com/python/cpython/blob/v3.11.7/Lib/multiprocessing/resource_tracker.py#L122>,
-/// <https://github.com/python/cpython/blob/v3.11.7/Lib/multiprocessing/forkserver.py#L124>). Processes that a fork
-/// server forks have its command line.
+/// <https://github.com/python/cpython/blob/v3.11.7/Lib/multiprocessing/forkserver.py#L124>). A process that a fork
+/// server has forked shows the command line of the server.
 const OF_MULTIPROCESSING: [(&str, &str); 2] = [
     (
         "from multiprocessing.resource_tracker import main",
@@ -29,8 +29,8 @@ const OF_MULTIPROCESSING: [(&str, &str); 2] = [
 /// (<https://github.com/pytorch/pytorch/blob/v2.6.0/torch/utils/data/_utils/worker.py#L255>).
 const DATA_WORKER: &str = "pt_data_worker";
 
-/// Returns the name of the worker if a framework keeps such processes, which then end by themselves some time after the
-/// program.
+/// Returns a description of the process if it is a helper that a framework keeps running. Such a process ends by itself
+/// some time after the program.
 pub(crate) fn worker(process: &LeftProcess) -> Option<&'static str> {
     if process.name == DATA_WORKER {
         return Some("a worker of PyTorch's DataLoader");
@@ -39,7 +39,7 @@ pub(crate) fn worker(process: &LeftProcess) -> Option<&'static str> {
     let is_python = words.next().is_some_and(|program| {
         program.rsplit('/').next().is_some_and(|name| name.starts_with("python"))
     });
-    // The options of the interpreter precede the file of its program.
+    // Options of the Python interpreter precede the file of the program.
     let program = words.clone().find(|word| !word.starts_with('-'));
     if is_python && program.is_some_and(|file| file.contains(COMPILE_WORKER)) {
         return Some("a compile worker of PyTorch's Inductor");
@@ -49,7 +49,7 @@ pub(crate) fn worker(process: &LeftProcess) -> Option<&'static str> {
     known.filter(|_| is_python).map(|(_, name)| *name)
 }
 
-/// Returns a line for people about one process.
+/// Describes one process for people, in one line.
 pub(crate) fn named(process: &LeftProcess) -> String {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     let line = process.command.join(" ");
@@ -62,7 +62,7 @@ pub(crate) fn named(process: &LeftProcess) -> String {
     format!("Still running: {shown}{about}")
 }
 
-/// Returns the number of processes in words.
+/// Returns the number of processes as text: `a process`, or for example `2 processes`.
 pub(crate) fn counted(number: usize) -> String {
     if number == 1 { "a process".to_owned() } else { format!("{number} processes") }
 }

@@ -80,7 +80,7 @@ pub fn judge(observation: &Observation, context: &Context<'_>) -> Outcome {
 }
 
 /// Returns the outcome of [`judge`], and the locations of all steps that deviated from the plan, in order of time. If a
-/// trial stopped at a failed call, the list ends with that call. If the run proves nothing, the list is empty.
+/// failed call stopped the trial, that call is the last location. If the run proves nothing, the list is empty.
 pub fn judge_everywhere(
     observation: &Observation,
     context: &Context<'_>,
@@ -125,9 +125,9 @@ pub fn judge_everywhere(
     (outcome, trail.red)
 }
 
-/// Returns a description of the change if the free memory of the GPU changed before the body, while the worker was
-/// idle; otherwise `None`. A change means that another process uses the GPU, so the worker's values of free memory
-/// prove nothing.
+/// Returns a description if the amount of free GPU memory changed before the body, while the worker was idle; otherwise
+/// `None`. Such a change means that another process uses the GPU, so the worker's measurements of free memory prove
+/// nothing.
 fn moved_at_rest(observation: &Observation) -> Option<String> {
     let bytes = observation.events.iter().find_map(|event| match event {
         plan::Event::FreeAtRest { bytes } => Some(bytes),

@@ -14,8 +14,8 @@ const OWN_FAILURES: [(&str, &str, &str); 3] = [
     ("bad configuration: ", "device-configuration", "the emulated device was misconfigured"),
 ];
 
-/// Returns a `no-verdict` outcome if the emulated device reports a failure of its own, which says nothing about the
-/// stack.
+/// Returns a `no-verdict` outcome if the emulated device reports a failure of the device itself. Such a failure says
+/// nothing about the stack.
 pub(crate) fn own_failure(stderr: &str) -> Option<Outcome> {
     OWN_FAILURES.iter().find_map(|(mark, word, about)| {
         let text = device_line(stderr, mark)?;
@@ -27,16 +27,16 @@ pub(crate) fn own_failure(stderr: &str) -> Option<Outcome> {
 /// rocclr/device/rocm/rocdevice.cpp of ROCm/clr.
 const QUEUE_ABORT: &str = "aborting with error";
 
-/// Changes an outcome to a memory fault if the device reported a memory fault. This applies also to a run without any
-/// deviation, because then no call reported the fault to the program. `refused` is true if some call failed, and so
-/// reported the fault. Wrong bytes that were read before the fault keep their outcome, because they came first.
+/// Changes an outcome to a memory fault if the device reported one. A passing run is changed, too, because then no call
+/// reported the fault to the program. `refused` is true if some call failed and thereby reported the fault. An outcome
+/// of wrong bytes is kept if they were read before the fault.
 pub(crate) fn attribute_fault(
     outcome: Outcome,
     observation: &Observation,
     refused: bool,
 ) -> Outcome {
     let mut outcome = by_fault(outcome, observation, refused);
-    // The device names the kernel that hangs and what the kernel waits for, which is added to the details.
+    // The device reports which kernel hangs and what the kernel waits for. Its report is added to the details.
     if outcome.kind == Kind::Hang
         && let Some(text) = device_line(&observation.stderr, "hang: ")
     {
@@ -45,8 +45,8 @@ pub(crate) fn attribute_fault(
     attribute_findings(outcome, &observation.stderr)
 }
 
-/// Changes an outcome to the first finding of the sanitizer, if the sanitizer found anything. The device continues
-/// after a finding, so the findings may have caused the failures that followed.
+/// Changes an outcome to the first finding of the sanitizer, if any. The device continues after a finding, so the
+/// findings may have caused the failures that followed.
 fn attribute_findings(mut outcome: Outcome, stderr: &str) -> Outcome {
     let mut findings = device_lines(stderr, "finding: ");
     let Some(first) = findings.next() else { return outcome };
@@ -142,7 +142,7 @@ fn device_line<'a>(stderr: &'a str, mark: &'a str) -> Option<&'a str> {
 }
 
 fn device_lines<'a>(stderr: &'a str, mark: &'a str) -> impl Iterator<Item = &'a str> {
-    // In one line, output of another thread may precede the prefix of a device's message.
+    // Within a line, output of another thread may precede the prefix of the device's message.
     stderr.lines().filter_map(move |line| {
         line.match_indices(DEVICE)
             .find_map(|(at, _)| line[at + DEVICE.len()..].strip_prefix(mark))

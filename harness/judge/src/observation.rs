@@ -22,10 +22,10 @@ pub struct Observation {
     pub stderr: String,
     /// Number of bytes of standard error that were dropped, because standard error was too long.
     pub stderr_dropped: u64,
-    /// Call stack of each thread when a time limit was reached or a program crashed, one line per thread. Empty in other
-    /// cases, and if the call stacks could not be read.
+    /// Call stacks of all threads at the moment when a time limit was reached or a program crashed, one line per
+    /// thread. Empty in other cases, and if the call stacks could not be read.
     pub stacks: Vec<String>,
-    /// Descendants of the worker that still existed some time after the worker's end.
+    /// Descendants of the worker that still existed a short time after the worker's end.
     pub left_behind: Vec<LeftProcess>,
     /// Time from the start of the process until it was reaped.
     pub wall: Duration,
@@ -71,12 +71,12 @@ pub enum End {
 pub enum Limit {
     /// Limit of the time from the start of the worker to its end.
     Total,
-    /// Limit of the time from one event to the next.
+    /// Limit of the time between two consecutive events.
     Quiet,
 }
 
-/// Evidence that this machine can run ROCm. Without it, the machine may be the reason if the HIP runtime does not
-/// start.
+/// Evidence that this machine can run ROCm. If the HIP runtime does not start and this evidence is missing, the cause
+/// may be the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Able {
     /// No worker has run on the device yet.
@@ -100,8 +100,8 @@ pub struct Context<'a> {
     pub build: Option<&'a str>,
     /// GNU build id of the emulated device's library; `None` on a GPU, or if the library has no build id.
     pub device_build: Option<&'a str>,
-    /// GNU build id of the stack's libhsa-runtime64; `None` if it is unknown. Below it, at [`Level::Thunk`], this must
-    /// be the library that the worker used.
+    /// GNU build id of the stack's libhsa-runtime64; `None` if it is unknown. If the emulated device is below the HSA
+    /// runtime ([`Level::Thunk`]), the worker must have used the library with this build id.
     ///
     /// [`Level::Thunk`]: device::Level::Thunk
     pub hsa_build: Option<&'a str>,
@@ -113,19 +113,19 @@ pub struct Context<'a> {
     pub limits: &'a BTreeMap<String, String>,
     /// True if the worker must inject delays.
     pub late: bool,
-    /// Digest of the expected bytes of each check, as step id, occurrence and digest.
+    /// Digests of the expected bytes of the checks, each with step id and occurrence.
     pub wanted: &'a [(u32, u32, String)],
     /// Name of the stack as given on the command line, for example `debian:7.2.4`.
     pub spec: &'a str,
-    /// Function that returns how to add a library to the stack, as the end of a message. The argument is the name of
-    /// the library.
+    /// Function that returns an instruction for adding a library to the stack, as the end of a message. The argument is
+    /// the name of the library.
     pub adding: &'a dyn Fn(&str) -> String,
     /// Evidence that this machine can run ROCm.
     pub able: Able,
     /// ROCm version of the stack; `None` if only the runtime can report it.
     pub rocm: Option<Version>,
     /// Architecture that device 0 must have, for example `gfx1151`. Features after a colon are compared only if this
-    /// value contains them.
+    /// value contains features.
     pub expect_gfx: Option<&'a str>,
     /// Requested configuration of the emulated device; `None` if device 0 is a GPU.
     pub emulated: Option<&'a Config>,

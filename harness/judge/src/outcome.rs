@@ -149,8 +149,8 @@ impl Outcome {
         Outcome::new(Kind::NoVerdict, format!("no-verdict:{why}"), summary)
     }
 
-    /// Changes a failure to a `no-verdict` outcome, because something other than ROCm explains the failure. `signature`
-    /// is the complete new signature, and `why` the new summary.
+    /// Changes a failure to a `no-verdict` outcome, because its cause is something other than ROCm. `signature` is the
+    /// complete new signature, and `why` the new summary.
     pub fn put_down_to(mut self, signature: &str, why: String) -> Self {
         self.details.insert(0, std::mem::replace(&mut self.summary, why));
         Outcome { kind: Kind::NoVerdict, signature: signature.to_owned(), ..self }

@@ -11,13 +11,13 @@ pub(crate) fn place(line: u32, occurrence: u32) -> String {
     }
 }
 
-/// Text between a deviation and the right value in the summary of an outcome. What follows it is the right value.
+/// Text between the description of a deviation and the right value in the summary of an outcome.
 pub const EXPECTED: &str = "; expected ";
 
 /// End of the summary of a comparison that found no difference between two buffers.
 pub const SAME_BYTES: &str = " must differ but hold the same bytes";
 
-/// Text after the names of two buffers in the summary of a comparison that found a difference.
+/// End of the summary of a comparison that found a difference between two buffers that must be equal.
 pub const UNEQUAL: &str = " must be equal but differ";
 
 /// Text between an element that is too small and the least right number.
@@ -81,12 +81,12 @@ pub(crate) fn ended_from_outside(what: &str, number: i32) -> String {
     }
 }
 
-/// Returns the reason in a starter's output if the starter could not start its program; see `supervise::Start`.
+/// Returns the reason if the output of a starter states that it could not start its program; see `supervise::Start`.
 pub(crate) fn not_started(stderr: &str) -> Option<&str> {
     stderr.lines().find_map(|line| line.strip_prefix("starter: "))
 }
 
-/// Longest quoted line, in bytes. A worker can write a line of any length.
+/// Maximum length of a quoted line, in bytes. Without this limit, a worker could print a line of any length.
 const LONGEST_LINE: usize = 1000;
 
 /// Returns the last line that is not blank. The end of a long line is replaced by `...`.
@@ -123,7 +123,7 @@ fn is_warning(line: &str) -> bool {
     })
 }
 
-/// Returns the line. The end of a long one is replaced by `...`.
+/// Returns the line. If the line is too long, its end is replaced by `...`.
 fn shortened(line: &str) -> String {
     let ends = line.char_indices().map(|(at, character)| at + character.len_utf8());
     let kept = ends.take_while(|end| *end <= LONGEST_LINE).last().unwrap_or(0);

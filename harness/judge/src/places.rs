@@ -1,4 +1,4 @@
-//! Describes addresses relative to the buffers of a plan, whose addresses the worker reports.
+//! Describes addresses relative to the buffers of a plan. The worker reports the addresses of the buffers.
 
 use plan::{Call, Event, Plan};
 
@@ -99,9 +99,9 @@ impl Places {
             |place| {
                 let freed = place.freed.map(|line| format!(", freed at line {line}"));
                 let is_behind = address >= place.end();
-                let side = if is_behind { "behind the end of" } else { "in front of" };
-                // For a page, the number of bytes between page and buffer is printed. For a single address, the
-                // distance is printed, which is 1 for the last byte in front of a buffer.
+                let side = if is_behind { "past the end of" } else { "in front of" };
+                // For a page, the number of bytes between the page and the buffer is printed. For a single address, the
+                // distance is printed, which is 1 for the last byte before a buffer.
                 let far = away(&place) + u64::from(!is_behind && bytes == 1);
                 let far = match far {
                     0 => "right".to_owned(),
@@ -170,7 +170,7 @@ mod tests {
                 "address 0x101000",
                 "That page was in `again`, at bytes 0 to 15 of 16, freed at line 20",
             ),
-            ("address 0x203000", "That page was 6044 bytes behind the end of `dst`"),
+            ("address 0x203000", "That page was 6044 bytes past the end of `dst`"),
             ("address 0x1ff000", "That page was right in front of `src`"),
             ("address 0x1fff10", "That address was 240 bytes in front of `src`"),
             ("address 0x1fffff", "That address was 1 byte in front of `src`"),
@@ -229,7 +229,7 @@ mod tests {
         let end = 0x20_1800 + 100;
         assert_eq!(
             described(end + NEAR - 1),
-            "That address was 16777215 bytes behind the end of `dst`"
+            "That address was 16777215 bytes past the end of `dst`"
         );
         assert!(described(end + NEAR).contains("every buffer"));
     }
@@ -253,10 +253,10 @@ mod tests {
                     // Distance in bytes from the address to the first byte of the buffer.
                     let front = (0..0x800).find(|n| owner(address + n).is_some());
                     match (behind, front) {
-                        // Of two neighbouring buffers, the one that is fewer bytes away is named.
+                        // If the address is between two buffers, the closer one is named.
                         (Some(n), f) if f.is_none_or(|f| n < f) => {
                             let name = &owner(address.wrapping_sub(n + 1)).unwrap().name;
-                            format!("{} behind the end of `{name}`", far(n))
+                            format!("{} past the end of `{name}`", far(n))
                         }
                         (_, Some(n)) => {
                             format!("{} in front of `{}`", far(n), owner(address + n).unwrap().name)

@@ -1,6 +1,6 @@
 //! Judges program cases.
 //!
-//! The program reports its own checks and its end. The emulated device reports which processes used it.
+//! The program reports its checks and its end. The emulated device reports which processes have used the device.
 
 mod crash;
 mod reached;
@@ -242,7 +242,7 @@ fn found_wrong(seen: &ProgramSeen<'_>) -> bool {
 }
 
 /// Verifies that the messages come from the program of this run, and which device and HIP runtime the program used.
-/// Returns a `no-verdict` outcome as error.
+/// Returns a `no-verdict` outcome as an error if this is not proven.
 fn proof(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Result<(), Box<Outcome>> {
     let no = |word: &str, summary: String| {
         Err(Box::new(Outcome::no_verdict(word, summary).with(last_words(seen))))
@@ -467,7 +467,7 @@ fn ended(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcome
             Outcome::new(Kind::ApiError, identity.to_string(), summary).with(child)
         }
         End::Signalled { signal } => crash::outcome(seen, signal, &phase, done),
-        // For these two ends, `nothing_to_judge` has returned an outcome before.
+        // For these two ways of ending, `nothing_to_judge` has already returned an outcome.
         End::NotStarted(_) | End::Lost(_) => return None,
     };
     Some(outcome.at(at(context, 0, None)))
@@ -568,7 +568,7 @@ fn last_words(seen: &ProgramSeen<'_>) -> Vec<String> {
         .collect()
 }
 
-/// Returns what the device reported about a program, as the events that a worker would send. Records contain these
+/// Converts the reports of the device about a program to the events that a worker would send. Records contain these
 /// events.
 pub fn told_of_device(witnesses: &[Witness]) -> Vec<Event> {
     let Some(first) = witnesses.iter().find(|witness| witness.reached) else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! Verifies which worker reported, and which stack and device the worker used. Without this proof, a run has no
+//! Verifies which worker reported, and which stack and device that worker used. A run without this proof has no
 //! verdict.
 
 use std::{collections::BTreeMap, path::Path};
@@ -10,8 +10,8 @@ use crate::{
     Able, Context, End, Kind, Limit, Location, Observation, Outcome, index::Index, log, phrases,
 };
 
-/// Signature of the outcome if the HIP runtime did not start, and nothing shows that this machine can run ROCm. If
-/// something shows it ([`Able`]), the outcome may be a failure instead.
+/// Signature of the outcome if the HIP runtime did not start and nothing shows that this machine can run ROCm. If there
+/// is such evidence ([`Able`]), the outcome may be a failure instead.
 pub const NOT_STARTED: &str = "no-verdict:start";
 
 /// Returns the ROCm version whose results are expected. Returns an outcome as error if the run proves nothing.
@@ -122,7 +122,7 @@ fn differences(
         .collect()
 }
 
-/// Verifies that the worker injected delays if they were requested, and only then.
+/// Verifies that the worker injected delays if and only if they were requested.
 fn late(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> {
     let done = seen.events.iter().any(|event| matches!(event, Event::Done));
     let reports = seen.events.iter().filter(|event| matches!(event, Event::Delayed { .. })).count();
@@ -142,7 +142,7 @@ fn broken(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>>
         _ => None,
     });
     if let Some((step, why)) = mistaken {
-        let first = why.first().map_or("its code does not fit", String::as_str);
+        let first = why.first().map_or("its code does not match the plan", String::as_str);
         let summary = format!("the case itself is wrong, so this says nothing about ROCm: {first}");
         let at = Index::new(context.plan).location(step, 0);
         let others = why.iter().skip(1).cloned();
@@ -158,8 +158,8 @@ fn broken(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>>
     })
 }
 
-/// Returns a skip if the worker reports that the stack lacks a library or function. Returns a failure if the library
-/// exists but cannot be loaded.
+/// Returns a skip if the worker reports that the stack lacks a library or function, and a failure if the library exists
+/// but cannot be loaded. Returns `None` if nothing is missing.
 fn missing(seen: &Observation, context: &Context<'_>) -> Option<Outcome> {
     let (index, what, why, there) =
         seen.events.iter().enumerate().find_map(|(index, event)| match event {
@@ -173,7 +173,7 @@ fn missing(seen: &Observation, context: &Context<'_>) -> Option<Outcome> {
     }
     let said = [format!("The loader said: {why}")];
     let library = what.strip_prefix("lib").map(|rest| rest.split('.').next().unwrap_or(rest));
-    // Every release contains these two libraries. A file with such a name but without the functions is a different
+    // Every release contains these two libraries. If a file has such a name but lacks the functions, it is a different
     // library.
     let runtime = matches!(library, Some("amdhip64" | "hiprtc"));
     if there && (!runtime || context.able != Able::Unknown) {
@@ -202,7 +202,7 @@ fn missing(seen: &Observation, context: &Context<'_>) -> Option<Outcome> {
     Some(Outcome::new(Kind::Skip, signature, summary).with(said))
 }
 
-/// Verifies that the HIP runtime comes from the stack. On a GPU, the libraries below HIP must come from the stack too,
+/// Verifies that the HIP runtime comes from the stack. On a GPU, the libraries below HIP must come from the stack, too,
 /// because a replacement could emulate the hardware. If the emulated device is below the HSA runtime, the HSA runtime
 /// must be the released one of the stack.
 fn stack(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> {
@@ -263,7 +263,7 @@ fn stack(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> 
     Ok(())
 }
 
-/// Describes a process that loaded an emulated device other than the one that was installed for the run.
+/// Describes that a process loaded an emulated device other than the one that was installed for the run.
 pub(crate) fn other_device(path: &str, build: Option<&str>, wanted: &str) -> String {
     let build = build.unwrap_or("without an id");
     format!(
@@ -288,7 +288,7 @@ fn device(seen: &Observation, context: &Context<'_>) -> Result<Version, Box<Outc
     let unknown = || Version::new(0, 0, 0);
     let Some((hip_runtime, count, gfx, nodes, refused, emulated)) = found else {
         if context.able != Able::Unknown {
-            // The run is a failure. The end of the process decides which one.
+            // The run failed. How the process ended decides the kind of failure.
             return Ok(context.rocm.clone().unwrap_or_else(unknown));
         }
         let summary = format!(
@@ -320,8 +320,8 @@ fn device(seen: &Observation, context: &Context<'_>) -> Result<Version, Box<Outc
             no("device 0 is not the emulated device that the trial needs".to_owned())
         }
         (None, Some(_)) => no("device 0 is emulated, but the trial needs a GPU".to_owned()),
-        // If the device had another configuration, the requested fault may not have been injected, so neither a pass
-        // nor a failure counts.
+        // If the device had another configuration, a requested fault may not have been injected, so neither a pass nor
+        // a failure counts.
         (Some(wanted), Some(identity)) => match wanted.differences(&identity.config).as_slice() {
             [] => Ok(version),
             all => {
@@ -345,8 +345,8 @@ fn no_device(version: &Version, context: &Context<'_>) -> String {
     }
 }
 
-/// Returns the outcome of a trial whose first device query failed. It is not a failure if this release may not support
-/// the device, or if nothing shows that the machine can run ROCm.
+/// Returns the outcome of a trial whose first device query failed. The outcome is not a failure if the release may not
+/// support the device, or if nothing shows that the machine can run ROCm.
 fn refusal(
     RefusedCall { api, status }: &RefusedCall,
     version: &Version,
@@ -384,7 +384,7 @@ fn unproven(why: &str, summary: String, seen: &Observation) -> Box<Outcome> {
     Box::new(Outcome::no_verdict(why, summary).with(evidence(seen)))
 }
 
-/// Returns the lines of the worker's output that may explain why it reported no more.
+/// Returns the lines of the worker's output that may explain why the worker reported nothing more.
 fn evidence(seen: &Observation) -> Vec<String> {
     let line = |about: &str, text: String| format!("{about}: {text}");
     let stderr = phrases::last_line_but_warnings(&seen.stderr);

@@ -8,9 +8,9 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// Returns the two-sided confidence interval for the probability of the event, by the exact method of Clopper and
-    /// Pearson, at a confidence level of 95 %. With a chance of at most 2.5 % each, the probability lies below the
-    /// interval or above it.
+    /// Returns the two-sided 95 % confidence interval for the probability of the event, by the exact method of Clopper
+    /// and Pearson. The chance that the probability lies below the interval is at most 2.5 %, and so is the chance that
+    /// it lies above.
     ///
     /// Source: Clopper and Pearson, Biometrika 26 (1934).
     pub fn interval(self) -> (f64, f64) {
@@ -61,7 +61,7 @@ fn solve(holds: impl Fn(f64) -> bool) -> f64 {
 mod tests {
     use super::*;
 
-    /// The expected bounds are quantiles of the beta distribution, which define the interval.
+    /// The expected bounds are quantiles of the beta distribution, by which the interval is defined.
     #[test]
     fn intervals_match_beta_quantiles() {
         let check = |hits, runs, low: f64, high: f64| {

@@ -30,7 +30,7 @@ fn begins(id: u32, nth: u32) -> impl Fn(&Event) -> bool {
     move |event| matches!(event, Event::Begin { step, occurrence } if (*step, *occurrence) == (id, nth))
 }
 
-/// Matches the event after the beginning of a call. A run that is cut before this event ends inside the call.
+/// Matches the first event after the beginning of a call. A run that is cut before this event ends inside the call.
 fn inside(id: u32, nth: u32) -> impl Fn(&Event) -> bool {
     move |event| match event {
         Event::End { step, occurrence, .. } | Event::Data { step, occurrence, .. } => {
@@ -172,7 +172,7 @@ fn failures_of_rocrepro_itself_have_no_verdict() {
         run.seen.events.push(Event::Broken { why: "buffer `x` has no guards".into() });
     });
     no(broken, "worker", "could not execute its plan: buffer `x` has no guards");
-    // Any library can print the text below and exit with the statuses below.
+    // The text below and the exit statuses below can also come from a library.
     let printed = "thread 'main' panicked at src/main.rs:1\nworker: it is broken\n";
     for status in [101, 2] {
         let library = healthy().cut(inside(2, 0), End::Exited(status)).stderr(printed);
@@ -241,10 +241,10 @@ fn statuses_are_compared_with_the_case() {
     let refused = expects(&forbidden).returned(1, 900, "hipErrorStreamCaptureUnsupported", None);
     check(&refused, Kind::Pass, "pass", "");
 
-    // If the version of the stack is unknown, the version that the runtime reports decides.
+    // If the version of the stack is unknown, the version that the runtime reports is used.
     check(&expects(&forbidden).with(|run| run.rocm = None), kind, signature, "");
 
-    // If the case does not list the version, the status is recorded and not compared.
+    // If the case lists no statuses for this version, the status is recorded but not compared.
     let unsaid = expects(&[("<6.0", "hipErrorX")]);
     check(&unsaid, Kind::Pass, "pass", "");
     assert!(unsaid.judge().details[0].contains("declares no status for ROCm 7.2.4"));

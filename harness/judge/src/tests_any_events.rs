@@ -23,7 +23,7 @@ fn any_end() -> impl Strategy<Value = End> {
     ]
 }
 
-/// Returns the event with another value of its `nth` number, or of the largest 32-bit value if the value is too large.
+/// Returns the event with its `nth` number replaced; by the largest 32-bit value if the new value does not fit.
 fn with_number(event: &Event, nth: usize, number: u64) -> Event {
     fn numbers(value: &mut serde_json::Value) -> Vec<&mut serde_json::Number> {
         match value {
@@ -45,7 +45,7 @@ fn with_number(event: &Event, nth: usize, number: u64) -> Event {
 }
 
 proptest! {
-    /// Whatever events a broken worker sends, and in whatever order, there is an outcome, and never a pass without
+    /// Whichever events a broken worker sends, in any order, the judge returns an outcome, and never a pass without
     /// proof.
     #[test]
     fn every_order_of_events_has_an_outcome(

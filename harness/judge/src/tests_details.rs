@@ -58,7 +58,7 @@ fn right_bytes_are_named_after_the_call_that_wrote_them() {
     let numbers = step(1, 4, numbers);
     let through = copy(2, 5, "dst", "src", 64);
     made(vec![numbers, through], 3, "the numbers written at line 4 (fill of src)");
-    // Two fills wrote one half of the buffer each, so no single fill wrote all the bytes.
+    // Each half of the buffer comes from another fill, so no single fill wrote all the bytes.
     let half = |id, line, from: &str, offset| {
         let call = Call::Copy {
             to: place("dst", offset),
@@ -119,8 +119,8 @@ fn likeliest_version_is_named() {
     ];
     let (summary, _) = explained(plan(64, body, vec![]), 7, |bytes| *bytes = got(1));
     assert!(summary.contains("an earlier content of `back`"), "{summary}");
-    // Later content of an unrelated buffer is not a later version of the data. If a call runs once, no iteration is
-    // named.
+    // Later content of an unrelated buffer is not a later version of the data. If a call runs only once, the text names
+    // no iteration.
     let around = |count: u32| {
         let looped = vec![fill(3, 4, "src"), copy(4, 5, "back", "src", 64)];
         let body = vec![

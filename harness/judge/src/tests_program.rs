@@ -179,7 +179,8 @@ fn first_failed_check_decides() {
     assert_eq!(raised.is("exception:KeyError:program.py:1").at.line, Some(7));
 }
 
-/// The release may not know the architecture, which says nothing about ROCm. After a check, the device was there.
+/// If the release does not know the architecture, the failure says nothing about ROCm. If a check was made before, the
+/// device was there.
 #[test]
 fn program_without_a_device_has_no_verdict() {
     let raised = || Said::Exception {
@@ -221,7 +222,7 @@ fn exception_has_one_signature_with_and_without_helper() {
     assert_eq!(with_helper.summary, "the program ended with an exception (line 7): KeyError: 'x'");
     assert_eq!(without.summary, "the program ended with an exception: KeyError: 'x'");
     assert_eq!((with_helper.kind, with_helper.at.line), (without.kind, Some(7)));
-    // With an exit status other than 1, the program continued after the traceback.
+    // If the exit status is not 1, the program continued after the traceback.
     let went_on = Run {
         program: command(ProgramExpectations::default()),
         said: Vec::new(),
@@ -312,7 +313,7 @@ fn processes_that_a_program_leaves_are_named_and_workers_are_no_failure() {
     for (detail, name) in passed.details.iter().zip(names) {
         assert!(detail.starts_with("Still running: ") && detail.ends_with(name), "{detail}");
     }
-    // The same words elsewhere in a command line do not name a worker.
+    // If the same words are elsewhere in a command line, the process is not a worker.
     for other in [
         left(
             "python3",
@@ -485,7 +486,7 @@ fn location_is_a_line_of_the_case_or_the_program() {
     assert_eq!(outcome.summary, "sum (line 2 of sums.py): 3 of 3 wrong");
     assert!(red.iter().all(|at| at.line == Some(5)), "{red:?}");
 
-    // The helper does not report a line of the program for every check.
+    // For some checks, the helper reports no line of the program.
     let nowhere = match check(Some((About::Data, "zero"))) {
         Said::Check { name, wrong, .. } => Said::Check { name, line: 0, wrong },
         other => other,
@@ -572,7 +573,7 @@ fn crash_names_the_call_and_keeps_its_signature() {
         found.summary,
         "the program died of SIGSEGV in hipFree, after it had reported its end"
     );
-    // The stacks of another signal do not belong to this end.
+    // If the stacks are those of another signal, they do not belong to this end.
     let other = Run { end: End::Signalled { signal: 6 }, ..crashed(vec![begin()]) };
     let found = other.is("crash:program:SIGABRT");
     assert_eq!(found.summary, "the program was killed by SIGABRT in phase program");

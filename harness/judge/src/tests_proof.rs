@@ -35,7 +35,7 @@ fn worker_with_another_order_or_environment_proves_nothing() {
     no(found(|(.., limits)| limits.clear()), "environment", "no stack=8M");
     let more: fn(Found<'_>) = |(.., limits)| _ = limits.insert("stack".into(), "unlimited".into());
     no(found(more), "environment", "stack=unlimited instead of 8M");
-    // Limits that were not requested are set by the machine.
+    // The machine may set limits that were not requested.
     let own: fn(Found<'_>) = |(.., limits)| _ = limits.insert("processes".into(), "9".into());
     check(&found(own), Kind::Pass, "pass", "");
     let added: fn(Found<'_>) =
@@ -181,7 +181,7 @@ fn gpu_is_proven_by_its_driver_and_libraries() {
     );
 }
 
-/// At the level of the thunk, the HSA runtime must be the released one of the stack.
+/// If the emulated device is below the HSA runtime, the HSA runtime must be the released one of the stack.
 #[test]
 fn device_below_the_hsa_runtime_is_proven_by_the_released_runtime() {
     let thunk = |change: fn(&mut Vec<plan::LoadedLibrary>)| {

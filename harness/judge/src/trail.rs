@@ -74,11 +74,11 @@ struct Walker<'a> {
     index: &'a Index<'a>,
     version: &'a Version,
     wanted: HashMap<(u32, u32), &'a str>,
-    /// For comparisons of two buffers whose second buffer has not been reported yet: the bytes of the first one.
+    /// For each comparison of two buffers whose second buffer has not been reported yet, the bytes of the first buffer.
     first_of_pair: HashMap<(u32, u32), Read<'a>>,
     /// Number of free bytes that the first hipMemGetInfo of the trial returned.
     free_at_first: Option<i128>,
-    /// First measured time for which the case requires `steady` times, in microseconds.
+    /// First measured time, in microseconds, for which the case requires later times to be `steady`.
     time_at_first: Option<i128>,
     trail: Trail,
     /// Last phase that the worker reported.
@@ -138,7 +138,7 @@ impl<'a> Walker<'a> {
                 self.trail.phase = Phase::Teardown;
             }
             Event::Bye => self.trail.bye = true,
-            // If a library or function was missing, `proof` has judged the run before.
+            // If a library or function was missing, `proof` has already judged the run.
             Event::Hello { .. }
             | Event::Confined { .. }
             | Event::Missing { .. }
@@ -166,7 +166,7 @@ impl<'a> Walker<'a> {
             self.deviate(Some(twice()));
         }
         match self.index.step(step).map(|s| &s.call) {
-            // A block only contains calls; it cannot hang itself.
+            // A block is not a call that can hang; only the calls inside it can.
             Some(Call::Repeat { .. } | Call::Thread { .. }) => {}
             Some(_) => self.trail.open.push((step, occurrence)),
             None => self.deviate(Some(stranger(step))),
@@ -307,8 +307,8 @@ impl<'a> Walker<'a> {
 }
 
 impl Walker<'_> {
-    /// Returns an outcome with only the location of wrong bytes that were read after the first deviation. The origin of
-    /// such bytes is not searched for.
+    /// Returns an outcome with only the location, for wrong bytes that were read after the first deviation. The origin
+    /// of these bytes is not searched for.
     fn again(&self, (step, occurrence): (u32, u32)) -> Outcome {
         let at = self.index.location(step, occurrence);
         Outcome::new(Kind::WrongData, String::new(), String::new()).at(at)

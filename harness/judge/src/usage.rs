@@ -2,7 +2,7 @@ use plan::{Event, Phase};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Number and total duration of the calls that a worker made in one phase.
+/// Number and total duration of the calls that a worker made in one phase of its plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PhaseUse {
     /// Phase in which the calls were made.
@@ -14,7 +14,7 @@ pub struct PhaseUse {
     pub ns: u64,
 }
 
-/// Returns the use of each phase that a worker entered, in order.
+/// Returns the number and duration of calls for each phase that a worker entered, in order.
 pub fn phases(events: &[Event]) -> Vec<PhaseUse> {
     let mut all: Vec<PhaseUse> = Vec::new();
     for event in events {

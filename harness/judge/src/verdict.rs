@@ -27,12 +27,12 @@ pub struct Known {
     /// file, `FILE:LINE`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
-    /// Description of the failure as a sentence; absent if the case has none, or if the record is of an earlier version of
-    /// rocrepro.
+    /// Description of the failure as a sentence; absent if the case has none, or if the record is of an earlier version
+    /// of rocrepro.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub about: Option<String>,
-    /// Evidence that neither a document nor CUDA promises the behaviour that the case expects, if so. The failure is
-    /// then a difference, not a bug.
+    /// Present if neither a document nor CUDA promises the behaviour that the case expects: the evidence for that. The
+    /// failure is then a difference, not a bug.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub difference: Option<String>,
 }
@@ -74,7 +74,7 @@ pub struct Ground<'a> {
     pub driver: Option<&'a str>,
 }
 
-/// Beginnings of those signatures to which later versions of rocrepro added parts. Earlier versions wrote for example
+/// Beginnings of those signatures to which later versions of rocrepro added parts. Earlier versions wrote, for example,
 /// `exception:KeyError`, `crash:copy` and `exit:3`.
 const LONGER: [&str; 3] = ["exception:", "crash:", "exit:"];
 
@@ -164,10 +164,10 @@ impl Verdict {
 }
 
 /// Compares an outcome with the expected failures of its case. `otherwise` is true if the run had unusual options that
-/// may prevent a failure. In such a run, a pass does not mean that the failure was fixed.
+/// may prevent a failure. A pass of such a run does not mean that the failure was fixed.
 pub fn verdict(outcome: &Outcome, known: &[Known], on: &Ground<'_>, otherwise: bool) -> Verdict {
     let windows = || known.iter().filter(|k| k.holds(on));
-    // A difference is not a bug, so a pass is not a fix, and a failure with another signature is a new failure.
+    // A difference is not a bug: a pass is not a fix, and a failure with another signature is a new failure.
     let first = windows().find(|k| k.difference.is_none()).cloned();
     match outcome.kind {
         Kind::Skip => Verdict { kind: VerdictKind::Skip, known: None },
@@ -285,7 +285,7 @@ mod tests {
         check(Kind::NoVerdict, "no-verdict:device", "gfx1100", Some("7.0.1"), NoVerdict);
     }
 
-    /// An expected failure for one card or driver does not apply to other cards, other drivers or the emulated device.
+    /// An expected failure for one GPU product or driver does not apply to others, or to the emulated device.
     #[test]
     fn card_and_driver_restrict_an_expected_failure() {
         let (card, driver) = ("Radeon 8060S Graphics", "amdgpu of Linux 6.14.0-33-generic");

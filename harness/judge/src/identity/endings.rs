@@ -1,4 +1,4 @@
-//! Finds out from the output of a process why it ended.
+//! Derives from the output of a process why the process ended.
 
 use super::SourcePlace;
 
@@ -48,8 +48,8 @@ pub(crate) fn raised(text: &str) -> Option<Raised> {
     })
 }
 
-/// Returns where the thread that received a signal was, from the report of Python's `faulthandler`: the innermost place
-/// in the user's own files.
+/// Returns the place of the thread that received a signal, from the report of Python's `faulthandler`: the innermost
+/// place in the user's own files, else the innermost place in any file.
 pub(super) fn last_place(text: &str) -> Option<SourcePlace> {
     let (_, report) = text.split_once("Fatal Python error: ")?;
     let (_, thread) = report.split_once("Current thread ")?;
@@ -68,7 +68,7 @@ pub(super) fn gave_up(text: &str) -> Option<String> {
     })
 }
 
-/// Parses a line of a traceback, for example `  File "PATH", line 12, in main`. The path of the file is kept as it is.
+/// Parses a line of a traceback, for example `  File "PATH", line 12, in main`. Keeps the whole path of the file.
 fn frame(line: &str, before_function: &str) -> Option<SourcePlace> {
     let (file, rest) = line.strip_prefix("  File \"")?.split_once("\", line ")?;
     let (number, name) = rest.split_once(before_function).unwrap_or((rest, ""));
@@ -79,8 +79,8 @@ fn frame(line: &str, before_function: &str) -> Option<SourcePlace> {
     })
 }
 
-/// Returns the first place in one of the user's own files. If no place is in such a file, returns the first of all
-/// places. The folder is removed from the path of the file.
+/// Returns the first place in one of the user's own files; if no place is in such a file, the first of all places.
+/// Removes the folder from the path of the file.
 fn own(places: impl Iterator<Item = SourcePlace>) -> Option<SourcePlace> {
     let places: Vec<SourcePlace> = places.collect();
     let is_own = |place: &&SourcePlace| {
@@ -107,12 +107,11 @@ pub fn last_words(text: &str) -> Option<&str> {
     exception.or_else(|| lines().next_back()).map(str::trim)
 }
 
-/// Maximum number of lines of a traceback that are shown: the innermost ones.
+/// Maximum number of lines that are shown of a traceback. The innermost lines are kept.
 const TRACEBACK_LINES: usize = 12;
 
-/// Returns the lines of the last traceback in a text, up to the line that names the exception. The list is empty for a
-/// text without a traceback.
-/// Lines that only mark columns are left out.
+/// Returns the lines of the last traceback in a text, up to the line that names the exception. Leaves out lines that
+/// only mark columns. Returns an empty list for a text without a traceback.
 pub fn traceback(text: &str) -> Vec<&str> {
     let Some((_, report)) = text.rsplit_once(TRACEBACK) else { return Vec::new() };
     let lines: Vec<&str> = report.lines().skip(1).collect();
@@ -152,7 +151,7 @@ pub(super) fn normalised(line: &str) -> String {
     }
 }
 
-/// Returns the name in `name=value` or `name:` if the name suggests that the value is a secret, for example `api_key`.
+/// If `word` is `name=value` or `name:` and the name suggests a secret value, for example `api_key`, returns the name.
 fn secret(word: &str) -> Option<&str> {
     let (name, _) = word.split_once(['=', ':'])?;
     let lower = name.to_lowercase();

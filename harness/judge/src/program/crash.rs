@@ -83,8 +83,8 @@ pub struct CrashedCall {
     pub build_id: Option<String>,
 }
 
-/// Returns the outcome of a program that a signal ended. The signature contains neither call nor stack, so that it fits
-/// the records and the expected failures of earlier versions of rocrepro.
+/// Returns the outcome of a program that a signal ended. The signature contains neither call nor stack, so that the
+/// records and expected failures of earlier versions of rocrepro still match.
 pub(super) fn outcome(seen: &ProgramSeen<'_>, signal: i32, phase: &str, done: bool) -> Outcome {
     let crash = seen.crash.filter(|crash| crash.signal == signal);
     let how = how_it_ended(seen);
@@ -108,14 +108,15 @@ pub(super) fn outcome(seen: &ProgramSeen<'_>, signal: i32, phase: &str, done: bo
 
 impl Crash {
     /// Returns the HIP function that the crashed thread had called and that had not returned, for example `hipMemcpy`.
-    /// `None` if no call ran, or if HIP had called a function of the program's executable in turn.
+    /// Returns `None` if the thread was not in a HIP call, or if HIP had called back a function of the program's
+    /// executable.
     pub fn call(&self) -> Option<&str> {
         let owner = self.thread.owner()?;
         (owner.is_of_rocm() || owner.is_of_a_library()).then(|| self.thread.hip_call()).flatten()
     }
 
-    /// Returns a sentence without its first capital letter that says where the program died, for example `the program
-    /// died of SIGSEGV in hipMemcpy`.
+    /// Returns a sentence, not capitalised, that states where the program died, for example `the program died of
+    /// SIGSEGV in hipMemcpy`.
     pub fn sentence(&self) -> String {
         let signal = phrases::signal(self.signal);
         let thread = &self.thread;
@@ -180,8 +181,8 @@ impl Crash {
         details
     }
 
-    /// Returns a line for the calls of the thread that received the signal, and one for the build id of each library
-    /// in its stack.
+    /// Returns a line with the calls of the thread that received the signal, and a line with the build id of each
+    /// library in these calls.
     pub fn stack(&self) -> Vec<String> {
         let signal = phrases::signal(self.signal);
         let mut lines = vec![self.thread.line(&format!("died of {signal}"))];
@@ -210,13 +211,13 @@ impl CrashedThread {
         self.calls.iter().find(has_owner)
     }
 
-    /// Returns the HIP function that was called first and has not returned.
+    /// Returns the outermost HIP function that has not returned.
     fn hip_call(&self) -> Option<&str> {
         self.calls.iter().rev().find_map(CrashedCall::hip_function)
     }
 
-    /// Returns the call with which code outside of ROCm entered HIP, whatever its name is. The C library calls HIP
-    /// itself when a thread of HIP begins, and when the program exits. These are not HIP calls.
+    /// Returns the call with which code outside of ROCm entered HIP, whatever its name is. Calls from the C library to
+    /// HIP, when a thread of HIP begins and when the program exits, are not HIP calls of the program.
     fn hip_entry(&self) -> Option<&CrashedCall> {
         let pairs = self.calls.windows(2).rev();
         pairs.map(|pair| (&pair[0], &pair[1])).find_map(|(callee, caller)| {
@@ -227,7 +228,7 @@ impl CrashedThread {
         })
     }
 
-    /// Returns the first call of a named function of ROCm that has not returned.
+    /// Returns the outermost call of a named ROCm function that has not returned.
     fn rocm_call(&self) -> Option<&CrashedCall> {
         self.calls.iter().rev().find(|call| call.is_of_rocm() && call.function.is_some())
     }
@@ -244,8 +245,8 @@ impl CrashedThread {
 }
 
 impl CrashedCall {
-    /// Returns the name of the function if it is one of HIP. An interposer library, which injects faults at calls, has
-    /// functions with these names, too.
+    /// Returns the name of the function if it is a function of HIP, or the replacement of such a function in an
+    /// interposer library, which injects faults at calls.
     fn hip_function(&self) -> Option<&str> {
         let name = self.function.as_deref().filter(|_| self.is_of_a_library())?;
         let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -265,7 +266,7 @@ impl CrashedCall {
         self.file.contains(".so")
     }
 
-    /// Returns true for the function in each program that calls `main`.
+    /// Returns true for `_start`, the function in each program that indirectly calls `main`.
     fn is_start(&self) -> bool {
         self.function.as_deref() == Some("_start")
     }

@@ -5,11 +5,11 @@ use plan::program::ProgramBody;
 
 use crate::{Kind, Outcome, ProgramContext, ProgramSeen, Said};
 
-/// Beginning of the message in which the loader or Python reports an HSA function that no loaded library defines.
+/// Beginning of the message in which the loader or Python reports that no loaded library defines an HSA function.
 const UNDEFINED: &str = "undefined symbol: hsa_";
 
-/// Returns the HIP runtime that the program used if it is not the stack's own, whose build id is `runtime`; otherwise
-/// `None`.
+/// If the program used a HIP runtime other than the stack's own, returns that runtime; otherwise `None`. `runtime` is
+/// the build id of the stack's HIP runtime.
 pub fn brought<'a>(witnesses: &'a [Witness], runtime: Option<&str>) -> Option<&'a Mapped> {
     let reached = witnesses.iter().filter(|witness| witness.reached);
     reached.filter_map(Witness::hip).find(|hip| hip.build_id.as_deref() != runtime)
@@ -17,8 +17,7 @@ pub fn brought<'a>(witnesses: &'a [Witness], runtime: Option<&str>) -> Option<&'
 
 /// Replaces a skip by a `no-verdict` outcome if the program may have skipped only because its calls bypassed the
 /// emulated device.
-///
-/// A program that the stack's compiler built is linked to HIP. Therefore it loads HIP even if it skips for another
+/// A program that the stack's compiler built is linked to HIP, so it loads HIP even if it skips for an unrelated
 /// reason.
 pub(crate) fn instead_of_skip(
     seen: &ProgramSeen<'_>,
@@ -33,8 +32,8 @@ pub(crate) fn instead_of_skip(
     why.map_or(skip.clone(), |outcome| outcome.with([format!("The program: {}", skip.summary)]))
 }
 
-/// Returns a `no-verdict` outcome if the program ended before its first check because HIP reported no device. The
-/// release may not know the architecture of the emulated device.
+/// Returns a `no-verdict` outcome if the program ended before its first check because HIP reported no device. The cause
+/// may be that the release does not know the architecture of the emulated device.
 pub(crate) fn no_device(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcome> {
     let reported = seen.said.iter().find(|said| {
         matches!(said, Said::Check { .. } | Said::Exception { .. } | Said::ToldOfFault)
