@@ -12,8 +12,8 @@ pub(crate) use aql::{Condition, kind as packet};
 
 use crate::config;
 
-/// `hsa_status_t`. The type is not an enum, because a callback of the caller may return any value. A return value of a
-/// callback other than success ends the `hsa_iterate_*` call. `INFO_BREAK` has no special role.
+/// `hsa_status_t`. The type is not an enum, because a callback of the caller may return any value. If a callback
+/// returns anything but success, the `hsa_iterate_*` call ends. `INFO_BREAK` has no special role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct Status(pub(crate) u32);
@@ -168,8 +168,8 @@ pub(crate) struct SignalCell {
     pub(crate) value: AtomicI64,
     pub(crate) event_mailbox: AtomicU64,
     pub(crate) event_id: AtomicU32,
-    /// Field `reserved1`. The flag is non-zero after the host has asked for the address of `value`. From then on the
-    /// host may change the value without an HSA call.
+    /// Field `reserved1`: a flag, not zero once the host has asked for the address of `value`. From then on the host
+    /// may change the value without an HSA call.
     pub(crate) exposed: AtomicU32,
     pub(crate) start: AtomicU64,
     pub(crate) end: AtomicU64,
@@ -286,7 +286,7 @@ pub(crate) type SignalHandler = extern "C" fn(i64, *mut c_void) -> bool;
 
 /// Output pointer of an HSA call.
 ///
-/// Values of this type come only from C callers. Their contract is that the pointer is null or valid for writing a `T`.
+/// Only C callers create values of this type. By the contract of HSA, their pointer is null or valid for writing a `T`.
 /// Therefore the methods that write through the pointer are safe.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
@@ -313,7 +313,8 @@ impl<T: Copy> Out<T> {
         let _ = self.put(value);
     }
 
-    /// Writes consecutive values to an array. The caller must have space for all of them.
+    /// Writes consecutive values to the array to which the pointer points. The array must have room for all values;
+    /// this is not checked.
     pub(crate) fn put_all(self, values: impl IntoIterator<Item = T>) -> Status {
         if self.0.is_null() {
             return Status::INVALID_ARGUMENT;
@@ -335,7 +336,8 @@ impl<T: Copy> Out<T> {
         (!self.0.is_null()).then(|| unsafe { self.0.read_unaligned() })
     }
 
-    /// Writes the first `bytes` bytes of `value`. A caller that was compiled with an older header has a shorter struct.
+    /// Writes the first `bytes` bytes of `value`, because a caller that was compiled with an older header has a shorter
+    /// struct.
     pub(crate) fn put_prefix(self, value: T, bytes: usize) -> Status {
         if self.0.is_null() {
             return Status::INVALID_ARGUMENT;
@@ -352,8 +354,8 @@ impl<T: Copy> Out<T> {
 
 /// Output of an `hsa_*_get_info` function. The type of the value depends on the attribute.
 ///
-/// Values come only from C callers, as for [`Out`]. Their contract is that the memory is large enough for the type of
-/// the attribute.
+/// Only C callers create values of this type, as for [`Out`]. By the contract of HSA, the memory is large enough for
+/// the type of the attribute.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Answer(*mut c_void);
@@ -377,8 +379,7 @@ impl Answer {
         self.put(field)
     }
 
-    /// Writes a string whose length the caller has queried before. If `zero` is true, the terminating zero is written
-    /// too.
+    /// Writes a string whose length the caller has queried before, and also the terminating zero if `zero` is true.
     pub(crate) fn bytes(self, text: &str, zero: bool) -> Status {
         if self.0.is_null() {
             return Status::INVALID_ARGUMENT;
@@ -398,7 +399,7 @@ impl Answer {
 /// Returns the slice that a C caller passes as an array argument `(pointer, count)`.
 ///
 /// # Safety
-/// The pointer must be null, or valid for `count` elements for as long as the result is used.
+/// The pointer must be null, or valid for `count` elements as long as the result is used.
 pub(crate) unsafe fn array<'a, T>(pointer: *const T, count: u32) -> &'a [T] {
     if pointer.is_null() || count == 0 {
         return &[];
@@ -422,8 +423,8 @@ pub(crate) unsafe fn name(pointer: *const c_char) -> Option<String> {
 /// `hsa_file_t`.
 pub(crate) type File = c_int;
 
-/// Exports one function under several names. HSA has one name for each memory order, and names of older versions. All
-/// these functions use the strongest memory order, which satisfies the weaker ones.
+/// Exports one function under several names. HSA has a name for each memory order, and names from older versions. All
+/// exported functions use the strongest memory order, which also satisfies the requirements of the weaker ones.
 macro_rules! export {
     (fn $body:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)?;) => {};
     (fn $body:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)?; $name:ident $($more:ident)*) => {

@@ -15,7 +15,7 @@ pub(crate) enum Kind {
     Locked {
         count: usize,
     },
-    /// Memory that was mapped by HSA's virtual memory calls. The GPU may access it if `gpu_access` is set.
+    /// Memory that HSA's virtual memory calls have mapped. The GPU may access the memory if `gpu_access` is set.
     Virtual {
         gpu_access: bool,
     },
@@ -27,8 +27,7 @@ pub(crate) enum Kind {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Region {
-    /// Length in bytes, as the caller requested it. For an allocation of whole pages, the length is rounded up to
-    /// pages.
+    /// Length in bytes, as the caller requested it. If whole pages were allocated, the length is rounded up to pages.
     pub(crate) len: usize,
     pub(crate) kind: Kind,
     pub(crate) owner: Agent,
@@ -36,7 +35,7 @@ pub(crate) struct Region {
     pub(crate) flags: u32,
 }
 
-/// All regions of the address space. Locked host memory has a map of its own, because locked ranges may overlap.
+/// All regions of the address space. Locked host memory is in a separate map, because locked ranges may overlap.
 #[derive(Debug, Default)]
 pub(crate) struct AddressMap {
     regions: BTreeMap<usize, Region>,
@@ -63,14 +62,14 @@ impl AddressMap {
         self.regions.iter().filter(move |(_, r)| pool(r)).map(|(start, r)| (*start, r.len))
     }
 
-    /// Returns the address of an allocation of device memory whose length is `len`; `None` if no allocation
-    /// has this length.
+    /// Returns the address of an allocation of device memory that has this length, rounded up to pages; `None` if no
+    /// allocation has this length.
     pub(crate) fn pool_of(&self, len: usize) -> Option<usize> {
         self.pools().find(|pool| pool.1.next_multiple_of(PAGE) == len).map(|pool| pool.0)
     }
 
-    /// Locks a host range. A second lock with the same start increments the count, and the longer of the two ranges is
-    /// kept.
+    /// Locks a host range. A second lock with the same start increments the count and keeps the longer of the two
+    /// ranges.
     pub(crate) fn lock(&mut self, start: usize, region: Region) {
         let known = self
             .locked
@@ -101,8 +100,8 @@ impl AddressMap {
         own.or_else(|| self.locked.range(..=address).rev().map(|(s, r)| (*s, *r)).find(holds))
     }
 
-    /// Returns the range around this address that the GPU can access. For locked memory it consists of whole pages,
-    /// because pages are the unit of address translation.
+    /// Returns the range around this address that the GPU can access; `None` if the GPU cannot access the address. For
+    /// locked memory, the range consists of whole pages, because pages are the unit of address translation.
     pub(crate) fn reach(&self, address: usize) -> Option<Range<usize>> {
         if let Some((start, region)) = self.find(address) {
             return match region.kind {
@@ -119,8 +118,8 @@ impl AddressMap {
             .find(|range| range.contains(&address))
     }
 
-    /// Returns the whole pages of the pool allocation to which an address belongs. The address may be past the end of
-    /// the requested bytes.
+    /// Returns the range of whole pages of the pool allocation that contains the address; `None` if no pool allocation
+    /// does. The address may be past the end of the requested bytes.
     pub(crate) fn pages_of_pool(&self, address: usize) -> Option<Range<usize>> {
         let (start, region) = self.regions.range(..=address).next_back()?;
         let range = pages(*start, region.len);

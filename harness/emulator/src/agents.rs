@@ -55,7 +55,7 @@ fn host_info(attribute: u32, value: Answer) -> Status {
     }
 }
 
-/// Answers a query for an attribute that has the same value on both kinds of agents.
+/// Answers a query for an attribute that has the same value for the host and the GPUs.
 fn common_info(attribute: u32, value: Answer) -> Status {
     match attribute {
         // MACHINE_MODEL: large.

@@ -1,7 +1,7 @@
 //! Executes copies that the HIP runtime makes with its own kernels.
 //!
-//! HIP releases differ in which copies use a kernel and which use the copy engine. For example, 6.4 and 7.2 copy up to
-//! 16 KiB with a kernel, and 5.7 does not. An injected copy fault must act on copies of both kinds.
+//! HIP releases differ in whether a copy uses a kernel or the copy engine. For example, 6.4 and 7.2 use a kernel for
+//! copies up to 16 KiB, and 5.7 does not. An injected copy fault must take effect on copies of both kinds.
 
 use isa::{Executed, Trap};
 
@@ -18,8 +18,8 @@ pub(crate) fn is_of_the_runtime(kernel: &str) -> bool {
     kernel.starts_with("__amd_rocclr_")
 }
 
-/// Executes a kernel of the HIP runtime. If the kernel copies memory and an injected fault acts on the copy, the faulty
-/// copy is executed instead of the kernel.
+/// Executes a kernel of the HIP runtime. If the kernel copies memory and an injected fault takes effect on the copy, a
+/// faulty copy is executed in place of the kernel.
 pub(crate) fn run(
     kernel: &Kernel,
     kernarg: u64,
@@ -92,7 +92,7 @@ fn copy_of(kernel: &str, arguments: &[u8]) -> Option<Vec<Row>> {
             };
             Some(vec![row])
         }
-        // The arguments are two rectangles (pitch, slice, start, end) and a size in elements, whose fourth component is
+        // The arguments are two rectangles (pitch, slice, start, end), and a size in elements whose fourth component is
         // the number of bytes per element.
         "__amd_rocclr_copyBufferRect" | "__amd_rocclr_copyBufferRectAligned" => {
             // Vectors are aligned to 32 bytes.

@@ -14,8 +14,7 @@ struct Cache(u64);
 
 const NAMES: [&CStr; 3] = [c"GPU L1", c"GPU L2", c"GPU L3"];
 
-/// Returns the size of a cache in bytes. Returns `None` for an invalid handle and for a level that the GPU does not
-/// have.
+/// Returns the size of a cache in bytes; `None` if the handle is invalid or the GPU has no cache of this level.
 fn bytes(Cache(level): Cache) -> Option<u32> {
     let caches = model::of(config::get().arch).caches;
     let kib = caches.get(usize::try_from(level).ok()?.checked_sub(1)?)?;

@@ -34,8 +34,7 @@ pub(crate) struct Segment<'a> {
     /// Offset of the segment in the image, in bytes.
     pub(crate) address: u64,
     pub(crate) data: &'a [u8],
-    /// True if kernels may write to the segment. It then contains variables, or the dynamic section or relocated
-    /// addresses that share a segment with variables.
+    /// True if kernels may write to the segment. Such a segment contains variables, or shares pages with them.
     pub(crate) writable: bool,
 }
 
@@ -252,8 +251,8 @@ impl<'a> CodeObject<'a> {
         Ok(())
     }
 
-    /// Returns the number of symbols. A GNU hash table does not contain this number, so it is computed from the last
-    /// chain of the table.
+    /// Returns the number of symbols. A GNU hash table does not contain this number, so it is computed from the table's
+    /// last chain.
     fn count_by_gnu_hash(&self, hash: u64) -> Result<u64, Problem> {
         let header = self.table::<object::U32<LE>>(hash, 4)?;
         let [buckets, base, bloom] = [0, 1, 2].map(|i| u64::from(header[i].get(LE)));
@@ -299,7 +298,7 @@ pub(crate) struct Descriptor {
     pub(crate) private_bytes: u32,
     /// Size of the kernel arguments, in bytes.
     pub(crate) kernarg_bytes: u32,
-    /// True if the size of the scratch memory is only known at the launch.
+    /// True if the size of the scratch memory is known only when the kernel is launched.
     pub(crate) dynamic_stack: bool,
 }
 

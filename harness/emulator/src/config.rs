@@ -40,8 +40,8 @@ pub(crate) struct Configuration {
 }
 
 impl Configuration {
-    /// Reads the configuration from the environment. If it is invalid, `hsa_init` fails, so only unit tests continue,
-    /// with the default configuration.
+    /// Reads the configuration from the environment. If the configuration is invalid, `hsa_init` fails. Only unit tests
+    /// continue then, with the default configuration.
     pub(crate) fn of_environment() -> Configuration {
         read().map_or_else(
             |problem| Configuration { config: Config::default(), problem: Some(problem) },

@@ -104,12 +104,12 @@ fn engines() -> Vec<Arc<Engine>> {
     Engines::here().0.lock().iter().flatten().cloned().collect()
 }
 
-/// Returns the signals for which the job still waits.
+/// Returns the signals for which the job still has to wait.
 fn unmet(job: &Job) -> Vec<Signal> {
     job.dependencies.iter().copied().filter(|signal| signal.load() != 0).collect()
 }
 
-/// Returns the engines whose first copy may be executed now.
+/// Returns the engines whose oldest copy may be executed now.
 pub(crate) fn ready() -> Vec<Ready> {
     let is_ready = |engine: &Arc<Engine>| {
         let state = engine.state.lock();
@@ -118,7 +118,7 @@ pub(crate) fn ready() -> Vec<Ready> {
     engines().into_iter().filter(is_ready).map(Ready).collect()
 }
 
-/// Returns what must happen next so that the copy that decrements this signal can be executed. This is a copy on the
+/// Returns what must happen next before the copy that decrements this signal can be executed: the oldest copy of the
 /// same engine, or, if that copy has to wait, the signals for which it waits. Returns `None` if no copy decrements the
 /// signal.
 pub(crate) fn copy_that_lowers(signal: Signal) -> Option<Result<Ready, Vec<Signal>>> {
@@ -163,9 +163,9 @@ fn carry_out(job: &Job) {
     }
 }
 
-/// Checks that the engine can access a whole range. Returns the first address that it cannot access. With the
-/// sanitizer, allocations are tracked by the byte. An access outside of an allocation but inside a mapped page is then
-/// reported as a finding.
+/// Checks that the engine can access a whole range. Returns the first address that it cannot access as an error. With
+/// the sanitizer, allocations are tracked to the byte. An access outside of an allocation but inside a mapped page is
+/// then reported as a finding.
 fn reaches(start: usize, len: usize) -> Result<(), usize> {
     let map = memory::map();
     let Err(outside) = map.check(start, len) else { return Ok(()) };
@@ -189,13 +189,13 @@ fn refuse_access(address: u64) {
     system_events::memory_fault(address);
 }
 
-/// Reports a memory fault for a copy that the sanitizer has stopped.
+/// Reports a memory fault for a copy that the sanitizer has prevented.
 fn refuse(unordered: &Unordered) {
     system_events::memory_fault(unordered.address);
 }
 
-/// Decides which injected fault acts on a copy. Faults of the copy engine take precedence over faults that also act on
-/// copies by a kernel.
+/// Decides which injected fault takes effect on a copy. Faults of the copy engine take precedence over faults that can
+/// also take effect on copies by a kernel.
 fn fate(total: usize, direction: Direction) -> Fate {
     if enabled() && total > 0 && faults::takes(Fault::SdmaZero) {
         Fate::Zeroed
@@ -207,7 +207,7 @@ fn fate(total: usize, direction: Direction) -> Fate {
 /// Returns true if copies use the engines. If `HSA_ENABLE_SDMA=0` is set, ROCr copies with kernels (ROCR-Runtime,
 /// docs/api-reference/environment_variables.rst).
 fn enabled() -> bool {
-    // An environment variable belongs to the process and applies to all its devices.
+    // The environment variable is read once, because it applies to all devices of the process.
     static ENABLED: OnceLock<bool> = OnceLock::new();
     *ENABLED.get_or_init(|| std::env::var_os("HSA_ENABLE_SDMA").is_none_or(|v| v != "0"))
 }
@@ -294,8 +294,8 @@ unsafe extern "C" fn hsa_amd_memory_async_copy(
     )
 }
 
-/// `hsa_amd_memory_async_copy_on_engine`. The engine that the caller requests is ignored, and the direction of the copy
-/// selects the engine. HIP requests only engines that serve the direction.
+/// `hsa_amd_memory_async_copy_on_engine`. The direction of the copy selects the engine, and the engine that the caller
+/// requests is ignored. HIP requests only engines that serve the direction.
 ///
 /// # Safety
 /// As HSA requires, `dependencies` must point at `count` signals.

@@ -1,5 +1,5 @@
-//! Has the call stacks of a program read when it crashes: a signal handler starts another program, which reads them
-//! while the thread that crashed waits. Then the signal takes its default action.
+//! Reads the call stacks of a program when it crashes. A signal handler starts another program, which reads the stacks
+//! while the crashed thread waits. Then the signal takes its default action.
 //!
 //! A handler that the program or its language runtime installs later replaces this one.
 
@@ -36,16 +36,16 @@ const SIGNALS: [c_int; 7] = [
 /// Size of the stack on which the handler runs if the stack of the main thread has overflowed, in bytes.
 const STACK_BYTES: usize = 64 << 10;
 
-/// Interval between two looks at the process that reads the stacks, in nanoseconds.
+/// Interval at which the handler checks whether the process that reads the stacks has ended, in nanoseconds.
 const INTERVAL: i64 = 5_000_000;
 
-/// Maximum number of these looks: 20 seconds.
+/// Maximum number of these checks: 20 seconds.
 const LOOKS: usize = 4000;
 
 /// Command line of the program that reads the stacks, without the last argument. The handler cannot allocate memory.
 struct Reader {
     program: CString,
-    /// File to which the stacks are appended. If it is empty, they go to standard error.
+    /// File to which the stacks are appended. If the name is empty, they are written to standard error.
     file: CString,
 }
 
@@ -64,7 +64,7 @@ extern "C" fn loaded() {
     else {
         return;
     };
-    // The command `rocrepro` contains this code too. There, this function must do nothing.
+    // The command `rocrepro` contains this code, too. There, this function must do nothing.
     if !witness::is_in_device() {
         return;
     }
@@ -104,7 +104,8 @@ extern "C" fn loaded() {
 /// Handles the signal of a crash. It calls only functions that are allowed in a signal handler.
 extern "C" fn crashed(signal: c_int, info: *const siginfo_t, context: *const c_void) {
     if BUSY.swap(true, Ordering::SeqCst) {
-        // Another thread crashed first. Its stacks are still being read, and the default action would end them.
+        // Another thread crashed first. The default action would end the process while the stacks of that thread are
+        // still being read.
         for _ in 0..LOOKS {
             if !BUSY.load(Ordering::SeqCst) {
                 break;
@@ -168,7 +169,7 @@ impl Reader {
         // fork of a process with threads. `clone` is called directly, because `fork` takes locks that this thread may
         // hold.
         unsafe {
-            // Yama lets a process be traced only by its ancestors, unless the process says otherwise (prctl(2)).
+            // Yama lets a process be traced only by its ancestors, unless the process permits other tracers (prctl(2)).
             libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0);
             let child = libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) as libc::pid_t;
             if child == 0 {
@@ -185,7 +186,8 @@ impl Reader {
                 libc::_exit(127);
             }
             let mut looks = 0;
-            // If the program ignores SIGCHLD or another thread reaps the process, that child does not exist at the end.
+            // If the program ignores SIGCHLD, or another thread reaps the process, the child does not exist after its
+            // end.
             while child > 0
                 && looks < 2 * LOOKS
                 && libc::waitpid(child, ptr::null_mut(), libc::WNOHANG) == 0
@@ -200,7 +202,7 @@ impl Reader {
     }
 }
 
-/// Text in memory that is not allocated.
+/// Text in a fixed buffer, because a signal handler must not allocate memory.
 struct Text {
     bytes: [u8; 160],
     length: usize,

@@ -38,8 +38,8 @@ pub(crate) fn free(start: usize) -> bool {
     if !memory::free(start) {
         return false;
     }
-    // After an injected fault of allocations, a second allocation may still use the address. Otherwise the address
-    // cannot be reused while `in_use` exists.
+    // If an injected fault of allocations has taken effect, a second allocation may still use the address. Otherwise
+    // the address cannot be reused while `in_use` exists.
     if allocation_of(start).is_none() {
         ipc::forget(start);
     }

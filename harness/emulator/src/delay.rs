@@ -1,6 +1,6 @@
-//! Delays of injected faults. A test detects such a fault because the host continues before the delay ends. If a loaded
-//! machine does not run the threads of the process, the delay could end first. Therefore the delay is extended by the
-//! time in which a thread waits for a processor.
+//! Delays of injected faults. A test detects such a fault because the host continues before the delay ends. On a loaded
+//! machine, the delay could end first, because the threads of the process do not get a processor. Therefore the delay
+//! is extended by the time for which a thread waits for a processor.
 
 use std::{
     collections::BTreeMap,
@@ -8,13 +8,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Name of threads that only sleep in [`sleep`]. Their waits for a processor do not extend a delay.
+/// Name of threads that only sleep in [`sleep`]. Waits of these threads for a processor do not extend a delay.
 pub(crate) const THREAD: &str = "device fault";
 
 /// Times of the threads of this process. The key is the thread id.
 type Threads = BTreeMap<String, Times>;
 
-/// State and processor times of a thread, as Linux reports them.
+/// State and processor times of one thread, as Linux reports them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Times {
     runnable: bool,
@@ -46,7 +46,7 @@ pub(crate) fn sleep(length: Duration) {
     }
 }
 
-/// Returns the longest time for which one thread waited for a processor between the two measurements.
+/// Returns the longest time for which any one thread waited for a processor between the two measurements.
 fn queued(first: &Threads, now: &Threads) -> Duration {
     let of = |(thread, times): (&String, &Times)| {
         times.queued.saturating_sub(first.get(thread).map_or(0, |first| first.queued))
@@ -60,7 +60,7 @@ fn is_queued(before: &Threads, now: &Threads) -> bool {
     now.iter().any(|(thread, times)| times.runnable && before.get(thread) == Some(times))
 }
 
-/// Returns the times of the other threads of this process. The map is empty if Linux does not report the times.
+/// Returns the times of all other threads of this process; an empty map if Linux does not report these times.
 fn others() -> Threads {
     // SAFETY: the call has no preconditions.
     let own = unsafe { libc::gettid() }.to_string();

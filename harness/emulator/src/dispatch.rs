@@ -37,7 +37,7 @@ use crate::{
 pub(crate) enum Failure {
     /// The error callback of the queue must be called with this status.
     Queue(Status),
-    /// The error callback of the queue must not be called, because the kernel does not end or because the fault was
+    /// The error callback of the queue must not be called, because the kernel never ends, or because the fault has been
     /// reported as a system event.
     Hang,
 }
@@ -47,8 +47,8 @@ pub(crate) struct Origin<'q> {
     pub(crate) id: u64,
     /// Address of the queue, which kernels may read.
     pub(crate) address: u64,
-    /// State of global wave sync (instructions with which the waves of all workgroups of a dispatch wait for each
-    /// other); `None` if the queue does not support it.
+    /// State of global wave sync, by which the waves of all workgroups of a dispatch wait for each other; `None` if the
+    /// queue does not support it.
     pub(crate) sync: Option<&'q WaveSync>,
     pub(crate) stop: &'q AtomicBool,
 }
@@ -62,7 +62,7 @@ impl Origin<'_> {
 /// State of a device that is kept across dispatches.
 #[derive(Default)]
 pub(crate) struct Dispatches {
-    /// True after the fault `device.lost` has acted. Every dispatch then fails.
+    /// True after the fault `device.lost` has taken effect. Every dispatch then fails.
     lost: AtomicBool,
     /// Number of dispatches of kernels that belong to the program, not to the HIP runtime.
     count: AtomicU64,
@@ -70,8 +70,8 @@ pub(crate) struct Dispatches {
     arguments: Mutex<HashMap<u64, Vec<u8>>>,
 }
 
-/// Device memory in the form in which a kernel accesses it. The interpreter calls it often, and from threads that do
-/// not belong to a device. Therefore this value contains references to all required parts of the device.
+/// Device memory as a kernel sees it. The interpreter accesses this value often, and from threads that do not belong to
+/// a device. Therefore the value contains references to all required parts of the device.
 struct DeviceMemory<'a> {
     kernel: &'a str,
     /// True for kernels of the HIP runtime, which may access guard areas because they copy and fill any memory.
@@ -95,9 +95,9 @@ impl<'a> DeviceMemory<'a> {
     }
 }
 
-// SAFETY: the address map contains only memory that was mapped for the device because the runtime or the program
-// requested it, and never objects of this library. If a program frees such memory while a kernel runs, or locks pages
-// that it may not write, the process may crash, as it may crash if threads of the program do that.
+// SAFETY: the address map contains only memory that was mapped for the device at the request of the runtime or the
+// program, and no objects of this library. If a program frees such memory while a kernel runs, or locks pages that it
+// may not write, the process may crash, as it may if a thread of the program makes these accesses.
 unsafe impl AddressSpace for DeviceMemory<'_> {
     fn is_watched(&self) -> bool {
         self.sanitizer.is_on()
@@ -225,7 +225,7 @@ pub(crate) fn run(
             trace!("dispatch {} done: {executed:?}", kernel.name);
             Ok(())
         }
-        // The driver kills the waves of a queue that is being destroyed, and the host may unload their code at once.
+        // When a queue is destroyed, the driver kills its waves, and the host may unload their code at once.
         Err(Trap::PageFault { .. } | Trap::Unmapped { .. }) if queue.stopping() => {
             Err(Failure::Hang)
         }
@@ -294,8 +294,8 @@ fn execute_with_faults(
 
 fn report_trap(kernel: &str, trap: &Trap) -> Failure {
     match trap {
-        // HIP validates its launches. If a launch fails at this point, the kernel needs something that the interpreter
-        // does not support or the host does not have, for example AVX2.
+        // HIP validates its launches. If a launch fails here, the kernel needs something that the interpreter does not
+        // support or the host does not have, for example AVX2.
         Trap::Unimplemented { .. } | Trap::NoDisassembler { .. } | Trap::InvalidLaunch { .. } => {
             report::gap(kernel, trap);
             Failure::Queue(Status::ILLEGAL_INSTRUCTION)
@@ -323,8 +323,8 @@ fn report_trap(kernel: &str, trap: &Trap) -> Failure {
     }
 }
 
-/// Returns the address of argument bytes that replace the kernel's own, if the fault `kernel.stale-args` or
-/// `kernel.wrong-args` acts.
+/// Returns the address of the argument bytes that replace those of the kernel if the fault `kernel.stale-args` or
+/// `kernel.wrong-args` takes effect; otherwise `None`.
 fn wrong_arguments(packet: &DispatchPacket, len: usize) -> Option<u64> {
     let planted = |fault| faults::planted(fault).is_some();
     let start = packet.kernarg as usize;
@@ -343,7 +343,8 @@ fn wrong_arguments(packet: &DispatchPacket, len: usize) -> Option<u64> {
     Some(copy as u64)
 }
 
-/// Returns the argument bytes of the previous dispatch of the same kernel.
+/// Returns the argument bytes of the previous dispatch of the same kernel; `None` unless the fault `kernel.stale-args`
+/// uses them.
 fn stale(kernel: u64, bytes: &[u8]) -> Option<Vec<u8>> {
     faults::planted(Fault::KernelStaleArgs)?;
     let mut last = Dispatches::here().arguments.lock();

@@ -1,8 +1,8 @@
-//! Place where all threads sleep that wait for signals.
+//! Sleeping and waking of all threads that wait for signals.
 //!
 //! A thread may wait for one signal (the host), for all of several signals (a barrier-and packet), for any of several
-//! signals (a barrier-or packet), or for the condition of a handler. Therefore sleeping on a single signal is not
-//! enough. Signals change rarely, so every change wakes all sleeping threads.
+//! signals (a barrier-or packet), or for the condition of a handler. Therefore a thread cannot sleep on a single
+//! signal. Signals change rarely, so every change wakes all sleeping threads.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -33,7 +33,7 @@ impl Events {
     }
 }
 
-/// Wakes all waiting threads after a signal changed.
+/// Wakes all threads that wait for signals, after a signal has changed.
 pub(crate) fn notify() {
     Events::here().notify();
 }

@@ -1,4 +1,4 @@
-//! Decides when the injected faults of the device act, and records when they acted.
+//! Decides when the injected faults of the device take effect, and records each time.
 
 use std::{
     ffi::{CString, c_char},
@@ -9,7 +9,7 @@ use device::{Acts, Config, Fault, Planted};
 
 use crate::{locks::Mutex, part::Part as _, sanitizer::Sanitizer};
 
-/// An injected fault, the number of opportunities so far, and the opportunities at which the fault acted.
+/// An injected fault, the number of opportunities so far, and the opportunities at which the fault took effect.
 struct Choice {
     planted: Planted,
     seen: AtomicU64,
@@ -19,7 +19,7 @@ struct Choice {
 impl Choice {
     fn acted(&self, opportunity: u64, sanitizer: &Sanitizer) {
         let line = match sanitizer.current_line() {
-            // The program is not a trial, or the trial has not reached its first line.
+            // The program is not a trial, or the trial has not reached the first line of its case.
             u32::MAX => 0,
             line => line,
         };
@@ -43,8 +43,9 @@ impl Chooser {
         self.0.iter().find(|choice| choice.planted.fault == fault)
     }
 
-    /// Counts an opportunity and returns the fault if the fault acts at this opportunity. The decision depends only on
-    /// the seed, the fault and the number of earlier opportunities. `sanitizer` provides the current line of the case.
+    /// Counts an opportunity, and returns the fault if it takes effect at this opportunity. The decision depends only
+    /// on the seed, the fault and the number of earlier opportunities. `sanitizer` provides the current line of the
+    /// case.
     pub(crate) fn taken(&self, fault: Fault, sanitizer: &Sanitizer) -> Option<&Planted> {
         let choice = self.choice(fault)?;
         let opportunity = choice.seen.fetch_add(1, Ordering::Relaxed);
@@ -55,41 +56,41 @@ impl Chooser {
         })
     }
 
-    /// Returns the fault if it is injected. This is not an opportunity for the fault to act.
+    /// Returns the fault if it is injected. The call does not count as an opportunity.
     pub(crate) fn planted(&self, fault: Fault) -> Option<&Planted> {
         self.choice(fault).map(|choice| &choice.planted)
     }
 }
 
-/// Counts an opportunity and returns true if the fault acts at this opportunity.
+/// Counts an opportunity, and returns true if the fault takes effect at this opportunity.
 pub(crate) fn takes(fault: Fault) -> bool {
     taken(fault).is_some()
 }
 
-/// Counts an opportunity and returns the fault with its parameters if the fault acts at this opportunity.
+/// Counts an opportunity, and returns the fault with its parameters if it takes effect at this opportunity.
 pub(crate) fn taken(fault: Fault) -> Option<&'static Planted> {
     Chooser::here().taken(fault, Sanitizer::here())
 }
 
-/// Returns true if the fault acts at the opportunity with this number. The function is for opportunities that may be
-/// checked more than once. Each check that returns true is recorded as an act.
+/// Returns true if the fault takes effect at the opportunity with this number. The function is for opportunities that
+/// may be checked more than once. Each check that returns true is recorded.
 pub(crate) fn takes_at(fault: Fault, opportunity: u64) -> bool {
     let choice = Chooser::here().choice(fault).filter(|choice| choice.planted.takes(opportunity));
     choice.inspect(|choice| choice.acted(opportunity, Sanitizer::here())).is_some()
 }
 
-/// Returns the fault if it is injected. This is not an opportunity for the fault to act.
+/// Returns the fault if it is injected. The call does not count as an opportunity.
 pub(crate) fn planted(fault: Fault) -> Option<&'static Planted> {
     Chooser::here().planted(fault)
 }
 
-/// Returns the JSON of a list of [`Acts`], which contains how often each injected fault has acted so far.
+/// Returns a list of [`Acts`] as JSON, which states how often each injected fault has taken effect so far.
 #[unsafe(no_mangle)]
 extern "C" fn rocrepro_device_acts() -> *const c_char {
     let acts = |choice: &Choice| choice.acts.lock().clone();
     let all: Vec<Acts> = Chooser::here().0.iter().map(acts).collect();
     let json = serde_json::to_string(&all).unwrap_or_default();
-    // The caller may keep the string, so it is leaked. A process calls the function about once.
+    // The string is leaked, because the caller may keep it. A process calls this function about once.
     CString::new(json).unwrap_or_default().into_raw()
 }
 

@@ -16,8 +16,8 @@ pub(crate) struct Findings(Mutex<BTreeSet<(String, String)>>);
 /// Maximum number of errors that are reported. More messages would displace other output from the log.
 const MOST: usize = 100;
 
-/// Reports an error of a kernel or of the copy engine, unless the error was reported before. Returns whether the kernel
-/// or copy continues.
+/// Reports an error of a kernel or of the copy engine, unless the same error was reported before. The result states
+/// whether the kernel or copy continues.
 pub(crate) fn tell(who: &str, mistake: String, what: impl Display) -> ControlFlow<()> {
     let asked = config::get().sanitize;
     let then = if asked == Sanitize::Stop {
@@ -30,7 +30,7 @@ pub(crate) fn tell(who: &str, mistake: String, what: impl Display) -> ControlFlo
         if told.len() <= MOST {
             report::finding(who, format_args!("{what}{then}"));
         } else {
-            report::finding(who, format_args!("and more; {MOST} different mistakes were reported"));
+            report::finding(who, format_args!("further mistakes are omitted ({MOST} reported)"));
         }
     }
     match asked {
@@ -39,7 +39,8 @@ pub(crate) fn tell(who: &str, mistake: String, what: impl Display) -> ControlFlo
     }
 }
 
-/// Reports a copy that is not ordered after another access. Returns an error if the copy must not be executed.
+/// Reports a copy whose order relative to another access is not guaranteed. Returns an error if the copy must not be
+/// executed.
 pub(crate) fn of_copy(unordered: Result<(), Unordered>) -> Result<(), Unordered> {
     let Err(unordered) = unordered else { return Ok(()) };
     let Unordered { address, this, rival, .. } = &unordered;

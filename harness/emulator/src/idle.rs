@@ -3,15 +3,15 @@
 use std::time::{Duration, Instant};
 
 /// Number of consecutive checks that must find all threads asleep. A single check is not enough, because a thread that
-/// waits briefly for a lock sleeps too.
+/// briefly waits for a lock sleeps, too.
 const LOOKS: u32 = 3;
 
 /// Time without a call to this library after which the process is treated as idle even if threads run, because a thread
 /// may spin on memory that the device writes.
 const SPINNING: Duration = Duration::from_secs(3);
-/// Processor time that the process spends in the Linux kernel, without a call to this library, until it is treated as
-/// idle. One of its threads then yields in a loop, like HIP in `hipStreamDestroy`. A thread that computes spends little
-/// time in the Linux kernel.
+/// Processor time that the process may spend in the Linux kernel, without a call to this library, before it is treated
+/// as idle. One of its threads then yields in a loop, like HIP in `hipStreamDestroy`. A thread that computes spends
+/// little time in the Linux kernel.
 const YIELDING: Duration = Duration::from_millis(200);
 
 #[derive(Default)]
@@ -24,8 +24,8 @@ pub(crate) struct Idle {
 impl Idle {
     pub(crate) const LOOK: Duration = Duration::from_millis(2);
 
-    /// Checks once and returns true if the process is idle. `quiet` is true if the device has work that it may execute.
-    /// `calls` is a counter that changes with each call by the host.
+    /// Makes one check, and returns true if the process is now considered idle. `quiet` is true if the device has work
+    /// that it may execute. `calls` is a counter that changes with each call by the host.
     pub(crate) fn has_lasted(&mut self, quiet: bool, calls: u64) -> bool {
         if !quiet || calls != self.calls {
             *self = Idle { calls, ..Idle::default() };
@@ -61,8 +61,8 @@ fn others_sleep() -> bool {
     let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return false };
     tasks.flatten().filter(|task| *task.file_name() != *own).all(|task| {
         let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-        // The name of the thread is in parentheses before the state and may itself contain parentheses, so the last
-        // one is used.
+        // The name of the thread, in parentheses before the state, may itself contain parentheses. Therefore the last
+        // closing parenthesis is used.
         stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with(['S', 'Z', 'X']))
     })
 }

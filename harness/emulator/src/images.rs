@@ -1,8 +1,8 @@
 //! Images and samplers: the calls of `hsa_ext_image.h`.
 //!
-//! A handle is the address of the descriptor that instructions use. In memory, the descriptor is followed by the
-//! channel type, the channel order and the width, which ROCm's device libraries read. Texels are stored row by row
-//! (`isa::image`), so importing and exporting an image copies rows.
+//! The handle of an image is the address of the descriptor that instructions use. In memory, the descriptor is followed
+//! by the channel type, the channel order and the width, which ROCm's device libraries read. Texels are stored row by
+//! row (`isa::image`), so importing and exporting an image copies rows.
 
 mod formats;
 
@@ -81,7 +81,7 @@ pub(crate) struct Images {
     samplers: Mutex<Vec<u64>>,
 }
 
-/// Size of an image object in 32-bit words (ROCr, `HSA_IMAGE_OBJECT_SIZE_DWORD`). HIP copies exactly this number.
+/// Size of an image object in 32-bit words (ROCr, `HSA_IMAGE_OBJECT_SIZE_DWORD`). HIP copies exactly this many.
 const IMAGE_WORDS: usize = 12;
 /// Size of a sampler object in 32-bit words (ROCr, `HSA_SAMPLER_OBJECT_SIZE_DWORD`).
 const SAMPLER_WORDS: usize = 8;
@@ -90,7 +90,7 @@ pub(crate) fn are_supported() -> bool {
     config::get().arch.facts().has_images
 }
 
-/// Copies words into new memory that kernels can read. Returns the address of this memory.
+/// Copies words into new memory that kernels can read. Returns its address; `None` if no memory is free.
 fn publish<const N: usize>(words: [u32; N]) -> Option<u64> {
     let start = memory::allocate(size_of_val(&words), Agent::CPU, 0, Kind::Internal)?;
     // SAFETY: the memory is a fresh allocation of that size, at the start of a page.
@@ -124,8 +124,8 @@ fn checked(agent: Agent, wanted: &Description) -> Result<(Property, Geometry, [u
     Ok((property, geometry, size))
 }
 
-/// Returns the layout of the image if it starts at `address`. Pitches are in bytes. A pitch of 0 means that the device
-/// chooses it.
+/// Returns the layout that the image has if it starts at `address`. Pitches are in bytes. A pitch of 0 means that the
+/// device chooses the pitch.
 fn image_layout(
     agent: Agent,
     wanted: &Description,
@@ -222,7 +222,7 @@ pub(crate) extern "C" fn hsa_ext_image_create(
 }
 
 #[unsafe(no_mangle)]
-#[allow(clippy::too_many_arguments, reason = "as the interface has it")]
+#[allow(clippy::too_many_arguments, reason = "the C interface has these parameters")]
 pub(crate) extern "C" fn hsa_ext_image_create_with_layout(
     agent: Agent,
     wanted: Out<Description>,
@@ -541,8 +541,8 @@ extern "C" fn hsa_amd_image_get_info_max_dim(
     most(attribute, value).unwrap_or(Status::INVALID_ARGUMENT)
 }
 
-/// Answers a query for an attribute `HSA_EXT_AGENT_INFO_*`, which is a maximum size of images or a maximum number of
-/// handles. Returns `None` for other attributes.
+/// Answers a query for an attribute `HSA_EXT_AGENT_INFO_*`: a maximum image size or a maximum number of handles.
+/// Returns `None` for other attributes.
 pub(crate) fn most(attribute: u32, value: Answer) -> Option<Status> {
     let there = u32::from(are_supported());
     let of = |geometry: Geometry| geometry.most().map(|most| most * there);

@@ -81,16 +81,16 @@ pub fn install(library: &[u8], folder: &Path) -> Result<PathBuf, InstallError> {
     let library = with_versions(library.to_vec()).map_err(InstallError::NotTheDevice)?;
     fs::create_dir_all(folder).map_err(failed(folder))?;
     let target = folder.join(FILE_NAME);
-    // Several processes, and several threads of a process, may install the library at the same time, so each one uses a
-    // temporary name of its own.
+    // Several processes, and several threads of a process, may install the library at the same time. Therefore each of
+    // them uses a temporary file with a name of its own.
     static INSTALLED: AtomicU32 = AtomicU32::new(0);
     let number = INSTALLED.fetch_add(1, Ordering::Relaxed);
     let partial = folder.join(format!(".{FILE_NAME}.{}.{number}", std::process::id()));
     let written = fs::write(&partial, library).map_err(failed(&partial));
     let placed = written.and_then(|()| fs::rename(&partial, &target).map_err(failed(&target)));
     if placed.is_err() {
-        // The temporary file may be incomplete. If it cannot be removed either, only the reason why it was not renamed
-        // is reported.
+        // The temporary file may be incomplete. If it cannot be removed, only the reason why it could not be renamed is
+        // reported.
         let _ = fs::remove_file(&partial);
     }
     placed.map(|()| target)
@@ -208,8 +208,8 @@ impl Piece {
     }
 }
 
-/// Appends a section table to the file. In this table, the dynamic table has its new position and the version
-/// definitions have a section.
+/// Appends a section table to the file. In the new table, the section of the dynamic table has its new position, and
+/// the version definitions have a section.
 fn with_sections(
     mut library: Vec<u8>,
     sections: Sections,
@@ -259,7 +259,7 @@ fn examine(library: &[u8]) -> Result<Layout, String> {
         dynamic.iter().find(|[known, _]| *known == tag.0 as u64).map(|[_, value]| *value)
     };
     if value(elf::DT_VERDEF).is_some() {
-        return Err("it defines versions already".into());
+        return Err("it already defines versions".into());
     }
     if dynamic.len() + 3 > DYNAMIC_ENTRIES {
         return Err("its dynamic table is too long".into());

@@ -1,7 +1,7 @@
 //! Memory that is shared with other processes: HSA's IPC calls.
 //!
 //! An allocation is private until it is shared. Sharing moves its bytes into a memfd that is mapped at the address of
-//! the allocation. The handle contains the process id and the file descriptor, with which another process can open the
+//! the allocation. The handle contains the process id and the file descriptor, by which another process can open the
 //! memfd. The memfd has no name in any folder, and its memory is freed when no process maps it any more.
 
 use std::{
@@ -64,7 +64,7 @@ impl Handle {
             return None;
         }
         let file = File::options().read(true).write(true).open(&path).ok()?;
-        // The memfd is checked again after it was opened, because the descriptor may have been reused since the first
+        // The memfd is checked again after it was opened, because its descriptor may have been reused since the first
         // check.
         let whole = self.bytes().next_multiple_of(PAGE) as u64;
         let same = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()? == link;
@@ -83,7 +83,7 @@ fn drawn() -> [u32; 2] {
 
 /// Shares the allocation that starts at `start`. If the allocation is already shared, returns its handle.
 fn share(start: usize, region: Region) -> Option<Handle> {
-    // `known` cannot be locked during the whole function. A thread that frees memory locks it, and this thread waits
+    // `known` must not be locked during the whole function. A thread that frees memory locks it, and this thread waits
     // below until no kernel or copy is running.
     let shared = Shared::here();
     let one_at_a_time = shared.sharing.lock();
@@ -203,8 +203,7 @@ extern "C" fn hsa_amd_portable_export_dmabuf(
     descriptor.put(copy.into_raw_fd())
 }
 
-/// Newer form of `hsa_amd_portable_export_dmabuf`, with flags for a PCIe path. The flags have no effect in the emulated
-/// device.
+/// Newer form of `hsa_amd_portable_export_dmabuf`, with flags for a PCIe path. The emulated device ignores the flags.
 #[unsafe(no_mangle)]
 extern "C" fn hsa_amd_portable_export_dmabuf_v2(
     pointer: usize,

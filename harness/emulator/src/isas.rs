@@ -91,7 +91,7 @@ extern "C" fn hsa_isa_get_info_alt(isa: Isa, attribute: u32, value: Answer) -> S
     }
 }
 
-/// Older form of `hsa_isa_get_info_alt`, with the index of a calling convention. Only one calling convention exists.
+/// Older form of `hsa_isa_get_info_alt`. `index` selects a calling convention, of which there is only one.
 #[unsafe(no_mangle)]
 extern "C" fn hsa_isa_get_info(isa: Isa, attribute: u32, index: u32, value: Answer) -> Status {
     if index == 0 { hsa_isa_get_info_alt(isa, attribute, value) } else { Status::INVALID_INDEX }

@@ -21,8 +21,8 @@ const ENABLED: u32 = 1;
 /// Weight that the driver assigns to an io_link over PCI Express.
 const WEIGHT: u32 = 20;
 
-/// Heap types of a memory bank: frame buffer that the host can access, frame buffer that it cannot access, and system
-/// memory.
+/// Heap types of a memory bank: frame buffer that the host can access, frame buffer that the host cannot access, and
+/// system memory.
 const FRAME_BUFFER_PUBLIC: u32 = 1;
 const FRAME_BUFFER_PRIVATE: u32 = 2;
 const SYSTEM: u32 = 0;
@@ -57,8 +57,8 @@ pub fn topology(config: &Config) -> BTreeMap<String, String> {
     files
 }
 
-/// Returns the GPU id for the GPU with this number. The driver computes a hash. Programs only need an id that is not 0,
-/// which is the id of the host.
+/// Returns the GPU id for the GPU with this number. The driver computes a hash. Programs only require that the id is
+/// not 0, which is the id of the host.
 fn gpu_id(number: u32) -> u32 {
     0x6500 + number
 }
@@ -106,7 +106,7 @@ fn properties(config: &Config, number: Option<u32>, links: usize) -> String {
 fn memory(config: &Config, number: Option<u32>) -> String {
     let model = model::of(config.arch);
     let (heap, bytes) = match number {
-        // The size of the host's memory is not listed here, because readers get it from the host itself.
+        // The size of the host's memory is not given here, because readers get this size from the host itself.
         None => (SYSTEM, 0),
         Some(_) if config.large_bar => (FRAME_BUFFER_PUBLIC, config.memory),
         Some(_) => (FRAME_BUFFER_PRIVATE, config.memory),
@@ -139,8 +139,8 @@ fn link(from: u32, to: u32) -> String {
     ])
 }
 
-/// Returns the architecture as the driver encodes it, for example 90010 for `gfx90a`: the minor version and the stepping
-/// have two decimal digits each.
+/// Returns the architecture as the driver encodes it, for example 90010 for `gfx90a`: the minor version and the
+/// stepping have two decimal digits each.
 fn target_version(arch: Arch) -> u32 {
     let [major, minor, stepping] = model::version(arch);
     major * 10_000 + minor * 100 + stepping

@@ -8,7 +8,7 @@
 //! The device does not model timing, caches, the memory model or page migration.
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-compile_error!("the HIP runtime and so this device exist for x86-64 Linux only");
+compile_error!("the HIP runtime, and therefore this device, exists only for x86-64 Linux");
 
 mod abi;
 mod address_map;

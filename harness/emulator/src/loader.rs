@@ -54,8 +54,8 @@ struct Executable {
     symbols: Vec<u64>,
 }
 
-/// All objects of the loader that have handles. Handles are consecutive numbers and never reused, so the use of a
-/// destroyed object's handle is detected.
+/// All objects of the loader that have handles. Handles are consecutive numbers that are never reused, so that the use
+/// of a destroyed object is detected.
 #[derive(Default)]
 struct Registry {
     next: u64,

@@ -1,5 +1,5 @@
-//! Locks that ignore poisoning, so that a call after a panic does not panic too. The data behind a lock is consistent
-//! at every point where a panic can occur.
+//! Locks that ignore poisoning, so that a call after a panic does not panic, too. The data protected by a lock is
+//! consistent at every point where a panic can occur.
 
 use std::{
     sync::{

@@ -35,10 +35,10 @@ pub(crate) struct Memory {
     map: RwLock<AddressMap>,
     /// Number of allocated bytes of each GPU. The key is the handle of the GPU.
     used: Mutex<BTreeMap<u64, u64>>,
-    /// Number of times that the host has queried the free memory.
+    /// Number of times that the host has queried the amount of free memory.
     answers: AtomicU64,
-    /// Addresses at which an injected fault has made a second allocation. An address is listed once for each additional
-    /// allocation.
+    /// Addresses at which an injected fault has placed a second allocation. An address is listed once for each
+    /// additional allocation.
     aliases: Mutex<Vec<usize>>,
     /// Sizes of allocations that an injected fault has freed twice. Two later allocations of such a size get the same
     /// address.
@@ -84,7 +84,7 @@ pub(crate) fn available(device: Agent) -> u64 {
     }
 }
 
-/// Counts bytes of device memory as used. If too little memory is free, returns `false` and counts nothing.
+/// Counts bytes of device memory as used. If too few bytes are free, returns `false` and counts nothing.
 pub(crate) fn charge(device: Agent, bytes: usize) -> bool {
     let mut all = used();
     let used = all.entry(device.0).or_default();
@@ -104,7 +104,8 @@ pub(crate) fn discharge(device: Agent, bytes: usize) {
     *used = used.saturating_sub(bytes as u64);
 }
 
-/// Returns the address of a live allocation of the same size if the fault `alloc.alias` or `alloc.freed-twice` acts.
+/// Returns the address of a live allocation of the same size if the fault `alloc.alias` or `alloc.freed-twice` takes
+/// effect.
 fn alias(len: usize) -> Option<usize> {
     faults::planted(Fault::AllocAlias).or(faults::planted(Fault::AllocFreedTwice))?;
     let live = map().pool_of(len)?;
@@ -116,7 +117,7 @@ fn alias(len: usize) -> Option<usize> {
     })
 }
 
-/// Frees one of the allocations at an address that was allocated more than once. Returns `None` if the address was not.
+/// If several allocations have the same address, ends one of them and returns it. Otherwise returns `None`.
 fn end_alias(start: usize) -> Option<Region> {
     let mut aliases = Memory::here().aliases.lock();
     let found = aliases.iter().position(|alias| *alias == start)?;
@@ -134,8 +135,8 @@ pub(crate) fn forget() {
     }
 }
 
-/// Allocates zeroed whole pages for an agent and adds them to the address map. Returns the address, or `None` if there
-/// is too little memory.
+/// Allocates zeroed whole pages for an agent and adds them to the address map. Returns the address; `None` if too
+/// little memory is free.
 ///
 /// Every allocation is followed by an unmapped page, as with the amdgpu driver. An access past the end of a large
 /// buffer is therefore a fault and does not reach another allocation.
@@ -246,14 +247,14 @@ pub(crate) fn move_into(start: usize, file: &File) -> Result<(), &'static str> {
         }
         drop(users);
         if since.elapsed() > PATIENCE {
-            return Err("a kernel or a copy runs on and on");
+            return Err("a kernel or a copy does not end");
         }
         thread::sleep(Duration::from_millis(1));
     };
     // An allocation that was removed from the map may have been unmapped. Allocations in the map stay mapped while
     // `users` is locked.
     let Some(region) = map().find(start).filter(|found| found.0 == start) else {
-        return Err("it is freed meanwhile");
+        return Err("it was freed in the meantime");
     };
     let len = region.1.len.next_multiple_of(PAGE);
     for offset in (0..len).step_by(PAGE) {
@@ -262,12 +263,12 @@ pub(crate) fn move_into(start: usize, file: &File) -> Result<(), &'static str> {
         unsafe { std::ptr::copy((start + offset) as *const u8, page.as_mut_ptr(), PAGE) };
         // A page of zeros is not written and remains a hole in the file.
         if page != [0; PAGE] && file.write_all_at(&page, offset as u64).is_err() {
-            return Err("too little memory for a second copy of it");
+            return Err("there is too little memory for a second copy");
         }
     }
     let moved = map_file(start, len, file);
     drop(users);
-    if moved { Ok(()) } else { Err("the kernel maps no file in its place") }
+    if moved { Ok(()) } else { Err("Linux cannot map a file in its place") }
 }
 
 /// Maps a file in place of pages from `map_pages`.
@@ -335,8 +336,8 @@ fn users() -> MutexGuard<'static, Users> {
     Memory::here().users.lock()
 }
 
-/// While a value of this type exists, memory that was accessible at its creation is not unmapped. A program that frees
-/// memory in use by a kernel must get a fault report, and the process must not crash.
+/// While a value of this type exists, memory that was accessible at its creation stays mapped. Therefore a program that
+/// frees memory in use by a kernel gets a fault report instead of a crash.
 pub(crate) struct InUse(&'static Memory);
 
 impl InUse {

@@ -1,7 +1,7 @@
 //! Functions that a released ROCr exports but the emulated device does not implement.
 //!
 //! If these symbols were missing, the HIP runtime and other programs could not be loaded. Each function reports that it
-//! is not emulated and returns an error.
+//! is not emulated, and returns an error.
 
 use crate::{abi::Status, report};
 
@@ -43,8 +43,8 @@ missing! {
     hsa_ven_amd_pcs_iterate_configuration
     hsa_ven_amd_pcs_start
     hsa_ven_amd_pcs_stop
-    // These functions use handles for code objects, which readers have replaced, or code objects for a program instead
-    // of an agent.
+    // These functions use handles of code objects, which code object readers have replaced, or code objects that belong
+    // to a program instead of an agent.
     hsa_code_object_deserialize
     hsa_code_object_destroy
     hsa_code_object_get_info

@@ -1,9 +1,9 @@
 //! Happens-before tracking of packets and copies for the sanitizer. If two packets or copies access the same bytes and
 //! at least one of them writes, a synchronisation must make one wait for the other.
 //!
-//! The tracked order is the one that HSA guarantees, and not the order in which this run happens to execute the work.
-//! Each packet and copy has a vector clock, as in dynamic race detectors (FastTrack, PLDI 2009). A clock is the set of
-//! packets and copies that are known to be complete before this one starts. It contains:
+//! The tracked order is the order that HSA guarantees, not the order in which this run happens to execute the work.
+//! Each packet and copy has a vector clock, as in dynamic race detectors (FastTrack, PLDI 2009). The clock is the set
+//! of packets and copies that are known to be complete before the packet or copy starts. It contains:
 //!
 //! * the clock of the host at the time of the submission;
 //! * for a packet, the work for which an earlier barrier bit or barrier packet of the same queue has waited. If the
@@ -32,7 +32,7 @@ pub(crate) use state::{Known, Work};
 
 use crate::{abi::Signal, faults, findings, locks::Mutex, part::Part as _, row::Row, sanitizer};
 
-/// Number of packets, counted from the oldest pending packet, among which packets may start out of order.
+/// Number of packets, counted from the oldest pending packet, that may start out of order.
 pub(crate) const WINDOW: usize = 64;
 
 #[derive(Default)]
@@ -45,8 +45,8 @@ thread_local! {
 
 /// Returns the state of the tracking if the sanitizer is on.
 fn state() -> Option<MutexGuard<'static, State>> {
-    // The function is cold and not inlined, because each packet and each read of a signal calls this code, mostly
-    // without the sanitizer.
+    // The function is cold and not inlined, because this code is reached for each packet and each read of a signal,
+    // mostly without the sanitizer.
     #[cold]
     #[inline(never)]
     fn watched() -> Option<MutexGuard<'static, State>> {
@@ -104,7 +104,7 @@ pub(crate) fn end_packet(completion: Signal) {
 fn lower(state: &mut State, work: &Work, signal: Signal) {
     let Some(cell) = signal.cell() else { return };
     state.lowers(work, signal.0);
-    // The host can read this signal without a call to this library.
+    // The host can read this signal without calling this library.
     if cell.exposed.load(Ordering::Acquire) != 0 {
         state.host_saw(signal.0);
     }

@@ -97,7 +97,7 @@ fn carry_out(
     }
 }
 
-/// Returns the signals for which the packet in this slot waits; `None` if the packet may start.
+/// Returns the signals for which the packet in this slot still waits; `None` if the packet may start.
 pub(crate) fn holds_up(slot: *mut u8) -> Option<Vec<Signal>> {
     // SAFETY: the slot has a valid header, so the host has written the packet and does not change it. All fields are
     // plain integers.

@@ -31,7 +31,7 @@ const DEVICE_GROUP: Pool = Pool(0x23);
 const NUMBER_SHIFT: u32 = 8;
 
 impl Pool {
-    /// Returns the agent that owns the pool and the segment of the pool; `None` for an invalid handle.
+    /// Returns the agent that owns the pool, and the memory segment of the pool; `None` for an invalid handle.
     fn describe(self) -> Option<(Agent, Segment)> {
         use pool_flag::{COARSE_GRAINED, FINE_GRAINED, KERNARG};
         let global = |flags| Segment::Global { flags };
@@ -237,7 +237,7 @@ extern "C" fn hsa_amd_agents_allow_access(
     _flags: *const u32,
     pointer: usize,
 ) -> Status {
-    // Every GPU can access every pool.
+    // All pools are accessible to every GPU.
     if memory::map().find(pointer).is_some() { Status::SUCCESS } else { Status::INVALID_ALLOCATION }
 }
 
@@ -279,7 +279,7 @@ extern "C" fn hsa_amd_memory_lock_to_pool(
 #[unsafe(no_mangle)]
 extern "C" fn hsa_amd_memory_unlock(pointer: usize) -> Status {
     trace!("unlock {pointer:#x}");
-    // ROCr does not report an error either if the memory was not locked.
+    // Like ROCr, the device reports no error if the memory was not locked.
     memory::map_mut().unlock(pointer);
     Status::SUCCESS
 }
@@ -348,8 +348,8 @@ extern "C" fn hsa_amd_pointer_info(
     info.put_prefix(answer, bytes)
 }
 
-/// `hsa_amd_memory_fill` sets 32-bit words. As in ROCr (`Runtime::FillMemory`), the call returns after the words are
-/// set and is not ordered with packets and copies.
+/// `hsa_amd_memory_fill` sets 32-bit words. As in ROCr (`Runtime::FillMemory`), the call returns after the words have
+/// been set, and its writes are not ordered with packets and copies.
 #[unsafe(no_mangle)]
 extern "C" fn hsa_amd_memory_fill(pointer: usize, value: u32, count: usize) -> Status {
     if pointer == 0 || !pointer.is_multiple_of(size_of::<u32>()) {

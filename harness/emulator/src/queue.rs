@@ -53,7 +53,7 @@ pub(crate) struct Queue {
     stop: AtomicBool,
     /// Thread of the queue; `None` unless the schedule is eager.
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// Indices of packets that are complete although a packet before them is not.
+    /// Indices of packets that are complete although an earlier packet is not.
     overtook: Mutex<BTreeSet<u64>>,
     /// Index of the packet that [`Queue::packet_that_lowers`] returned last.
     needed: AtomicU64,
@@ -109,7 +109,7 @@ impl Queue {
         unsafe { AtomicU16::from_ptr(slot.cast()) }
     }
 
-    /// Returns the slot of the next submitted packet, if any.
+    /// Returns the slot of the next packet if that packet has been submitted.
     fn ready(&self) -> Option<*mut u8> {
         let index = self.cell.read_index.load(Ordering::Acquire);
         if index >= self.cell.write_index.load(Ordering::Acquire) {
@@ -170,8 +170,8 @@ impl Queue {
         }
     }
 
-    /// Marks a packet as complete. If all packets before it are complete too, the read index is advanced, which returns
-    /// slots to the host.
+    /// Marks a packet as complete. If all packets before it are complete, too, advances the read index, which gives
+    /// slots back to the host.
     fn retire(&self, index: u64) {
         let mut overtook = self.overtook.lock();
         overtook.insert(index);
@@ -198,13 +198,13 @@ impl Queue {
             .filter(move |(index, _)| !overtook.contains(index))
     }
 
-    /// Returns the packets that may be executed now, in the order of the queue. If a barrier packet blocks the packets
-    /// after it, also returns the signals for which the barrier packet waits.
+    /// Returns the packets that may be executed now, in the order of the queue. If a barrier packet holds up later
+    /// packets, also returns the signals for which it waits.
     pub(crate) fn startable(self: &Arc<Self>) -> (Vec<Ready>, Vec<Signal>) {
         let mut found: Vec<Ready> = Vec::new();
         for (index, slot) in self.waiting().take(order::WINDOW) {
             let header = self.header(slot).load(Ordering::Acquire);
-            // The fault can act only on a packet that its barrier bit would delay.
+            // The fault can take effect only on a packet that its barrier bit would delay.
             let barrier = header & packet::BARRIER_BIT != 0 && !found.is_empty();
             if barrier && !faults::takes_at(Fault::QueueBarrierIgnored, index) {
                 break;
@@ -220,8 +220,8 @@ impl Queue {
         (found, Vec::new())
     }
 
-    /// Returns the index of the packet that decrements the signal when it completes; `None` if no packet of the queue
-    /// does.
+    /// Returns the index of the packet that decrements the signal when it completes; `None` if the queue contains no
+    /// such packet.
     pub(crate) fn packet_that_lowers(&self, signal: Signal) -> Option<u64> {
         let lowers = |slot: *mut u8| {
             // SAFETY: the slot is in the ring. Every kind of packet has its completion signal in the last word. A
@@ -443,7 +443,7 @@ extern "C" fn hsa_amd_profiling_set_profiler_enabled(_queue: *mut QueueCell, _on
 
 #[unsafe(no_mangle)]
 extern "C" fn hsa_amd_queue_set_priority(_queue: *mut QueueCell, priority: u32) -> Status {
-    // Every queue has a thread of its own, so priorities have no effect.
+    // Priorities have no effect, because every queue has a thread of its own.
     if priority <= 2 { Status::SUCCESS } else { Status::INVALID_ARGUMENT }
 }
 

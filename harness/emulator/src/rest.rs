@@ -1,9 +1,9 @@
 //! Delays the end of the process, so that submitted work completes before the static destructors of the HIP runtime
 //! run.
 //!
-//! A HIP runtime submits packets for which it does not wait, for example stream markers. It also has handlers that free
-//! memory. Its static destructors destroy objects that those handlers use. A GPU completes such packets microseconds
-//! after the last wait of the host. An emulated device on a loaded machine is slower. Without this module the host
+//! A HIP runtime submits packets for which it does not wait, for example stream markers, and has handlers that free
+//! memory. Its static destructors destroy objects that these handlers use. A GPU completes such packets microseconds
+//! after the last wait of the host, but an emulated device on a loaded machine is slower. Without this module, the host
 //! program could end first, and about one process in several hundred crashed.
 
 use std::{
@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Interval at which the delayed process checks whether submitted work is complete.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Number of packets and copies that were started and are not complete.
+/// Number of packets and copies that have been started and are not complete.
 #[derive(Default)]
 pub(crate) struct Begun(AtomicUsize);
 
@@ -43,10 +43,10 @@ impl Drop for Work {
     }
 }
 
-/// Registers this module's wait with `atexit`. Functions that were registered earlier run after the wait, for example
-/// destructors of libraries that were loaded earlier.
+/// Registers this module's wait with `atexit`. Functions that were registered earlier, for example destructors of
+/// libraries that were loaded earlier, run after the wait.
 pub(crate) fn before_exit() {
-    // A process ends only once, whichever devices it has.
+    // A process ends only once, even if it has several devices.
     static REGISTERED: Once = Once::new();
     REGISTERED.call_once(|| {
         // SAFETY: the function has no parameters and does not unwind. The C library removes it when this library is
@@ -72,7 +72,7 @@ pub(crate) fn process_ends() -> bool {
 /// function, because a runtime submits more work in its destructors.
 pub(crate) fn at_call() {
     let Some(end) = END.get().filter(|_| !signal::in_handler()) else { return };
-    // The caller may hold a lock for which a handler waits, so the wait is short.
+    // The caller may hold a lock for which a handler waits. Therefore this wait is short.
     let end = (*end).min(Instant::now() + signal::SETTLE);
     while !is_quiescent() && Instant::now() < end {
         std::thread::sleep(LOOK);

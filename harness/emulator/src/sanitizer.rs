@@ -1,8 +1,8 @@
-//! Data of the sanitizer in addition to the address map: allocations, guard areas and initialised bytes.
+//! Data that the sanitizer keeps in addition to the address map: allocations, guard areas and initialised bytes.
 //!
-//! With the sanitizer, the address map contains the exact bytes of allocations and not whole pages. An access of a
-//! kernel or a copy outside of an allocation is therefore a page fault. This module describes which allocation is near
-//! such an address.
+//! With the sanitizer, the address map contains the exact bytes of allocations instead of whole pages. If a kernel or a
+//! copy accesses memory outside of an allocation, this is therefore a page fault. For such an address, this module
+//! describes the nearest allocation.
 
 use std::{
     collections::BTreeMap,
@@ -33,8 +33,8 @@ pub(crate) struct Sanitizer {
     guards: RwLock<BTreeMap<usize, usize>>,
     /// Records of the initialised bytes of device memory. The key is the start of the allocation.
     ///
-    /// Only memory that no one but packets and copies can access is tracked. Memory that the host can write without a
-    /// call is treated as initialised. So is memory from the virtual memory calls.
+    /// Only memory that nothing but packets and copies can access is tracked. Memory that the host can write without a
+    /// call, and memory from the virtual memory calls, is treated as initialised.
     written: RwLock<BTreeMap<u64, Arc<Written>>>,
 }
 
@@ -58,8 +58,8 @@ impl Sanitizer {
         self.line.load(Ordering::Relaxed)
     }
 
-    /// Returns the part of the mapped range around the address that lies between guard areas; `None` if the address is
-    /// in a guard area.
+    /// Returns the part of the mapped range around the address that does not overlap guard areas; `None` if the address
+    /// is in a guard area.
     pub(crate) fn unguarded(&self, address: usize, mapped: Range<usize>) -> Option<Range<usize>> {
         if !self.on {
             return Some(mapped);
@@ -67,15 +67,15 @@ impl Sanitizer {
         between(&self.guards.read(), address, mapped)
     }
 
-    /// Returns the record of the initialised bytes of the allocation that contains the address; `None` if they are not
-    /// tracked.
+    /// Returns the record of the initialised bytes of the allocation that contains the address; `None` if the
+    /// allocation is not tracked.
     pub(crate) fn written(&self, address: u64) -> Option<Arc<Written>> {
         let all = self.written.read();
         let (_, found) = all.range(..=address).next_back()?;
         found.range().contains(&address).then(|| found.clone())
     }
 
-    /// Describes the allocation that contains an address, or is near it, for the message about an invalid access.
+    /// Describes the allocation that contains an address or is near it, for the message about an invalid access.
     /// Returns an empty string if the sanitizer is off.
     pub(crate) fn describe(&self, address: u64) -> String {
         let current = self.current_line();
@@ -97,18 +97,18 @@ struct Allocation {
 #[derive(Debug, Default)]
 struct History(Vec<Allocation>);
 
-/// Maximum distance in bytes between an address and an allocation that are described as near each other.
+/// Maximum distance in bytes between an address and an allocation for the allocation to be mentioned.
 const NEAR: usize = 1 << 20;
 
 impl History {
-    /// Describes the allocation that contains the address, has contained it, or is next to it. `at` is the current line
-    /// of the case.
+    /// Describes the allocation that contains the address, has contained it, or is next to it; `None` if no allocation
+    /// is near. `at` is the current line of the case.
     fn describe(&self, address: usize, at: u32) -> Option<String> {
         let inside = |a: &&Allocation| a.start <= address && address - a.start < a.len;
         let after = |a: &Allocation| address.checked_sub(a.start + a.len);
         let before = |a: &Allocation| a.start.checked_sub(address);
         let newest = self.0.iter().rev();
-        // If an allocation contains a named buffer, the buffer is described instead, because its name is more useful.
+        // If an allocation contains a named buffer, the buffer is described instead, because its name says more.
         let holds_one = |a: &Allocation| {
             let inside = |b: &Allocation| b.start >= a.start && b.start + b.len <= a.start + a.len;
             let of_it = |b: &Allocation| b.name.is_some() && b.freed_by == a.freed_by && inside(b);
@@ -124,9 +124,9 @@ impl History {
             (Some((by, a)), other) if by < NEAR && other.is_none_or(|o| by <= o.0) => {
                 let words = a.words(at);
                 Some(if by == 0 {
-                    format!("just behind {words}")
+                    format!("just past {words}")
                 } else {
-                    format!("{by} bytes behind {words}")
+                    format!("{by} bytes past {words}")
                 })
             }
             (_, Some((by, a))) if by < NEAR => Some(format!("{by} bytes before {}", a.words(at))),
@@ -198,7 +198,7 @@ fn written(address: u64) -> Option<Arc<Written>> {
     Sanitizer::here().written(address)
 }
 
-/// Records a copy. The copied bytes are initialised where the source bytes are.
+/// Records a copy. A copied byte is initialised if its source byte is.
 pub(crate) fn copied(rows: &[Row]) {
     if !is_on() {
         return;
@@ -261,8 +261,8 @@ pub(crate) fn freed(start: usize) {
     }
 }
 
-/// Describes the allocation that contains an address, or is near it, for the message about an invalid access. Returns
-/// an empty string if the sanitizer is off.
+/// Describes the allocation that contains an address or is near it, for the message about an invalid access. Returns an
+/// empty string if the sanitizer is off.
 pub(crate) fn describe(address: u64) -> String {
     Sanitizer::here().describe(address)
 }
@@ -360,7 +360,7 @@ mod tests {
         fn check(history: &History, address: usize, expected: Option<&str>) {
             assert_eq!(history.describe(address, u32::MAX).as_deref(), expected);
         }
-        let runtime = "8 bytes behind the 100 bytes at 0x10000 that the program allocated";
+        let runtime = "8 bytes past the 100 bytes at 0x10000 that the program allocated";
         check(&history, 0x10000 + 108, Some(runtime));
         check(
             &history,
@@ -376,7 +376,7 @@ mod tests {
         check(&history, 0x30010, Some(freed));
         let inside = "4 bytes into the 60 bytes of buffer `src` that the set-up allocated";
         check(&history, 0x40014, Some(inside));
-        let behind = "24 bytes behind the 60 bytes of buffer `src` that the set-up allocated";
+        let behind = "24 bytes past the 60 bytes of buffer `src` that the set-up allocated";
         check(&history, 0x40010 + 84, Some(behind));
         check(&history, 0x9000_0000, None);
     }

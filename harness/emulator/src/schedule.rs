@@ -1,8 +1,8 @@
 //! Decides when and in which order packets and copies are executed, for schedules other than eager.
 //!
 //! With the eager schedule, each queue and each copy engine has a thread of its own, and this module does nothing. With
-//! the other schedules, a single thread, the *executor*, executes one packet or copy at a time. It does so only for one
-//! of these reasons:
+//! the other schedules, a single thread, the *executor*, executes one packet or copy at a time, and only for one of
+//! these reasons:
 //!
 //! * A thread waits for a signal. The schedule `lazy` executes only the work on which that signal depends. A seeded
 //!   schedule executes any startable work, chosen by its seed, until the wait has ended.
@@ -98,10 +98,9 @@ struct State {
     steps: u32,
     draws: u64,
     busy: bool,
-    /// Number of times that the host has read a signal since the last step. A host that polls signals is waiting for
-    /// work.
+    /// Number of times that the host has read a signal since the last step. A host that polls signals waits for work.
     looks: u32,
-    /// True while the process is idle. Work is then executed until a thread wakes up.
+    /// True while the process is idle. During that time, work is executed until a thread wakes up.
     resting: bool,
 }
 
@@ -116,7 +115,7 @@ impl State {
 /// for the host.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Number of reads of signals without a step in between after which the host is treated as waiting.
+/// Number of consecutive reads of signals, without a step in between, after which the host is treated as waiting.
 const POLLS: u32 = 64;
 
 fn state() -> MutexGuard<'static, State> {
@@ -134,7 +133,7 @@ pub(crate) fn start() {
     executor.stop.store(false, Ordering::SeqCst);
     executor.started.call_once(|| {
         if Executor::spawn("device order", execute).is_err() {
-            crate::report::bad_configuration("no thread for the schedule can be had");
+            crate::report::bad_configuration("the thread of the schedule could not be started");
         }
     });
 }
@@ -188,7 +187,7 @@ pub(crate) fn host_looked() {
 
 impl Executor {
     /// Records a read by the host. This function is separate from [`host_looked`], so that a host that polls an eager
-    /// device does not pay for this code.
+    /// device does not execute this code.
     #[inline(never)]
     fn looked(&self) {
         if signal::in_handler() {
@@ -263,7 +262,7 @@ fn execute() {
                 let mut state = executor.state.lock();
                 state.busy = false;
                 state.looks = 0;
-                // A handler that is due may wake a thread, which then decides what work is needed.
+                // A due handler may wake a thread. That thread then decides which work is needed.
                 state.resting &= signal::settled();
                 drop(state);
                 events::notify();
@@ -271,7 +270,7 @@ fn execute() {
             None => quiet = !executor.stop.load(Ordering::SeqCst) && has_work(),
         }
         if idle.has_lasted(quiet, executor.calls.load(Ordering::SeqCst)) {
-            trace!("schedule: the process rests, so the device goes on");
+            trace!("schedule: the process is idle, so the device continues");
             executor.state.lock().resting = true;
         }
     }
@@ -287,7 +286,7 @@ fn has_work() -> bool {
     !steps().is_empty()
 }
 
-/// Returns the next step; `None` without a reason to execute one.
+/// Returns the next step to execute; `None` if no step should be executed now.
 fn choose() -> Option<Step> {
     let mut state = state();
     state.waits.retain(|wait| !wait.is_over());
@@ -325,13 +324,13 @@ fn choose_needed(state: &State) -> Option<Step> {
         return needed;
     }
     // No queued work decrements a signal for which a thread waits. A handler or a kernel may change the signal, and any
-    // work may cause that. Handlers that are due run first.
+    // work may start such a handler. Handlers that are due run first.
     let stuck = !state.waits.is_empty() && signal::settled();
     if stuck || state.runs_without_waits() { steps().into_iter().next() } else { None }
 }
 
-/// Returns the step to execute next so that the work that decrements this signal is executed eventually. Returns `None`
-/// if no queued work decrements it.
+/// Returns the step to execute next so that the work that decrements this signal is eventually executed. Returns `None`
+/// if no queued work decrements the signal.
 fn need(signal: Signal, seen: &mut Vec<Signal>) -> Option<Step> {
     if signal == Signal::NONE || seen.contains(&signal) {
         return None;

@@ -56,7 +56,7 @@ impl Signal {
         (self.0 != 0).then(|| unsafe { &*(self.0 as *const SignalCell) })
     }
 
-    /// Returns the current value of the signal; 0 for the null handle.
+    /// Returns the current value of the signal, and 0 for the null handle.
     pub(crate) fn load(self) -> i64 {
         self.cell().map_or(0, |cell| cell.value.load(Ordering::Acquire))
     }
@@ -125,7 +125,8 @@ pub(crate) fn wait(signal: Signal, condition: Condition, reference: i64, timeout
     wait_until(timeout, look).unwrap_or_else(|| signal.load())
 }
 
-/// Waits until `look` returns a value. Returns `None` after the timeout, which has the same meaning as in [`wait`].
+/// Waits until `look` returns a value. Returns `None` if the timeout, which has the same unit as in [`wait`], has
+/// passed.
 fn wait_until<T>(timeout: u64, look: impl Fn() -> Option<T>) -> Option<T> {
     // Most waits end soon, so the thread spins first.
     for _ in 0..64 {
@@ -139,7 +140,7 @@ fn wait_until<T>(timeout: u64, look: impl Fn() -> Option<T>) -> Option<T> {
     events::wait_until(deadline, look)
 }
 
-/// Implements a wait by the host, for every schedule. `condition` is the number of the condition in C.
+/// Implements a wait by the host for every schedule. `condition` is the C value of the condition.
 fn wait_for(signal: Signal, condition: u32, reference: i64, timeout: u64, _hint: u32) -> i64 {
     let Some(condition) = Condition::from_c(condition) else { return look(signal) };
     let value = if timeout == 0 {
@@ -186,8 +187,8 @@ thread_local! {
 // callable from another thread.
 unsafe impl Send for Handler {}
 
-/// Registers a function that a separate thread calls when its condition is true. If the function returns true, it stays
-/// registered.
+/// Registers a function that a separate thread calls each time its condition is true. The function stays registered as
+/// long as it returns true.
 fn on_condition(handler: Handler) -> Status {
     let signals = Signals::here();
     signals.handlers.lock().push(handler);
@@ -225,10 +226,10 @@ fn run_handlers() {
     }
 }
 
-/// Maximum time for which a wait by the host lets handlers run before the wait returns.
+/// Maximum time for which a wait by the host is extended so that handlers can run.
 pub(crate) const SETTLE: Duration = Duration::from_millis(100);
 
-/// Waits until handlers that are due have run, before the host continues.
+/// Before the host continues, waits until the handlers that are due have run, but at most for [`SETTLE`].
 ///
 /// The handlers of the HIP runtime use objects that the runtime destroys at the end of the process. With a GPU,
 /// handlers finish microseconds after the last wait of the host. On a loaded machine, the host program could end before

@@ -21,7 +21,7 @@ use crate::{
 pub(crate) struct System {
     /// Number of `hsa_init` calls that have not been matched by `hsa_shut_down`.
     references: AtomicUsize,
-    /// Set after the error in the configuration has been reported, so that it is reported only once.
+    /// Set once an error in the configuration has been reported, so that it is reported only once.
     said: OnceLock<()>,
     /// Coherency that the host has requested. The value has no effect, because caches are not emulated.
     coherency: AtomicU32,
@@ -160,8 +160,8 @@ extern "C" fn hsa_system_get_major_extension_table(
     }
 }
 
-/// Older form of `hsa_system_get_major_extension_table`, with a version in place of the length of the table. Each
-/// version of the loader's table is a prefix of the newest version.
+/// Older form of `hsa_system_get_major_extension_table`, with a version in place of the length of the table. The table
+/// for each version of the loader extension is a prefix of the newest table.
 #[unsafe(no_mangle)]
 extern "C" fn hsa_system_get_extension_table(
     extension: u16,

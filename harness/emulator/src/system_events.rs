@@ -1,4 +1,4 @@
-//! System events: errors that are reported to handlers of the process, because they do not belong to a queue.
+//! System events: errors that do not belong to a queue and are therefore reported to handlers of the process.
 
 use std::ffi::c_void;
 
@@ -43,8 +43,8 @@ pub(crate) fn memory_in_use(address: u64, owner: Agent) {
     tell(&MemoryEvent { kind: 2, agent: owner, address, reasons: 1 });
 }
 
-/// Calls all handlers. The process ends if a handler does not return success, or if no handler is registered. ROCr does the
-/// same (`Runtime::VMFaultHandler`, `Runtime::FreeMemory`).
+/// Calls all handlers. Ends the process if a handler does not return success, or if no handler is registered. ROCr does
+/// the same (`Runtime::VMFaultHandler`, `Runtime::FreeMemory`).
 fn tell(event: &MemoryEvent) {
     let handlers: Vec<_> = {
         let handlers = Handlers::here().0.lock();

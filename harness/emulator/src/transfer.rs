@@ -1,6 +1,6 @@
 //! Copies bytes and applies injected copy faults.
 //!
-//! The copy engine uses this module, and so do the copies that the HIP runtime makes with its own kernels.
+//! Both the copy engine and the copies that the HIP runtime makes with its own kernels use this module.
 
 use std::{
     collections::BTreeMap,
@@ -12,7 +12,7 @@ use device::Fault;
 
 use crate::{delay, faults, locks::Mutex, memory, part::Part as _, row::Row, sanitizer};
 
-/// Direction of a copy. Only the distinction that injected faults need is made.
+/// Direction of a copy, with the distinctions that injected faults need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     HostToDevice,
@@ -28,7 +28,7 @@ pub(crate) enum Fate {
     Zeroed,
     /// All bytes are written except this number of bytes at the end.
     Torn(usize),
-    /// Each row is written this many bytes after its address, and its end is cut off.
+    /// Each row is written this many bytes after its address, and the end of the row is cut off.
     Misplaced(usize),
     /// All bytes are written, followed by this many zeros.
     Overrun(usize),
@@ -36,13 +36,13 @@ pub(crate) enum Fate {
     Late(Duration),
     /// All bytes are written. After the next copy to the same address, they are written again.
     Twice,
-    /// All bytes are written, but this many bytes at the start become visible to kernels only with the second dispatch
-    /// after the copy.
+    /// All bytes are written, but kernels see the first bytes (this many) only from the second dispatch after the copy
+    /// on.
     Stale(usize),
 }
 
-/// Maximum size in bytes of host-to-device copies that share a staging slot, as in the bug that `copy.lost-small-slot`
-/// imitates.
+/// Maximum size in bytes of host-to-device copies that share a staging slot, as in the bug that the fault
+/// `copy.lost-small-slot` imitates.
 const SMALL: usize = 64;
 
 /// State of injected copy faults that is kept from one copy to the next.
@@ -55,7 +55,7 @@ pub(crate) struct Transfers {
     stale_lines: Mutex<Vec<StaleLine>>,
 }
 
-/// Decides which injected fault acts on a copy of `len` bytes.
+/// Decides which injected fault takes effect on a copy of `len` bytes.
 pub(crate) fn fate(len: usize, direction: Direction) -> Fate {
     if len == 0 {
         return Fate::Done;
@@ -89,7 +89,7 @@ pub(crate) fn fate(len: usize, direction: Direction) -> Fate {
     }
 }
 
-/// Returns the address at which the copy causes a page fault; `None` unless the fault `copy.page-fault` acts.
+/// Returns the address at which the copy causes a page fault; `None` unless the fault `copy.page-fault` takes effect.
 pub(crate) fn page_fault(rows: &[Row]) -> Option<u64> {
     let first = rows.iter().find(|row| row.len > 0)?;
     faults::takes(Fault::CopyPageFault).then_some(first.to as u64)
@@ -159,7 +159,8 @@ unsafe fn carry_out_now(rows: &[Row], fate: Fate) {
     }
 }
 
-/// Copies the bytes on another thread, after a delay. Memory that is freed in the meantime stays mapped until then.
+/// Copies the bytes on another thread, after a delay. Memory that is freed in the meantime stays mapped until the copy
+/// ends.
 fn later(rows: Vec<Row>, length: Duration) {
     let in_use = memory::InUse::new();
     let copy = move || {
@@ -168,7 +169,7 @@ fn later(rows: Vec<Row>, length: Duration) {
         unsafe { carry_out_now(&rows, Fate::Done) };
         drop(in_use);
     };
-    // If the system cannot create a thread, the bytes are never written, which has the effect of a very late copy.
+    // If the system cannot create a thread, the bytes are never written, as if the copy were very late.
     let _ = Transfers::spawn(delay::THREAD, copy);
 }
 
@@ -199,7 +200,7 @@ struct StaleLine {
     came: Vec<u8>,
 }
 
-/// Remembers the old bytes of a copy on which the fault `cache.stale` acts.
+/// Remembers the old bytes that a copy replaces, if the fault `cache.stale` takes effect on the copy.
 ///
 /// # Safety
 /// See [`carry_out`].
@@ -212,8 +213,8 @@ unsafe fn keep_stale(rows: &[Row], bytes: usize) {
     Transfers::here().stale_lines.lock().push(line);
 }
 
-/// Runs a kernel that sees the old bytes of copies on which the fault `cache.stale` acted. After the kernel the copied
-/// bytes are visible, except where the kernel has written.
+/// Runs a kernel that sees the old bytes of the copies on which the fault `cache.stale` took effect. After the kernel,
+/// the copied bytes are visible, except where the kernel has written.
 pub(crate) fn with_stale_lines<T>(kernel: impl FnOnce() -> T) -> T {
     let lines = std::mem::take(&mut *Transfers::here().stale_lines.lock());
     let swap = |put: fn(&StaleLine) -> &[u8], there: fn(&StaleLine) -> &[u8]| {

@@ -24,7 +24,7 @@ struct Handle {
     pool: Pool,
     /// Type of the memory (`hsa_amd_memory_type_t`).
     kind: u32,
-    /// GPU whose free memory was reduced for this handle.
+    /// GPU whose amount of free memory was reduced for this handle.
     charged: Option<Agent>,
     references: usize,
     mappings: usize,
@@ -34,7 +34,7 @@ struct Mapping {
     bytes: usize,
     handle: u64,
     /// Access permission (`hsa_access_permission_t`) of each agent. The key is the handle of the agent. The address map
-    /// only records whether a GPU has access, so a write to read-only memory is not detected.
+    /// records only whether a GPU has access, so a write to read-only memory is not detected.
     access: BTreeMap<u64, u32>,
 }
 
@@ -70,8 +70,8 @@ impl State {
     }
 }
 
-/// Returns the name of the memfd. A process that imports the memory reads the pool and the type of the memory from the
-/// name.
+/// Returns the name of the memfd. A process that imports the memory parses the pool and the type of the memory from
+/// this name.
 fn file_name(pool: Pool, kind: u32) -> String {
     format!("rocrepro device memory {} {kind}", pool.0)
 }
@@ -119,7 +119,8 @@ pub(crate) fn file(name: &str, bytes: usize) -> Option<OwnedFd> {
     sized.then_some(file)
 }
 
-/// Maps memory at the address `at`, which must lie in a reserved range. If `at` is zero, Linux chooses the address.
+/// Maps memory at the address `at`, which must lie in a reserved range; if `at` is zero, at an address that Linux
+/// chooses.
 fn map(at: usize, bytes: usize, file: Option<(&OwnedFd, usize)>, reachable: bool) -> Option<usize> {
     let mut flags = libc::MAP_NORESERVE;
     flags |= if at == 0 { 0 } else { libc::MAP_FIXED };
@@ -411,7 +412,7 @@ extern "C" fn hsa_amd_vmem_import_shareable_handle(file: i32, handle: Out<u64>) 
     let Some((pool, kind)) = name else { return Status::INVALID_ALLOCATION };
     let Ok(bytes) = own.metadata().map(|m| m.len() as usize) else { return Status::ERROR };
     let memory = Arc::new(OwnedFd::from(own));
-    // Imported memory reduces the free memory only in the process that created the memory.
+    // Imported memory counts as used only in the process that created the memory.
     let (charged, references, mappings) = (None, 1, 0);
     let imported = Handle { memory, bytes, pool, kind, charged, references, mappings };
     handle.put(new_handle(imported))

@@ -94,11 +94,11 @@ device! {
 }
 
 thread_local! {
-    /// Device that this thread has entered. This variable selects the device, so it cannot be a part of one.
+    /// Device that this thread has entered. The variable cannot be a part of a device, because it selects the device.
     static ENTERED: Cell<Option<&'static Device>> = const { Cell::new(None) };
 }
 
-/// True after any thread has entered a device. Until then, threads do not look up their own device, because the look-up
+/// True once any thread has entered a device. Until then, threads do not look up their own device, because the look-up
 /// takes several nanoseconds in a shared library.
 static ANY: AtomicBool = AtomicBool::new(false);
 
@@ -110,7 +110,7 @@ fn entered() -> Option<&'static Device> {
     fn of_this_thread() -> Option<&'static Device> {
         ENTERED.get()
     }
-    // A thread sets the flag when it enters a device, so a thread that has entered one finds the flag set.
+    // A thread sets the flag when it enters a device. Therefore a thread that has entered a device finds the flag set.
     if ANY.load(Ordering::Relaxed) { of_this_thread() } else { None }
 }
 
@@ -132,8 +132,8 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHan
     })
 }
 
-/// Guard that makes the current thread belong to a device for as long as the guard lives. It contains the previous
-/// device of the thread and cannot move to another thread.
+/// Guard that makes the current thread belong to a device for as long as the guard lives. The guard contains the
+/// previous device of the thread, and cannot move to another thread.
 pub(crate) struct Entered(Option<&'static Device>, PhantomData<*const ()>);
 
 impl Device {

@@ -1,9 +1,9 @@
 //! Reports which processes have loaded this device, and whether they used it.
 //!
 //! A program starts with the device preloaded, so that its HSA calls reach the device even if a Python wheel contains
-//! another copy of libhsa-runtime64. The program may still load that copy, for example by `dlopen` with a path. The
-//! device is then never called. Therefore the device writes one report when it is initialised, and another one when the
-//! process ends, unless that one would say the same.
+//! another copy of libhsa-runtime64. If the program loads that copy nevertheless, for example by `dlopen` with a path,
+//! the device is never called. Therefore the device writes one report when it is initialised, and another report when
+//! the process ends, unless the second report would be equal to the first.
 
 use std::{
     ffi::OsString,
@@ -21,7 +21,7 @@ use object::{
 
 use crate::{config, report};
 
-/// Prefixes of the file names of ROCm libraries that are reported, and of libraries that compile kernels.
+/// Prefixes of the file names of the libraries that are reported: ROCm libraries, and libraries that compile kernels.
 const NAMES: [&str; 23] = [
     "libamdhip64",
     HSA,
@@ -55,7 +55,7 @@ const HSA: &str = "libhsa-runtime64";
 /// True after this process has initialised the device. A forked child inherits the value.
 static REACHED: AtomicBool = AtomicBool::new(false);
 
-/// Id of the process that initialised the device; a forked child has another one.
+/// Id of the process that initialised the device. A forked child has another process id.
 static REACHED_BY: AtomicU32 = AtomicU32::new(0);
 
 /// Number of ROCm libraries in the report about the initialisation.
@@ -97,7 +97,7 @@ extern "C" fn ended() {
         return;
     }
     let found = Found::here();
-    // The command `rocrepro` contains this code too. There, and in its workers, this function must do nothing.
+    // The command `rocrepro` contains this code, too. There, and in its workers, this function must do nothing.
     if !found.is_device {
         return;
     }
@@ -130,8 +130,8 @@ pub(crate) fn is_in_device() -> bool {
     Found::here().is_device
 }
 
-/// Appends a line to the file that [`WITNESS_VARIABLE`] names, if the variable is set. If writing fails, the run has no
-/// proof. Returns true if the variable is set.
+/// Appends a line to the file that [`WITNESS_VARIABLE`] names. If writing fails, the run has no proof. Returns false if
+/// the variable is not set.
 fn write(witness: &Witness) -> bool {
     let Some(file) = std::env::var_os(WITNESS_VARIABLE) else { return false };
     append(file, witness);
@@ -205,7 +205,7 @@ impl Found {
         for other in &self.others {
             let pid = std::process::id();
             report::note(format_args!(
-                "process {pid} has another HSA runtime next to the emulated device, {other}: what calls it sees no device"
+                "process {pid} has another HSA runtime next to the emulated device, {other}: its callers see no device"
             ));
         }
     }

@@ -183,7 +183,7 @@ fn shared_memory() {
     println!("{}", other(&words));
     // SAFETY: the other process has ended.
     unsafe { println!("then {} {}", memory.read(), memory.add(SHARED_BYTES - 1).read()) };
-    // A handle with another random number and a handle of freed memory must be rejected.
+    // The device must reject a handle with another random number, and a handle of freed memory.
     let mut strange = handles[0];
     strange[3] ^= 1;
     println!("{}", other(&strange.map(|word| word.to_string()).join(" ")));
@@ -229,7 +229,7 @@ fn images() {
     assert_ne!(unsafe { hsa_amd_image_create() }, 0);
 }
 
-/// Imitates a runtime that ends without waiting for its copies and whose destructors submit another copy. Prints for
+/// Imitates a runtime that ends without waiting for its copies, and whose destructors submit another copy. Prints for
 /// each handler whether it ran before the objects that it uses were destroyed.
 fn end_at_once() {
     static GONE: AtomicBool = AtomicBool::new(false);

@@ -115,25 +115,25 @@ fn rejects_damaged_code_objects() {
         let result = CodeObject::parse(&file, Arch::Gfx1151);
         assert!(matches!(result, Err(Problem::Malformed(_))), "{at:#x}: {result:?}");
     }
-    // These values are the magic number, the class, the byte order and the machine.
+    // The damaged fields are the magic number, the class, the byte order and the machine.
     check(0, b"\x7fELG");
     check(4, &[1]);
     check(5, &[2]);
     check(18, &[62]);
-    // These values are the offset of the program headers, the offset of a segment, its size in the file, and an
-    // enormous size in memory.
+    // The damaged fields are the offset of the program headers, the offset of a segment, its size in the file, and
+    // (with an enormous value) its size in memory.
     check(32, &[0xff; 8]);
     check(64 + 8, &[0xff; 8]);
     check(64 + 32, &(END + 1).to_le_bytes());
     check(64 + 40, &(1u64 << 60).to_le_bytes());
-    // These tables are outside of the image.
+    // The damaged addresses are those of tables, which are then outside of the image.
     check(DYNAMIC + 8, &[0xff; 8]);
     check(DYNAMIC + 24, &[0xff; 8]);
     check(HASH + 4, &[0xff; 4]);
     check(RELOCATIONS, &END.to_le_bytes());
     check(RELOCATIONS + 8, &[99]);
     check(RELOCATIONS + 24 + 12, &[99]);
-    // These values are the name of a symbol, its address, and a descriptor that is cut off.
+    // The damaged fields are the name and the address of a symbol, and a descriptor that is cut off.
     check(SYMBOLS + 24, &[0xff; 4]);
     check(SYMBOLS + 24 + 8, &[0xff; 8]);
     check(SYMBOLS + 24 + 8, &(END - 8).to_le_bytes());

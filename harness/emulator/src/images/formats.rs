@@ -32,7 +32,7 @@ impl Geometry {
         [D1, D2, D3, D1Array, D2Array, Buffer, Depth, DepthArray].get(value as usize).copied()
     }
 
-    /// Returns the dimension for the image descriptor, or `None` for a buffer, which has another kind of descriptor.
+    /// Returns the dimension for the image descriptor; `None` for a buffer, whose descriptor has another format.
     pub(crate) fn dimension(self) -> Option<Dimension> {
         match self {
             Geometry::D1 => Some(Dimension::D1),
@@ -61,7 +61,7 @@ impl Geometry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Property {
     pub(crate) format: Format,
-    /// Rule for each component of a loaded value: 0 and 1 are constants, and numbers from 4 on select a component of
+    /// Source of each component of a loaded value: 0 and 1 are constants, and numbers from 4 on select a component of
     /// the texel.
     pub(crate) select: [u8; 4],
     /// `hsa_ext_image_capability_t`.

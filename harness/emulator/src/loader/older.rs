@@ -40,7 +40,7 @@ extern "C" fn hsa_executable_get_info(executable: u64, attribute: u32, value: An
     }
 }
 
-/// Returns zero (valid), because invalid executables are rejected when they are loaded.
+/// Stores zero (valid) in `result`, because invalid executables have been rejected when they were loaded.
 #[unsafe(no_mangle)]
 extern "C" fn hsa_executable_validate(executable: u64, result: Out<u32>) -> Status {
     if with(|registry| registry.executables.contains_key(&executable)) {
@@ -107,8 +107,8 @@ extern "C" fn hsa_executable_iterate_agent_symbols(
     Status::SUCCESS
 }
 
-/// Does not call the callback, because it would be called for symbols of a program. AMD's compiler never creates these:
-/// all symbols belong to an agent.
+/// Never calls the callback, because HSA would call it for symbols that belong to a program instead of an agent. AMD's
+/// compiler never creates such symbols.
 #[unsafe(no_mangle)]
 extern "C" fn hsa_executable_iterate_program_symbols(
     executable: u64,

@@ -4,8 +4,8 @@ use std::{cell::Cell, collections::BTreeMap, ops::Range};
 
 use isa::AccessKind;
 
-/// Last write to a byte and last read of it. Each is the number of the packet or copy plus one, and zero means that
-/// there was none. The writer, a flag for atomic writes, and the reader are packed into one word, because many of these
+/// Last write to a byte and last read of it. Each is the number of the packet or copy plus one; zero means that there
+/// was no access. The writer, a flag for atomic writes, and the reader are packed into one word, because many of these
 /// values are compared and filled.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Byte(u64);
@@ -51,7 +51,7 @@ impl Byte {
         let writer = rival(write).filter(|_| !both_atomic).map(|other| (other, wrote));
         let reader = rival(read).map(|other| (other, AccessKind::Load));
         let found = if kind == AccessKind::Load {
-            // If no order among several readers is guaranteed, only the first of them is kept.
+            // If the order of several readers is not guaranteed, only the first of them is kept.
             if reader.is_none() {
                 self.0 = self.0 & !READER | u64::from(work + 1);
             }
@@ -67,7 +67,7 @@ impl Byte {
     }
 }
 
-/// Returns the number of bytes at the start that have equal histories. Compares 16 bytes at once.
+/// Returns the number of bytes at the start that have equal histories. The function compares 16 bytes at once.
 fn alike(bytes: &[Byte]) -> usize {
     let Some(first) = bytes.first() else { return 0 };
     let mut length = 0;
@@ -81,8 +81,8 @@ fn alike(bytes: &[Byte]) -> usize {
 }
 
 impl Accesses {
-    /// Records an access. `is_before` returns true for a packet or copy that is complete before the access. The error
-    /// is the first conflict.
+    /// Records an access. `is_before` returns true for a packet or copy that is complete before the access. Returns the
+    /// first conflict as an error.
     pub(super) fn touch(
         &mut self,
         work: u32,

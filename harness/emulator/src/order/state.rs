@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{row::Row, sanitizer};
 
-/// Number of the pseudo-queue to which copies belong. Copies wait only for their signals.
+/// Number of the pseudo-queue that contains all copies. A copy waits only for its signals.
 const COPIES: u64 = 0;
 
 struct Entry {
@@ -47,7 +47,7 @@ struct Queue {
     floor: Clock,
     /// All packets of this queue that are complete, and the packets and copies for which they have waited.
     all: Clock,
-    /// Clock of the host at each ring of the doorbell. The key is the index that follows the last submitted packet.
+    /// Clock of the host each time it rang the doorbell. The key is the index after the last submitted packet.
     rung: BTreeMap<u64, Known>,
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct Work {
     place: Place,
     clock: Clock,
     /// True if the packet's writes are themselves a synchronisation, as those of hipStreamWriteValue and
-    /// hipStreamWaitValue.
+    /// hipStreamWaitValue are.
     signals_by_memory: bool,
 }
 
@@ -179,7 +179,7 @@ impl State {
         self.signal(signal).join(&clock);
     }
 
-    /// Records that the host set the value of a signal. What the signal has released before is discarded.
+    /// Records that the host set the value of a signal. What the signal released before is discarded.
     pub(super) fn host_set(&mut self, signal: u64) {
         let clock = self.host.clone();
         *self.signal(signal) = clock;
@@ -363,13 +363,13 @@ mod tests {
         let first = "write by kernel k of line 1 (packet 0 of queue 1)";
         let second = |line| format!("write by kernel k of line {line} (packet 0 of queue 2)");
         check(&[Packet(1, 0, true, S), HostSaw(S), Packet(2, 0, true, NO)], None);
-        // The packet starts after the host has read the signal, but the host submitted it before.
+        // The packet starts after the host has read the signal, but the host had submitted the packet before the read.
         check(
             &[Packet(1, 0, true, S), Ring(2, 1), HostSaw(S), Packet(2, 0, true, NO)],
             Some((&second(2), first)),
         );
         check(&[Packet(1, 0, true, S), Ring(2, 0), HostSaw(S), Packet(2, 0, true, NO)], None);
-        // If the host sets a signal, what the signal has released before is discarded.
+        // If the host sets a signal, what the signal released before is discarded.
         check(
             &[Packet(1, 0, true, S), HostSet(S), HostSaw(S), Packet(2, 0, true, NO)],
             Some((&second(4), first)),

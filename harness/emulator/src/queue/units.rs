@@ -23,7 +23,7 @@ impl Mask {
         Mask(kept.map(|(word, first)| word & ones(units - first)).collect())
     }
 
-    /// Returns true if compute units are enabled only in pairs. A pair is a workgroup processor.
+    /// Returns true if the mask enables or disables both units of each pair. A pair is a workgroup processor.
     fn is_of_pairs(&self) -> bool {
         const EVEN: u32 = 0x5555_5555;
         self.0.iter().all(|word| word & EVEN == word >> 1 & EVEN)
@@ -34,7 +34,7 @@ impl Mask {
     }
 }
 
-/// Returns a word whose lowest `count` bits are set. `count` must not be 0. A value above 32 has the same effect as 32.
+/// Returns a word whose lowest `count` bits are set. `count` must not be 0; values above 32 count as 32.
 fn ones(count: u32) -> u32 {
     u32::MAX >> (u32::BITS - count.min(u32::BITS))
 }

@@ -137,7 +137,8 @@ fn two_devices_are_independent() {
     });
 }
 
-/// The healthy device copies correctly before and after the others, because a fault acts only on its own device.
+/// The healthy device copies correctly before and after the other devices, because a fault takes effect only on its own
+/// device.
 #[test]
 fn copy_faults_change_the_target() {
     #[track_caller]

@@ -17,6 +17,7 @@ pub fn brought<'a>(witnesses: &'a [Witness], runtime: Option<&str>) -> Option<&'
 
 /// Replaces a skip by a `no-verdict` outcome if the program may have skipped only because its calls bypassed the
 /// emulated device.
+///
 /// A program that the stack's compiler built is linked to HIP, so it loads HIP even if it skips for an unrelated
 /// reason.
 pub(crate) fn instead_of_skip(
