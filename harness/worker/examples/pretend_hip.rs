@@ -1,5 +1,5 @@
-//! A `libamdhip64` with a few functions that only pretend to work, for the tests of the worker. It says nothing about
-//! HIP.
+//! A `libamdhip64` with a few functions that only pretend to work, for the tests of the worker. Its behaviour proves
+//! nothing about HIP.
 
 use std::{
     ffi::{CStr, c_char, c_int, c_uint, c_void},
@@ -54,8 +54,9 @@ extern "C" fn hipGetErrorName(status: c_int) -> *const c_char {
 }
 
 /// Reports 1 MiB of memory, all of it free. If `PRETEND_OTHERS` is set, the free memory shrinks by 4096 bytes at each
-/// call, as if another process allocated. If `PRETEND_LATE` is set to a number, the 8th call and so many after it report
-/// 4096 bytes less, as if the runtime freed memory late. If `PRETEND_LATE` is `even`, each second call does.
+/// call, as if another process allocated memory. If `PRETEND_LATE` is set to a number, the 8th call and that many calls
+/// after it report 4096 bytes less, as if the runtime freed memory late. If `PRETEND_LATE` is `even`, every second call
+/// reports less.
 ///
 /// # Safety
 /// `free` and `total` must each point to writable space for one number.

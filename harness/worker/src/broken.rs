@@ -2,7 +2,7 @@ use std::io;
 
 use hip_sys::LoadError;
 
-/// Reason why a plan cannot be executed: the plan itself is wrong, or the machine has a problem. Such a reason says
+/// Reason why an order cannot be executed, for example a wrong plan or a problem of the machine. Such a reason says
 /// nothing about the stack.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Broken(pub(crate) String);

@@ -4,7 +4,7 @@ use plan::{LoadedLibrary, digest};
 
 use crate::tell::tell;
 
-/// Prefixes of the names of libraries that compile source to code.
+/// Prefixes of the names of libraries that take part in compiling source to code.
 const COMPILERS: [&str; 5] = ["libamdhip64", "libhiprtc", "libamd_comgr", "libLLVM", "libclang"];
 
 /// Returns the file name of a compiled kernel: a digest of everything that determines its code. Returns `None` if the
@@ -23,9 +23,9 @@ pub(crate) fn key(
     }
     compilers.sort_unstable();
     compilers.dedup();
-    // If comgr is not in the process, the compiler is not loaded yet.
+    // Without comgr in the process, the compiler has not been loaded yet.
     compilers.iter().find(|(name, _)| name.starts_with("libamd_comgr"))?;
-    // The debug format separates and escapes the elements, so that different lists produce different strings.
+    // The debug format separates and escapes the elements, so that different lists result in different strings.
     let variables: Vec<_> =
         environment.iter().filter(|(name, _)| !NO_MATTER.contains(&name.as_str())).collect();
     let identity = format!("{FORMAT} {source:?} {options:?} {variables:?} {compilers:?}");
@@ -67,7 +67,7 @@ pub(crate) fn read(file: &Path) -> Option<Vec<u8>> {
     Some(code)
 }
 
-/// Length of a digest in hexadecimal, in bytes.
+/// Length of a seal: a digest in hexadecimal, in bytes.
 const SEAL: usize = 32;
 
 /// Returns a digest of the code and of its file name, so that a copy of another kernel's file is detected.

@@ -29,7 +29,7 @@ fn capture_mode(mode: CaptureMode) -> c_int {
     }
 }
 
-/// Executes a call of a plan. This function makes simple HIP calls itself; modules of their own make the others. The
+/// Executes a call of a plan. This function makes simple HIP calls itself; other modules make the remaining calls. The
 /// `match` names every call, so a new call without an implementation does not compile.
 pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Result<Answer, Broken> {
     let hip = &machine.libraries.hip;
@@ -204,7 +204,7 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Resul
                 let mut result = -1;
                 let (exec, graph) = (handle(Kind::GraphExec, exec), handle(Kind::Graph, graph));
                 let code = hip.hipGraphExecUpdate(exec, graph, &mut node, &mut result)?;
-                // The HIP runtime returns a reason even together with a failing status.
+                // The HIP runtime returns a result even together with a failing status.
                 value = exec_update_name(result).map(str::to_owned);
                 code
             }

@@ -11,7 +11,7 @@ use crate::{
     tell::tell,
 };
 
-/// Maximum size in bytes of a buffer's content that is kept although its right digest is unknown.
+/// Maximum size, in bytes, of a buffer's content that is kept if its right digest is unknown.
 const KEPT_UNASKED: usize = 64 << 10;
 /// Maximum number of files with buffer contents that one process writes. Without a limit, a case that fails in every
 /// iteration could fill the disk.
@@ -92,8 +92,8 @@ fn guards(machine: &Machine<'_>, name: &str) -> Result<(Answer, Option<Vec<u8>>)
     Ok((Answer::hip(0), Some(bytes)))
 }
 
-/// Returns true if the content of a buffer is to be kept: any content with a wrong digest, and small contents whose
-/// right digest is unknown.
+/// Returns true if the content of a buffer must be kept: always if its digest is wrong, and if the right digest is
+/// unknown, only for a small buffer.
 fn kept(
     wanted: &[(u32, u32, String)],
     step: u32,

@@ -14,7 +14,8 @@ fn words(parameter: &CodeParameter) -> String {
     }
 }
 
-/// Returns true if the parameter can take the argument. An address may be passed as an integer of the same size.
+/// Returns true if the argument can be passed for the parameter. An address may be passed for an integer of the same
+/// size.
 fn takes(parameter: &CodeParameter, arg: &Arg) -> bool {
     match arg {
         Arg::Address(_) => parameter.size == 8,
@@ -24,7 +25,7 @@ fn takes(parameter: &CodeParameter, arg: &Arg) -> bool {
             parameter.size == 8 && !access.is_some_and(|access| writes.contains(&access))
         }
         Arg::Number(_) | Arg::Struct(_) | Arg::Bytes(_) => {
-            // A null pointer is passed as a number.
+            // A number may be passed for a pointer of the same size, for example as a null pointer.
             let bytes = arg.to_bytes(&|_| 0);
             parameter.size == bytes.len() as u64
                 && (!parameter.is_pointer() || bytes.iter().all(|byte| *byte == 0))
@@ -32,8 +33,8 @@ fn takes(parameter: &CodeParameter, arg: &Arg) -> bool {
     }
 }
 
-/// Explains why the arguments in the plan's launches of a kernel do not fit the kernel's code object. Returns an empty
-/// list if the metadata cannot be read, because the HIP runtime then decides.
+/// Explains why the launches of a kernel in the plan do not match the kernel's code object. Returns an empty list if
+/// the metadata cannot be read, because the HIP runtime then decides.
 pub(crate) fn mistakes(code: &[u8], kernel: &str, own: &OwnKernel, plan: &Plan) -> Vec<String> {
     let place = &own.place;
     let in_code = own.code.as_ref().map_or(kernel, |code| &code.kernel);

@@ -24,8 +24,8 @@ use crate::broken::Broken;
 /// Requested Landlock version: that of Linux 6.12. An older version of Linux enforces only a part of its rules.
 const ASKED: ABI = ABI::V6;
 
-/// Number of threads that are allowed in addition to those that exist. The worker starts fewer, but Linux counts the
-/// threads of all programs of the user. Linux does not apply the limit to root.
+/// Number of threads that are allowed in addition to those that already exist. The worker starts fewer, but Linux
+/// counts the threads of all programs of the user. Linux does not apply the limit to root.
 const THREADS: u64 = 1024;
 
 /// Nice value of the worker; see `sched(7)`.
@@ -35,9 +35,9 @@ const LOWEST_PRIORITY: i32 = 19;
 /// open. Returns an event that reports how much of the confinement Linux enforces.
 ///
 /// # Errors
-/// Linux restricts no files or no system calls, or a filter of system calls that was there before refuses a call that is
-/// needed. Code of a case could then write into the command, which could no longer
-/// report that the worker was not confined.
+/// Linux restricts no files or no system calls, or an existing filter of system calls rejects a call that the worker
+/// needs. Code of a case could then write to the memory of the command, which could no longer report that the worker
+/// was not confined.
 pub(crate) fn confine(to: &Confinement, pipe: RawFd) -> Result<Event, Broken> {
     let impossible = |why: String| {
         Broken(format!(
@@ -55,7 +55,7 @@ pub(crate) fn confine(to: &Confinement, pipe: RawFd) -> Result<Event, Broken> {
     Ok(Event::Confined { complete: why.is_empty(), devices: to.devices.clone(), why })
 }
 
-/// Returns the reason if Linux enforces only a part of the rules.
+/// Restricts access to files. Returns a reason if Linux enforces only some of the rules.
 fn restrict_files(to: &Confinement) -> Result<Option<&'static str>, String> {
     let status = || -> Result<_, Box<dyn std::error::Error>> {
         let rules = Ruleset::default()
@@ -106,15 +106,15 @@ fn allow(
         let (Ok(place), Ok(about)) = (PathFd::new(path), fs::metadata(path)) else { continue };
         let access = if about.is_dir() { access } else { access & AccessFs::from_file(ASKED) };
         rules = rules.add_rule(PathBeneath::new(&place, access))?;
-        // A rule applies to an inode. For a file in `/proc`, Linux creates a new inode at each look-up, unless the file
+        // A rule applies to an inode. For a file in `/proc`, Linux creates a new inode at each look-up unless the file
         // is open. Therefore the file stays open.
         std::mem::forget(place);
     }
     Ok(rules)
 }
 
-/// Asks Linux to kill this process when its parent ends. Untrusted code could stop the thread that otherwise waits for
-/// the end of the parent. The seccomp filter, which is installed later, prevents the code from undoing this request.
+/// Asks Linux to kill this process when its parent ends, because untrusted code could stop the thread that otherwise
+/// waits for the end of the parent. The seccomp filter, which is installed later, prevents the code from undoing this.
 fn end_with_parent() -> Result<(), String> {
     set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|error| format!("prctl: {error}"))?;
@@ -144,9 +144,9 @@ fn close_inherited(pipe: RawFd) -> Result<(), String> {
     Ok(())
 }
 
-/// Gives this process the least share of processors. Otherwise a case with a thousand busy threads would leave the
-/// command, which ends the case, no time. Where Linux groups processes by session (autogroup), the value counts only
-/// within the session.
+/// Gives this process the smallest share of processor time. Otherwise a case with a thousand busy threads would leave
+/// no time for the command, which ends the case. If Linux groups processes by session (autogroup), the value applies
+/// only within the session.
 fn yield_to_the_command() {
     // A process may always lower its own priority.
     let _ = setpriority_process(None, LOWEST_PRIORITY);
@@ -172,8 +172,8 @@ fn freeze_limits() {
             let most = tasks.saturating_add(THREADS);
             limit = Some(limit.map_or(most, |limit| limit.min(most)));
         }
-        // With a limit of one byte, Linux writes no core file and does not start the program in `core_pattern` either;
-        // with a limit of 0, it starts that program.
+        // With a limit of one byte, Linux neither writes a core file nor starts the program in `core_pattern`. With a
+        // limit of 0, it would start that program.
         if resource == Resource::Core && limit == Some(0) {
             let one = Some(1);
             if setrlimit(resource, Rlimit { current: one, maximum: one }).is_ok() {

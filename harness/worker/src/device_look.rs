@@ -13,7 +13,7 @@ use plan::{Event, RefusedCall};
 
 use crate::{broken::Broken, loaded};
 
-/// The device that the HIP runtime reported after its initialisation.
+/// Properties of the device and the runtime, as the HIP runtime reported them after its initialisation.
 pub(crate) struct Look {
     runtime: i32,
     count: i32,
@@ -126,8 +126,8 @@ pub(crate) fn acts() -> Vec<Acts> {
     serde_json::from_slice(text.to_bytes()).unwrap_or_default()
 }
 
-/// Returns the identity that the emulated device reports, or `None` if no library in the process is the emulated
-/// device. Below a released HSA runtime, the device is the library of the thunk.
+/// Returns the identity that the emulated device reports; `None` if no library in the process is the emulated device.
+/// If the device is below a released HSA runtime, the library is that of the thunk.
 fn identity() -> Result<Option<Identity>, Broken> {
     let levels = [Level::Thunk, Level::Hsa];
     let Some(hsa) = levels.iter().find_map(|level| loaded::file_of(level.library())) else {
@@ -136,7 +136,7 @@ fn identity() -> Result<Option<Identity>, Broken> {
     // SAFETY: with RTLD_NOLOAD no initialiser runs, because opening fails unless the library is already loaded.
     let opened = unsafe { Library::open(Some(&hsa), RTLD_LAZY | libc::RTLD_NOLOAD) };
     // If the query fails, the library may still be that of the emulated device, which must never be mistaken for a GPU.
-    // Therefore the failure is an error.
+    // Therefore a failed query is an error.
     let library = opened.map_err(|error| {
         Broken(format!("`{}` is loaded but cannot be queried: {error}", hsa.display()))
     })?;
@@ -168,6 +168,6 @@ fn identity() -> Result<Option<Identity>, Broken> {
     // SAFETY: `device` documents the type of the symbol; the string is terminated and never freed.
     let text = unsafe { CStr::from_ptr(symbol()) };
     let identity = serde_json::from_slice(text.to_bytes())
-        .map_err(|error| Broken(format!("the emulated device's statement: {error}")))?;
+        .map_err(|error| Broken(format!("unreadable device identity: {error}")))?;
     Ok(Some(identity))
 }

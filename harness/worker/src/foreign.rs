@@ -11,7 +11,7 @@ use crate::{
     machine::{Answer, Machine},
 };
 
-/// Returns the 64-bit value that is passed for an argument. Returns 0 for arguments that do not fit into 64 bits.
+/// Returns the 64-bit value of an argument; 0 for arguments that do not fit into 64 bits.
 fn word(machine: &Machine<'_>, arg: &HipArg) -> u64 {
     let address = match arg {
         HipArg::Number(number) => return number.bits,
@@ -30,8 +30,8 @@ fn word(machine: &Machine<'_>, arg: &HipArg) -> u64 {
     address as u64
 }
 
-/// Returns the machine word to pass for an argument. An argument that does not fit into a word is stored in a
-/// [`Room`](crate::given::Room), whose address is passed.
+/// Returns the machine word that is passed for an argument. An argument that does not fit into a word is stored in a
+/// [`Room`](crate::given::Room), and the address of the room is passed.
 fn argument(machine: &Machine<'_>, place: &str, arg: &HipArg, role: &HipRole) -> usize {
     let behind = matches!(role, HipRole::In(_) | HipRole::Keeps | HipRole::Text);
     let (key, bytes) = match arg {
@@ -85,7 +85,7 @@ pub(crate) fn call(
     Ok(Answer::hip(code).with(value))
 }
 
-/// Formats the value of this sort that is at the start of `bytes`.
+/// Formats the value of type `sort` at the start of `bytes`.
 fn text(bytes: &[u8], sort: Sort) -> String {
     match sort {
         Sort::Number(ty) => {

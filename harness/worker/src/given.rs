@@ -10,8 +10,8 @@ pub(crate) type Room = Box<[u64; MAX_VALUE_BYTES / 8]>;
 
 #[derive(Default)]
 pub(crate) struct Given {
-    /// Memory of each value. The key is the name of the value, or the numbers of the step and the argument. A value
-    /// that no call has returned is zero, as in a C program that initialises its variables.
+    /// Memory of each value. The key is the name of the value, or the numbers of the step and the argument. If no call
+    /// has returned the value, it is zero, as in a C program that initialises its variables.
     rooms: HashMap<String, Room>,
 }
 
@@ -37,7 +37,7 @@ impl Given {
     }
 }
 
-/// Returns the number in the first 8 bytes, in little-endian order. Missing bytes count as zero.
+/// Returns the number in the first 8 bytes (little-endian). Missing bytes count as zero.
 pub(crate) fn word_of(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
     for (to, from) in word.iter_mut().zip(bytes) {

@@ -9,7 +9,7 @@ pub(crate) enum Kind {
     Event,
     Graph,
     GraphExec,
-    /// The node that was last added to a graph. Its name is that of the graph.
+    /// The node that was last added to a graph. Its name is the name of the graph.
     Node,
     Module,
     Function,
@@ -23,7 +23,7 @@ pub(crate) enum Kind {
 #[derive(Default)]
 pub(crate) struct Handles {
     live: HashMap<(Kind, String), Handle>,
-    /// The values that destroyed handles had before.
+    /// For destroyed handles, the values that they had before.
     gone: HashMap<(Kind, String), Handle>,
 }
 

@@ -1,4 +1,4 @@
-//! Host functions: functions on the host that are enqueued in a stream.
+//! Host functions: functions that are enqueued in a stream and run on the host.
 
 use std::{
     ffi::{c_int, c_void},

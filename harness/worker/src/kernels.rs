@@ -66,13 +66,12 @@ fn compile(machine: &Machine<'_>, kernel: &str) -> Result<Answer, Broken> {
     }
 }
 
-/// Returns the code object of a kernel that has one in place of a source.
+/// Returns the code object of a kernel; `None` if the kernel has a source instead.
 fn given_code<'p>(machine: &'p Machine<'_>, kernel: &str) -> Option<&'p KernelCode> {
     machine.plan().own_kernels.get(kernel)?.code.as_ref()
 }
 
-/// Returns the name of the module that contains a kernel. Kernels of one code object share a module, and so its
-/// variables.
+/// Returns the name of the module that contains a kernel. Kernels of one code object share a module and its variables.
 fn module_of<'p>(machine: &'p Machine<'_>, kernel: &'p str) -> &'p str {
     given_code(machine, kernel).map_or(kernel, |code| &code.file)
 }
@@ -112,8 +111,8 @@ fn load(machine: &Machine<'_>, step: &Step, kernel: &str) -> Result<Answer, Brok
     let Some(code_object) = code_object else {
         return Err(Broken(format!("kernel `{kernel}` is loaded before it was compiled")));
     };
-    // If the arguments of a launch do not fit the kernel, a failure is not a bug of the HIP runtime. Only kernels that
-    // the case itself contains are checked here, because tests check those of rocrepro.
+    // If the arguments of a launch do not match the kernel, a failure is not a bug of the HIP runtime. Only kernels
+    // that the case defines are checked here, because tests check the kernels of rocrepro.
     if let Some(own) = machine.plan().own_kernels.get(kernel) {
         let why = code_object::mistakes(&code_object, kernel, own, machine.plan());
         if !why.is_empty() {
@@ -192,8 +191,8 @@ fn launch(
 }
 
 /// Returns the bytes of kernel arguments. The HIP runtime copies as many bytes of each argument as the kernel's
-/// metadata states, and [`load`] has compared the metadata with the case. Each argument is padded to a multiple of 8
-/// bytes, so that the runtime cannot read past it for a kernel of rocrepro.
+/// metadata states. For kernels that the case defines, [`load`] has compared the metadata with the case. Each argument
+/// is padded to a multiple of 8 bytes, so that the runtime cannot read past an argument of a kernel of rocrepro.
 pub(crate) fn values(machine: &Machine<'_>, args: &[Arg]) -> Vec<Vec<u8>> {
     let value = |arg: &Arg| {
         let mut bytes = arg.to_bytes(&|place| machine.address(place) as u64);

@@ -14,8 +14,8 @@ use crate::{broken::Broken, kernels, machine::Machine};
 
 const NAME: &std::ffi::CStr = c"rocrepro_late";
 
-/// Source of a GPU kernel that spins for `ticks` of the constant clock of 100 MHz (25 MHz on some older GPUs). If the
-/// clock does not advance, the kernel ends after a few seconds.
+/// Source of a GPU kernel that spins for `ticks` ticks of the constant clock, which has 100 MHz (25 MHz on some older
+/// GPUs). If the clock does not advance, the kernel ends after a few seconds.
 const SOURCE: &str = r#"
 __device__ static unsigned long long now() {
 #if defined(__GFX11__) || defined(__GFX12__)
@@ -43,7 +43,7 @@ pub(crate) struct Lateness {
     /// Code object of the delay kernel, which must stay allocated as long as the module is loaded.
     _code: Vec<u8>,
     on: AtomicBool,
-    /// Names of streams that are capturing, and of streams whose capture could not be ended. In such a stream, the
+    /// Names of streams that are being captured, and of streams whose capture could not be ended. In such a stream, the
     /// delay kernel would become part of the graph, or the HIP runtime would reject it.
     capturing: Mutex<HashSet<String>>,
     times: AtomicU64,
@@ -90,7 +90,7 @@ impl Lateness {
     }
 
     /// Launches the delay kernel before a step. A status other than success means that the device or the stream is
-    /// broken; the status then becomes the result of the step.
+    /// broken, and becomes the result of the step.
     pub(crate) fn before(
         &self,
         machine: &Machine<'_>,
@@ -131,7 +131,7 @@ impl Lateness {
         Ok(code)
     }
 
-    /// Updates the set of capturing streams after a call.
+    /// Updates the set of streams that are being captured, after a call.
     pub(crate) fn after(&self, call: &Call, code: c_int) {
         match call {
             Call::BeginCapture { stream, .. } => drop(self.capturing().insert(stream.clone())),

@@ -9,7 +9,7 @@ use rustix::process::{
     Pid, Signal, WaitOptions, getpgrp, getpid, kill_current_process_group, kill_process, waitpid,
 };
 
-/// Reads the order (the plan and its settings), a single line, from standard input.
+/// Reads the first line of standard input, which is the order (the plan and its settings).
 pub(crate) fn first_line() -> io::Result<String> {
     let mut line = String::new();
     if io::stdin().lock().read_line(&mut line)? == 0 {
@@ -32,11 +32,11 @@ pub(crate) fn hold() -> io::Result<()> {
 }
 
 /// Ends the process at once, with all programs that it has started. The process kills its whole process group only if
-/// it is the leader. Otherwise the group belongs to a shell or a test runner.
+/// it is the leader of the group. Otherwise the group belongs to a shell or a test runner.
 pub(crate) fn end() -> ! {
     end_children();
     if getpgrp() == getpid() {
-        // Killing this process's own group cannot fail. If it did, the call of `_exit` below would end the process.
+        // Killing the own group does not fail. If it did, the call of `_exit` below would end the process.
         let _ = kill_current_process_group(Signal::KILL);
     }
     // SAFETY: _exit takes any status. It does not run exit handlers, because a call that hangs could make the handlers
@@ -44,10 +44,10 @@ pub(crate) fn end() -> ! {
     unsafe { libc::_exit(plan::WORKER_ORPHANED) }
 }
 
-/// Kills descendants that have left the process group. This process is a subreaper, made one by itself or by its
-/// starter, so a descendant becomes its child when the descendant's own parent ends.
+/// Kills descendants that have left the process group. This process or its starter has made it a subreaper, so a
+/// descendant becomes its child when the descendant's own parent ends.
 fn end_children() {
-    // The loop ends after one second (200 times 5 ms), because a driver may keep a process from ending.
+    // The loop ends after one second (200 times 5 ms), because a driver may prevent a process from ending.
     for _ in 0..200 {
         let children = children();
         if children.is_empty() {

@@ -78,7 +78,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let why = match worked {
         Ok(Ok(())) => return ExitCode::from(DONE),
         Ok(Err(Broken(why))) => why,
-        Err(_) => "the worker panicked, which is a bug of rocrepro; see standard error".to_owned(),
+        Err(_) => "the worker panicked, which is a bug in rocrepro; see standard error".to_owned(),
     };
     tell(&why);
     // A library can print anything and exit with any status, but it cannot send this event.
@@ -86,9 +86,9 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     ExitCode::from(BROKEN)
 }
 
-/// Resets the signal handlers, so that signals end this process as they end any C++ program. A call stack overflow in a
-/// library then raises SIGSEGV, and not the SIGABRT of Rust's handler. Signals that nohup or a shell ignores for
-/// background jobs then have their default effect again.
+/// Resets the signal handlers, so that signals end this process as they end any C++ program. An overflow of the call
+/// stack in a library then raises SIGSEGV instead of the SIGABRT of Rust's handler. Signals that nohup or a shell
+/// ignores for background jobs get their default effect, too.
 fn die_as_a_program_does() {
     let handled = [libc::SIGSEGV, libc::SIGBUS];
     let ignored =
@@ -190,8 +190,8 @@ fn counts_memory(plan: &plan::Plan) -> bool {
     plan.steps().iter().any(|step| step.call == plan::Call::MemGetInfo)
 }
 
-/// Number of queries that are made to see whether the amount of free memory changes although the worker does nothing,
-/// and the time between two queries.
+/// Number of queries, and time between two queries, to find out whether the amount of free memory changes while the
+/// worker does nothing.
 const ANSWERS: usize = 6;
 const BETWEEN_ANSWERS: Duration = Duration::from_millis(20);
 
@@ -210,7 +210,7 @@ fn free_at_rest(hip: &hip_sys::Hip) -> Result<Vec<u64>, Broken> {
     Ok(answers)
 }
 
-/// Returns the environment of this process without [`RUN_VARIABLE`], whose value differs for each process.
+/// Returns the environment of this process without [`RUN_VARIABLE`], whose value is different in each process.
 fn environment() -> BTreeMap<String, String> {
     let text = |text: OsString| text.to_string_lossy().into_owned();
     let all = std::env::vars_os().filter(|(name, _)| name != RUN_VARIABLE);

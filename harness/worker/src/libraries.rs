@@ -11,7 +11,7 @@ use crate::{
     needs::{self, Home},
 };
 
-/// The libraries that a plan needs, after they were loaded.
+/// The loaded libraries that a plan needs.
 pub(crate) struct Libraries {
     pub(crate) hip: Hip,
     rtc: Option<Rtc>,
@@ -82,6 +82,6 @@ impl Libraries {
 }
 
 fn not_loaded(library: &str) -> Broken {
-    // The field `needs` should list the library of every call, so a missing library is a mistake in `needs`.
+    // The field `needs` should list the library of every call. A missing library is therefore a mistake in `needs`.
     Broken(format!("{library} was not loaded for a plan that calls it"))
 }

@@ -28,8 +28,8 @@ pub(crate) fn rocm_libraries() -> Vec<LoadedLibrary> {
     found().into_iter().map(library).collect()
 }
 
-/// Returns the path of the first library whose name starts with `name`, in the form in which the dynamic loader opened
-/// it.
+/// Returns the path of the first library whose name starts with `name`, as the dynamic loader opened it; `None` if no
+/// such library is loaded.
 pub(crate) fn file_of(name: &str) -> Option<PathBuf> {
     found().into_iter().find(|found| found.name.starts_with(name)).map(|found| found.file)
 }
@@ -87,8 +87,8 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, found: *mut 
     0
 }
 
-/// Returns the GNU build id of this program. `/proc/self/exe` is not used, because it is the dynamic loader if that
-/// started the program.
+/// Returns the GNU build id of this program; `None` if it has no build id. `/proc/self/exe` is not used, because it is
+/// the dynamic loader if the program was started through the loader.
 pub(crate) fn own_build_id() -> Option<String> {
     let mut own: Option<String> = None;
     // SAFETY: the callback has the declared type and gets this variable, which outlives the call.

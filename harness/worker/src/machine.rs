@@ -15,7 +15,7 @@ use crate::{
     pipe::Events,
 };
 
-/// Result of a call of the plan.
+/// Result of one call of the plan.
 pub(crate) struct Answer {
     /// Status code, and the library that returned it. `None` for calls that return no status.
     pub(crate) status: Option<(Home, c_int)>,
@@ -43,7 +43,7 @@ impl Answer {
     }
 }
 
-/// State that the calls of one plan share. Two host threads may use it, so everything that changes is behind one lock.
+/// State that the calls of one plan share. Two host threads may use it, so one lock protects everything that changes.
 /// The lock is never held during a call.
 pub(crate) struct Machine<'a> {
     pub(crate) order: &'a Order,

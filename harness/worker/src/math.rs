@@ -142,8 +142,8 @@ fn matrices(machine: &Machine<'_>, operands: &Operands) -> MatrixPointers {
     }
 }
 
-/// Converts a matrix multiplication of a plan to a [`MatrixProduct`]. The tuple contains the data types of A and B, of
-/// C and D, of alpha and beta, and of the accumulation.
+/// Converts a matrix product of a plan to a [`MatrixProduct`]. The tuple contains the data types of A and B, of C and
+/// D, of alpha and beta, and of the accumulation.
 fn operation(problem: &MatmulProblem) -> MatrixProduct {
     use MatrixProduct as O;
     let (input, output, scale, compute) = match problem.dtype {

@@ -75,7 +75,7 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Resul
             let (to_pitch, from_pitch) = (*to_pitch as usize, *from_pitch as usize);
             let (width, height) = (*width as usize, *height as usize);
             let stream = machine.stream(stream);
-            // SAFETY: the addresses are inside buffers of the plan, which live until the plan frees them. An extent
+            // SAFETY: the addresses are inside buffers of the plan, which exist until the plan frees them. An extent
             // that exceeds a buffer is a deliberate mistake of the plan.
             let code = unsafe {
                 if *asynchronous {
@@ -177,15 +177,15 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Resul
     }
 }
 
-/// Time for which freed memory may stay missing from the free memory that hipMemGetInfo reports, and the time between two
-/// queries. The HIP runtime frees memory of finished work, such as the arguments of a graph's kernels, on a thread of
-/// its own.
+/// Time for which freed memory may be missing from the amount of free memory that hipMemGetInfo reports, and the time
+/// between two queries. The HIP runtime has a separate thread that frees the memory of finished work, such as the
+/// arguments of a graph's kernels.
 const RETURN_TIME: Duration = Duration::from_secs(1);
 const BETWEEN_QUERIES: Duration = Duration::from_millis(10);
 
-/// Queries the free device memory. If the amount is compared with that of the first query and is less, the query is
-/// repeated until it gives at least that amount twice in a row, at most for [`RETURN_TIME`]. Returns the lesser of the
-/// last two amounts, because one right answer among wrong ones proves nothing.
+/// Queries the amount of free device memory. If the amount must be compared with that of the first query and is less,
+/// repeats the query until two consecutive queries return at least the first amount, but at most for [`RETURN_TIME`].
+/// Returns the lesser of the last two amounts, because one right answer among wrong ones proves nothing.
 fn free_bytes(machine: &Machine<'_>, compared: bool) -> Result<Answer, Broken> {
     let until = Instant::now() + RETURN_TIME;
     let mut before = usize::MAX;

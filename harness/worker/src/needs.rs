@@ -111,7 +111,7 @@ mod tests {
     }
 
     /// If a name were misspelt, every trial that needs the function would be skipped. A function without an entry in a
-    /// table is called by the name in its declaration, which the exported C++ program uses too.
+    /// table is called by the name in its declaration, which the exported C++ program also uses.
     #[test]
     fn every_needed_function_has_a_binding() {
         let tables = [
@@ -125,7 +125,7 @@ mod tests {
         for (table, home) in tables.into_iter().zip(homes) {
             assert!(table.iter().all(|function| Home::of(function) == home), "{home:?}");
         }
-        // These are functions that the worker calls itself, before set-up or to get the name of a status.
+        // The worker calls these functions itself, before the set-up or to get the name of a status.
         let own = [
             "hipInit",
             "hipRuntimeGetVersion",

@@ -9,7 +9,7 @@ use plan::Event;
 
 use crate::{leash, tell::tell};
 
-/// First file descriptor after the three standard ones.
+/// First file descriptor after the three standard file descriptors.
 const FIRST_FREE: i32 = 3;
 
 pub(crate) struct Events(Mutex<File>);
@@ -31,7 +31,7 @@ impl Events {
     pub(crate) fn say(&self, event: &Event) {
         let mut line = match serde_json::to_vec(event) {
             Ok(line) => line,
-            // Events contain only numbers, strings and lists, which always serialise.
+            // Serialising cannot fail, because events contain only numbers, strings and lists.
             Err(error) => unreachable!("{error}"),
         };
         line.push(b'\n');

@@ -18,7 +18,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
     Go,
-    /// The plan stops: a call whose result is checked failed, and the worker has reported the failure.
+    /// The plan stops, because a call that must succeed has failed. The worker has reported the failure.
     Stop,
 }
 
@@ -40,7 +40,7 @@ fn other_value(value: &str) -> String {
     }
 }
 
-/// The steps of one plan, and their progress. Two host threads may share this value.
+/// The steps of one plan, and the progress of executing them. Two host threads may share this value.
 pub(crate) struct Steps<'a> {
     machine: Machine<'a>,
     /// Delay injection, or `None` if it was not requested.
@@ -153,7 +153,7 @@ impl<'a> Steps<'a> {
         drawn
     }
 
-    /// Returns how often each injected fault took effect, at calls and in the emulated device.
+    /// Returns how often each injected fault took effect, both at calls and in the emulated device.
     pub(crate) fn acts(&self) -> Vec<Acts> {
         let mut acts = device_look::acts();
         let done = self.done();

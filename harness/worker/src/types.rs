@@ -1,4 +1,5 @@
-//! Compares the Rust types with which the worker calls HIP functions with a table that was generated from HIP's header.
+//! Compares the Rust types with which the worker calls HIP functions with a table that was generated from HIP's
+//! headers.
 
 use plan::{hip_declared, is_handle, is_struct, pointed, scalar};
 
@@ -24,7 +25,7 @@ pub(crate) fn mistake(function: &str, rust: &str) -> Option<String> {
     let given: Vec<&str> = inside.split(',').map(str::trim).filter(|ty| !ty.is_empty()).collect();
     let agree = |c: &str, rust: &str| {
         let ((c, c_behind), (rust, rust_behind)) = (of_c(c), of_rust(rust));
-        // The parameter is an enum, or a struct that is passed by value.
+        // For an enum, or a struct that is passed by value, any type except a pointer is accepted.
         if c == Class::Other {
             return rust != Class::Pointer;
         }

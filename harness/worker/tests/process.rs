@@ -1,5 +1,5 @@
-//! Tests the worker as a process: its events and how it ends. ROCm is not needed. Tests that need results from a HIP
-//! runtime load the library of `examples/pretend_hip.rs`.
+//! Tests the worker as a process: its events, and how it ends. The tests do not need ROCm. Tests that need results from
+//! a HIP runtime load the library of `examples/pretend_hip.rs`.
 
 use std::{
     env, fs,
@@ -41,8 +41,8 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
-/// A folder that contains the imitation of the HIP runtime under the file name of the real one. The worker also writes
-/// buffer contents to the folder.
+/// A folder that contains the imitation of the HIP runtime under the file name of the real runtime. The worker also
+/// writes buffer contents to this folder.
 struct Stack(TempDir);
 
 impl Stack {
@@ -93,7 +93,7 @@ fn talk(mut command: Command, input: &str) -> Result<Output, Failed> {
     Ok(output)
 }
 
-/// Returns an empty plan in which the fields of `edit` replace the default ones.
+/// Returns an empty plan in which the fields of `edit` replace the defaults.
 fn plan(edit: &Value) -> Value {
     let mut plan = json!({
         "version": PLAN_VERSION, "trial": "t", "buffers": {}, "streams": {},
@@ -161,8 +161,8 @@ fn short(events: &[Event]) -> Vec<String> {
     out
 }
 
-/// Runs a plan on the imitation of the HIP runtime, and compares the events after initialisation. Fails unless the
-/// worker ends normally.
+/// Runs a plan on the imitation of the HIP runtime, and compares the events after the initialisation with the expected
+/// ones. Fails unless the worker ends normally.
 fn check(edit: &Value, expected: &[&str]) -> Result<(), Failed> {
     let output = Stack::new()?.talk(edit)?;
     let reported = short(&events(&output)?);
@@ -333,7 +333,7 @@ fn only_wrong_or_unknown_bytes_are_kept() -> Result<(), Failed> {
     let mut filled = [0; 6];
     pattern(fill_stamp(3, 0), &mut filled);
     let guards = [plan::GUARD_BYTE; 2 * plan::GUARD_BYTES as usize];
-    // The first check reads the poison byte instead of the pattern, although the digest of the pattern is expected.
+    // For the first check, the digest of the pattern is expected, but the check reads the poison byte.
     let wanted = [(3, 0, digest(&filled)), (5, 0, digest(&filled)), (7, 0, digest(&guards))];
     let output = talk(worker(stack.0.path()), &order(&edit, stack.spool(), &wanted))?;
     let mut data = Vec::new();
@@ -413,7 +413,7 @@ fn memory_that_comes_back_late_is_waited_for() -> Result<(), Failed> {
 fn closed_input_ends_the_worker() -> Result<(), Failed> {
     let stack = Stack::new()?;
     let edit = json!({"body": [{"id": 1, "call": "sleep", "ms": 3_600_000}]});
-    // The leader of a process group kills its group. A process that is not the leader ends alone.
+    // If the process is the leader of its process group, it kills the group. Otherwise only the process itself ends.
     for (leader, expected) in
         [(true, (None, Some(libc::SIGKILL))), (false, (Some(plan::WORKER_ORPHANED), None))]
     {

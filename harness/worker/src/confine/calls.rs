@@ -1,12 +1,12 @@
 //! Restricts the worker of an untrusted case to a list of system calls.
 //!
 //! The list contains the calls that were observed when every built-in case was traced, and similar calls for memory,
-//! threads, time, waiting, and files that Landlock has allowed to open. None of them changes a file outside of the
-//! worker's folders or controls another process. Some have side effects: they lock readable files, remove their pages
-//! from memory (`fadvise64`), or let an automounter look for a path.
+//! threads, time, waiting, and files that Landlock allows to open. None of them changes a file outside of the worker's
+//! folders or controls another process. Some have side effects: they lock readable files, remove pages of such files
+//! from memory (`fadvise64`), or make an automounter look for a path.
 //!
-//! Other calls fail with EPERM, `clone3` fails with ENOSYS, and a call by the 32-bit interface kills the worker. Linux
-//! answers the calls 335 (uretprobe) and 336 (uprobe) before any filter.
+//! Other calls fail with EPERM, `clone3` fails with ENOSYS, and a call through the 32-bit interface kills the worker.
+//! Linux handles the calls 335 (uretprobe) and 336 (uprobe) before any filter runs.
 
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen as Width, SeccompCmpOp as Is, SeccompCondition,
@@ -171,8 +171,8 @@ const PRCTLS: [libc::c_int; 4] =
 /// no resource limit counts such mappings.
 const ARCH_PRCTLS: [u64; 6] = [0x1001, 0x1002, 0x1003, 0x1004, 0x3001, 0x5005];
 
-/// Flags of `memfd_create` for ordinary memory. A file in huge pages (`MFD_HUGETLB`) is not allowed: resource limits do
-/// not bound its size, because mapping it makes it larger.
+/// Allowed flags of `memfd_create`, for ordinary memory. A file in huge pages (`MFD_HUGETLB`) is not allowed, because
+/// resource limits do not bound its size: mapping the file makes it larger.
 const MEMORY_FILE: libc::c_uint =
     libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | libc::MFD_NOEXEC_SEAL | libc::MFD_EXEC;
 
@@ -183,15 +183,15 @@ const MADV_HWPOISON: u64 = 100;
 /// Flag of `mbind(2)` that also moves memory pages which other processes share.
 const MPOL_MF_MOVE_ALL: u64 = 4;
 
-/// The mode bits set-user-ID and set-group-ID. With them, a program runs with the rights of the owner or group of its
-/// file.
+/// The mode bits set-user-ID and set-group-ID. A program with such a bit runs with the rights of the owner or group of
+/// its file.
 const SET_ID: u64 = (libc::S_ISUID | libc::S_ISGID) as u64;
 
 /// Flags of `open` that create a file. Without any of them, the call has no mode argument.
 const CREATES: u64 = (libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY)) as u64;
 
-/// Operations of `futex` that are allowed. Those with priority inheritance lend the priority of the caller to a process
-/// that it names.
+/// Allowed operations of `futex`. Operations with priority inheritance are not allowed, because they lend the priority
+/// of the caller to any process that it names.
 const FUTEXES: [libc::c_int; 7] = [
     libc::FUTEX_WAIT,
     libc::FUTEX_WAKE,
@@ -208,18 +208,18 @@ const FUTEX_FLAGS: u64 = (libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME)
 /// Flags of `clone` that are set for a new thread and not for a new process.
 const THREAD: u64 = (libc::CLONE_THREAD | libc::CLONE_VM | libc::CLONE_SIGHAND) as u64;
 
-/// Flags of `clone` that pass the tracer of a thread on to the new one, or hide it from the tracer. The command traces a
-/// worker that hangs.
+/// Flags of `clone` that let the tracer of a thread also trace the new thread, or prevent it from doing so. The command
+/// traces a worker that hangs.
 const TRACED: u64 = (libc::CLONE_PTRACE | libc::CLONE_UNTRACED) as u64;
 
-/// Flags of `clone` with which root can put a thread into new namespaces.
+/// Flags of `clone` that put a new thread into new namespaces, which root is allowed to do.
 const NAMESPACES: u64 = 0x7e02_0000;
 
 /// Restricts this thread, and everything that it starts later, to the allowed system calls.
 pub(super) fn restrict(gpu: bool) -> Result<(), String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
-    // A filter cannot read the flags of `clone3`, because the call passes them behind a pointer. If `clone3` fails, the
-    // C library uses `clone`.
+    // A filter cannot read the flags of `clone3`, because they are in memory to which an argument points. If `clone3`
+    // fails, the C library uses `clone`.
     let no_clone3 = filter(
         [(libc::SYS_clone3, Vec::new())].into(),
         SeccompAction::Allow,
@@ -264,8 +264,8 @@ fn allowed(gpu: bool) -> Result<Rules, seccompiler::BackendError> {
         // The HIP runtime sets the processor affinity of its threads.
         rules.insert(libc::SYS_sched_setaffinity, Vec::new());
     }
-    // The fourth access mode, 3, is for `ioctl` alone and needs no right of Landlock. With `O_TMPFILE` it makes a file in
-    // any folder, and it opens any device.
+    // The fourth access mode, 3, is for `ioctl` alone and requires no Landlock right. With `O_TMPFILE`, it would create
+    // a file in any folder. It would also open any device.
     for (call, flags) in [(libc::SYS_open, 1), (libc::SYS_openat, 2)] {
         let mut of_call = Vec::new();
         for access in [libc::O_RDONLY, libc::O_WRONLY, libc::O_RDWR] {
@@ -290,7 +290,7 @@ fn allowed(gpu: bool) -> Result<Rules, seccompiler::BackendError> {
     let ordinary = one(1, Width::Dword, Is::MaskedEq(u64::from(!MEMORY_FILE)), 0)?;
     rules.insert(libc::SYS_memfd_create, vec![ordinary]);
     rules.insert(libc::SYS_arch_prctl, any(0, &ARCH_PRCTLS)?);
-    // Advice with a higher number takes memory of the machine out of use.
+    // Advice with a higher number can make the machine stop using a page of memory.
     rules.insert(libc::SYS_madvise, vec![one(2, Width::Dword, Is::Lt, MADV_HWPOISON)?]);
     // A process of root could otherwise move memory pages that it shares with other processes.
     rules.insert(libc::SYS_mbind, vec![one(5, Width::Dword, Is::MaskedEq(MPOL_MF_MOVE_ALL), 0)?]);
@@ -321,7 +321,7 @@ mod tests {
 
     use super::*;
 
-    /// Makes a system call. Returns its result, or the number of its error.
+    /// Makes a system call. Returns its result, or its error number as an error.
     fn call(number: libc::c_long, first: usize, second: usize) -> Result<libc::c_long, i32> {
         // SAFETY: the system calls of these tests get addresses of memory that is large enough, or no address.
         match unsafe { libc::syscall(number, first, second) } {
@@ -330,7 +330,7 @@ mod tests {
         }
     }
 
-    /// Runs the attempts in a thread of their own, because the filter applies to the thread until it ends.
+    /// Runs the attempts in a new thread, because the filter applies to a thread until the thread ends.
     fn in_a_restricted_thread(attempts: impl FnOnce() + Send + 'static) {
         let thread = thread::spawn(|| {
             restrict(false).unwrap();
@@ -360,7 +360,7 @@ mod tests {
         in_a_restricted_thread(|| {
             let mut base = 0_usize;
             call(libc::SYS_arch_prctl, 0x1003, &raw mut base as usize).unwrap();
-            assert_ne!(base, 0, "the address of the thread's own data");
+            assert_ne!(base, 0, "the base address of thread-local storage");
             // The requests are ARCH_MAP_VDSO_X32, ARCH_MAP_VDSO_32, ARCH_MAP_VDSO_64, ARCH_SET_CPUID and
             // ARCH_REQ_XCOMP_PERM.
             for request in [0x2001, 0x2002, 0x2003, 0x1012, 0x1023] {
