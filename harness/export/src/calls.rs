@@ -28,12 +28,12 @@ pub(crate) const BLAS: &str = "HIPBLAS_STATUS_SUCCESS";
 pub(crate) const ROCBLAS: &str = "rocblas_status_success";
 
 impl Printer<'_> {
-    /// Returns the name of the HIP or library function that a call of the plan calls.
+    /// Returns the name of the function that a call of the plan calls in HIP or another library.
     pub(crate) fn api(&self, call: &Call) -> &'static str {
         plan::api(call, self.plan)
     }
 
-    /// Declares the variables that a call would create, although the program does not make the call.
+    /// Declares the variables that a call would create. The program does not make the call.
     pub(crate) fn declare_only(&mut self, call: &Call) {
         if let Call::Load { kernel } = call
             && self.form_of(kernel) == Form::Hiprtc
@@ -55,7 +55,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Prints an injected refusal of a call. The program does not make the call, and continues as if the call had
+    /// Prints a refusal that a fault injects. The program does not make the call, and continues as if the call had
     /// returned the status `code`.
     pub(crate) fn inject_refusal(&mut self, step: &Step, code: i32) {
         self.declare_only(&step.call);
@@ -66,8 +66,8 @@ impl Printer<'_> {
         self.check_injected_status(step, code);
     }
 
-    /// Prints an injected status. The program makes the call, and continues as if the call had returned the status
-    /// `code`.
+    /// Prints a status that a fault injects. The program makes the call, and continues as if the call had returned the
+    /// status `code`.
     pub(crate) fn inject_status(&mut self, step: &Step, code: i32) {
         let function = self.api(&step.call);
         self.line(format!(
@@ -133,8 +133,8 @@ impl Printer<'_> {
         identifier
     }
 
-    /// Sets the variable of a destroyed handle to null, as the worker does. This is only necessary if the variable is
-    /// declared at the top of `main` or used again later.
+    /// Sets the variable of a destroyed handle to null, as the worker does. The statement is printed only if the
+    /// variable is declared at the top of `main` or used again later.
     pub(crate) fn reset_handle(&mut self, step: &Step, kind: NameKind, name: &str) {
         if self.expects_success(step)
             && (!self.declares(kind, name) || self.used_after(step, kind, name))
@@ -186,12 +186,12 @@ impl Printer<'_> {
         self.line(format!("#error \"rocrepro cannot write {function} in C++\""));
     }
 
-    /// Returns the status that means success in a function's library, and adds the helper that names the library's
-    /// other statuses.
+    /// Returns the status that means success in a function's library. Adds the helper that names the other statuses of
+    /// that library to the program.
     pub(crate) fn success(&mut self, step: &Step, function: &str) -> &'static str {
         let (helper, success) = match function {
             f if f.starts_with("hiprand") => {
-                // The helper that names all statuses of hipRAND is long, so a short program uses it only for the
+                // The helper that names all statuses of hipRAND is long. Therefore a short program uses it only for the
                 // failing step.
                 let other = self.short.is_some_and(|short| !short.is_about(step));
                 (if other { Helper::NameRandNumber } else { Helper::NameRand }, RAND)
@@ -395,7 +395,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Returns true if a short program replaced this kernel by an empty one.
+    /// Returns true if this kernel was replaced by an empty one in a short program.
     fn is_emptied(&self, kernel: &str) -> bool {
         let source = self.plan.kernels.get(kernel).map_or("", String::as_str);
         self.short.is_some() && source.ends_with(&format!("{kernel}() {{}}"))
@@ -405,8 +405,8 @@ impl Printer<'_> {
         self.plan.kernels.keys().next().is_some_and(|first| first == kernel)
     }
 
-    /// Returns true if a hipGetLastError after `<<<>>>` could report the error of another call, or consume an error
-    /// that the case itself asks for later.
+    /// Returns true if a hipGetLastError after `<<<>>>` could report the error of another call, or clear an error that
+    /// the case itself queries later.
     fn launch_status_is_ambiguous(&self) -> bool {
         self.plan.steps().iter().any(|step| {
             !step.checked() || matches!(step.call, Call::GetLastError) || !step.planted.is_empty()

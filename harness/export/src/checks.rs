@@ -77,8 +77,8 @@ impl Printer<'_> {
         }
     }
 
-    /// Prints a call that returns a status, and the check of the status that the step demands. `success` is the status
-    /// that means success in the called library.
+    /// Prints a call that returns a status, and the check that the step requires for the status. `success` is the
+    /// status that means success in the called library.
     pub(crate) fn status(&mut self, step: &Step, call: &str, success: &str) {
         if let Some(short) = self.short {
             return self.short_status(short, step, call, success);
@@ -87,8 +87,8 @@ impl Printer<'_> {
         self.line(format!("{text};"));
     }
 
-    /// Returns a C++ expression that makes a call and checks its status. If the step states which statuses it expects,
-    /// the value of the expression is true if the call returned success.
+    /// Returns a C++ expression that makes a call and checks its status. If the step lists accepted statuses, the value
+    /// of the expression is true if the call returned success.
     pub(crate) fn with_status(&mut self, step: &Step, call: &str, success: &str) -> String {
         let Some(returns) = &step.returns else {
             self.need(Helper::Require);
@@ -143,7 +143,7 @@ impl Printer<'_> {
             self.line(format!("{status};"));
             self.line(check);
         } else {
-            // A call that failed as expected returns no value, so there is nothing to check.
+            // A call that failed as expected returns no value to check.
             match status.strip_prefix("(void)") {
                 Some(call) => self.line(format!("if ({call} == {success}) {check}")),
                 None => self.line(format!("if ({status}) {check}")),
@@ -161,7 +161,7 @@ pub(crate) fn number_fits(variable: &str, wanted: &str) -> String {
     }
 }
 
-/// Returns true if this is the name of the status that means success in a library. All these statuses have the value 0.
+/// Returns true if the name is that of the success status of any library. All these statuses have the value 0.
 pub(crate) fn is_success(name: &str) -> bool {
     name == "hipSuccess" || name.to_ascii_lowercase().ends_with("_success")
 }

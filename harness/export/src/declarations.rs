@@ -1,5 +1,5 @@
-//! Decides where a program declares the variables of handles and buffers: at the call that creates the object, or at
-//! the top of `main` if another block uses the variable too.
+//! Decides where a program declares the variables of handles and buffers: at the call that creates the object, or, if
+//! another block also uses the variable, at the top of `main`.
 
 use std::collections::BTreeMap;
 
@@ -65,7 +65,7 @@ impl Declarations {
     }
 }
 
-/// Returns the C++ type of a variable. For a pointer, the star is left out.
+/// Returns the C++ type of a variable; for a pointer, without the star.
 pub(crate) fn type_of(kind: NameKind) -> &'static str {
     match kind {
         NameKind::Buffer => "unsigned char",
@@ -86,7 +86,7 @@ pub(crate) fn created_variable(call: &Call) -> Option<(NameKind, &str)> {
     mentions(call).into_iter().find(|(_, _, makes)| *makes).map(|(kind, name, _)| (kind, name))
 }
 
-/// Returns the variables that a call mentions, each with true if the call creates the variable's object.
+/// Returns the variables that a call mentions, each with a flag that is true if the call creates the variable's object.
 fn mentions(call: &Call) -> Vec<(NameKind, &str, bool)> {
     let named = call.all_named().into_iter();
     let mut all: Vec<_> =

@@ -1,7 +1,7 @@
 //! Prints C++ code that computes the expected bytes of buffers on the host, in program order, next to the calls.
 //!
 //! The rules are those of `plan::reference`: a call that may not succeed has no effect, and work that a stream captures
-//! takes effect each time the graph is launched. Only buffers on which a check depends are tracked.
+//! takes effect each time the graph is launched. Only buffers on which some check depends are tracked.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -28,11 +28,11 @@ pub(crate) struct Expected<'a> {
     recordings: BTreeMap<&'a str, Recording>,
     /// Effects of the graphs that are built node by node, by the name of the graph.
     node_by_node: BTreeMap<&'a str, Recording>,
-    /// For each graph, the name of the C++ function that applies the effects of a launch. `None` if a launch does not
-    /// change a tracked buffer.
+    /// For each graph, the name of the C++ function that applies the effects of a launch; `None` if a launch changes no
+    /// tracked buffer.
     graphs: HashMap<&'a str, Option<String>>,
-    /// For each executable graph, the name of the C++ function that applies the effects of a launch, or of the variable
-    /// that contains this function.
+    /// For each executable graph, the name of the C++ function that applies the effects of a launch, or the name of the
+    /// variable that contains this function.
     execs: HashMap<&'a str, Option<String>>,
     /// Number of loops around the current step.
     depth: usize,
@@ -48,7 +48,7 @@ pub(crate) struct Expected<'a> {
 /// Effects that will take place when a graph is launched, as lines of C++.
 struct Recording {
     lines: Vec<String>,
-    /// Number of loops around the step at which the collection began.
+    /// Number of loops around the step at which the collection of these effects began.
     depth: usize,
     indent: usize,
 }
@@ -140,7 +140,8 @@ impl<'a> Expected<'a> {
     /// Returns the lines of C++ that update the expected bytes after this step.
     ///
     /// # Errors
-    /// A capture begins in a block and ends outside of it, or a graph is built in one block and used in another.
+    /// Fails if a capture begins in a block and ends outside of it, or if a graph is built in one block and used in
+    /// another.
     pub(crate) fn step(
         &mut self,
         step: &'a Step,
@@ -157,7 +158,7 @@ impl<'a> Expected<'a> {
                 Ok(Vec::new())
             }
             Ok(CaptureRole::Added(graph)) => self.add_node(step, graph, names),
-            // An invalid plan has been refused before, so this error cannot occur here.
+            // An invalid plan has already been refused, so this error cannot occur here.
             Ok(CaptureRole::Nothing) | Err(_) => Ok(Vec::new()),
         }
     }
@@ -234,11 +235,11 @@ impl<'a> Expected<'a> {
         Ok(Vec::new())
     }
 
-    /// Returns the name of the function that applies the effects which a launch of the graph would have after this
-    /// step. `None` if the launch has no effects.
+    /// Returns the name of the function that applies the effects that a launch of the graph would have after this step;
+    /// `None` if the launch has no effects.
     ///
     /// # Errors
-    /// The graph is being built in a block around this step.
+    /// Fails if the graph is being built in a block around this step.
     fn graph_function(
         &mut self,
         names: &mut Names,
@@ -246,7 +247,8 @@ impl<'a> Expected<'a> {
     ) -> Result<Option<String>, String> {
         if let Some(made) = self.node_by_node.get(graph) {
             let mut lines = made.lines.clone();
-            // Remove the heads of the loops that contain this step if no node has been added inside them.
+            // Removes the heads of the loops that contain this step, provided that no node has been added inside the
+            // loops.
             for opened in self.loops.iter().rev().take(made.indent) {
                 if lines.pop().is_none_or(|line| line.trim() != opened) {
                     return Err(format!(
@@ -263,7 +265,7 @@ impl<'a> Expected<'a> {
     /// Adds the effects of a node to a graph that is built node by node.
     ///
     /// # Errors
-    /// The graph was created in a block that does not contain this step.
+    /// Fails if the graph was created in a block that does not contain this step.
     fn add_node(
         &mut self,
         step: &'a Step,
@@ -282,7 +284,7 @@ impl<'a> Expected<'a> {
         Ok(Vec::new())
     }
 
-    /// Defines a C++ function whose body is `lines`, and returns its name. `None` if `lines` is empty.
+    /// Defines a C++ function whose body is `lines`, and returns its name; `None` if `lines` is empty.
     fn define_function(
         &mut self,
         names: &mut Names,
@@ -297,7 +299,7 @@ impl<'a> Expected<'a> {
         Some(name)
     }
 
-    /// Returns true if several steps set the graph that an executable graph runs, so that the function must be in a
+    /// Returns true if several steps determine which graph an executable graph runs. The function must then be in a
     /// variable.
     fn is_replaced(&self, exec: &str) -> bool {
         let decides = |call: &Call| {
@@ -474,8 +476,8 @@ impl<'a> Expected<'a> {
             .zip(types)
             .map(|(arg, ty)| match arg {
                 Arg::Address(place) | Arg::Input(place) => as_elements(names, place, ty),
-                // The first number of these kernels is the number of elements. Only those elements are computed for
-                // which the grid has a work-item. The two kernels whose work-items cooperate process all elements.
+                // The first number of these kernels is the number of elements. An element is computed only if the grid
+                // has a work-item for it. In the two kernels whose work-items cooperate, all elements are processed.
                 Arg::Number(number) if number.ty == ScalarType::U32 => {
                     numbers += 1;
                     let together = matches!(library.name, "sum_u32" | "matmul_f32");
@@ -492,7 +494,8 @@ impl<'a> Expected<'a> {
     }
 }
 
-/// Returns the offset of a row in a box as C++, with the variables `slice` and `row` of [`for_each_row`].
+/// Returns the offset of a row in a box as C++. The expression contains the variables `slice` and `row` of
+/// [`for_each_row`].
 fn row_of_box(place: &Box3d, [_, height, depth]: [u64; 3]) -> String {
     let mut offset = plus(place.offset(0, 0));
     if depth > 1 {
@@ -542,7 +545,7 @@ fn types_of(kernel: &str) -> [&'static str; 4] {
     }
 }
 
-/// Returns the names of the buffers that checks read, and of all buffers from which their bytes come.
+/// Returns the names of the buffers that checks read, and of all buffers from which the bytes of these buffers come.
 fn tracked(plan: &Plan) -> BTreeSet<&str> {
     let steps = plan.steps();
     let mut tracked: BTreeSet<&str> = steps
@@ -566,7 +569,7 @@ fn tracked(plan: &Plan) -> BTreeSet<&str> {
     }
 }
 
-/// Returns the names of the buffers that a call writes, and of those that it reads in order to do so.
+/// Returns the names of the buffers that a call writes, and of the buffers whose bytes determine what it writes.
 fn flow(call: &Call) -> (Vec<&str>, Vec<&str>) {
     let named = call.work().named().into_iter().filter(|named| named.thing == Thing::Buffer);
     let (mut to, mut from) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Defines the two forms of a printed program, and chooses the form for each kernel.
+//! Defines the two forms of a printed program, and selects the form for each kernel.
 
 use plan::{Arg, Call, Plan, ScalarType, Step, may_succeed};
 
@@ -28,9 +28,9 @@ impl Form {
         }
     }
 
-    /// Returns the form in which a program of this form contains a kernel. Symbols can only be looked up in modules,
-    /// and the error statuses of hipLaunchKernel and hipModuleLaunchKernel differ. If either matters for a kernel, the
-    /// kernel is put into a module.
+    /// Returns the form in which a program of this form contains a kernel. A kernel is compiled as a module if the
+    /// program looks up its symbols, which is possible only in modules, or if the case depends on the error statuses of
+    /// launches, which differ between hipLaunchKernel and hipModuleLaunchKernel.
     pub(crate) fn of_kernel(self, plan: &Plan, kernel: &str) -> Form {
         let needs_module_at = |step: &&Step| {
             let looks = matches!(step.call, Call::FindSymbol { .. });
@@ -43,7 +43,7 @@ impl Form {
     }
 }
 
-/// Returns true if an argument keeps its bytes only if the program passes a pointer to it.
+/// Returns true if the bytes of an argument stay unchanged only if the program passes a pointer to the argument.
 fn needs_pointer(arg: &Arg) -> bool {
     match arg {
         Arg::Struct(_) | Arg::Bytes(_) => true,
@@ -52,8 +52,8 @@ fn needs_pointer(arg: &Arg) -> bool {
     }
 }
 
-/// Returns true if a case's own kernel must be compiled at run time, because of its options, its arguments, or a
-/// cooperative launch, which cannot be written with `<<<>>>`.
+/// Returns true if a kernel that the case defines must be compiled at run time, because of its options, its arguments,
+/// or a cooperative launch, which cannot be written with `<<<>>>`.
 fn needs_module(plan: &Plan, kernel: &str) -> bool {
     let options = plan.own_kernels.get(kernel).is_some_and(|own| !own.options.is_empty());
     options

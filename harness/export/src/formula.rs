@@ -1,5 +1,5 @@
-//! Prints the formulas in the field `computes` of a case's own kernels as C++ for the host. Conversions and roundings
-//! are explicit, so that the result does not depend on the compiler.
+//! Prints the formulas in the field `computes` of kernels that the case defines, as C++ for the host. Conversions and
+//! roundings are explicit, so that the result does not depend on the compiler.
 
 use std::collections::BTreeSet;
 
@@ -11,15 +11,15 @@ use crate::{
     names::{NameKind, Names},
 };
 
-/// Returns the formulas that describe what a case's own kernel computes; an empty list if there are none.
+/// Returns the formulas that describe what a kernel of the case computes; an empty list if the kernel has no formulas.
 pub(crate) fn formulas(plan: &Plan, kernel: &str) -> Vec<Formula> {
     let Some(own) = plan.own_kernels.get(kernel) else { return Vec::new() };
     let parameters = own.parameters.as_deref().unwrap_or_default();
-    // An invalid plan has been refused before, so each formula can be parsed.
+    // An invalid plan has already been refused, so each formula can be parsed.
     own.computes.iter().filter_map(|text| Formula::parse(text, parameters).ok()).collect()
 }
 
-/// Returns the lines of C++ that compute what a launch writes to those buffers for which `follows` returns true.
+/// Returns the lines of C++ that compute what a launch writes to the buffers for which `follows` returns true.
 pub(crate) fn on_host(
     plan: &Plan,
     names: &mut Names,

@@ -75,13 +75,13 @@ pub(crate) fn add(helper: Helper, to: &mut BTreeSet<Helper>) {
             add(*needed, to);
         }
     }
-    // The text of the guard helper already defines the poison value.
+    // The guard helper also defines the poison value.
     if to.contains(&Helper::Guard) {
         to.remove(&Helper::Poison);
     }
 }
 
-/// Returns the C++ function that computes the results of a library kernel on the host; `None` for a case's own kernel.
+/// Returns the C++ function that computes the results of a library kernel on the host; `None` for any other kernel.
 pub(crate) fn kernel_on_host(name: &str) -> Option<&'static str> {
     macro_rules! texts {
         ($($kernel:literal)*) => {
@@ -94,7 +94,7 @@ pub(crate) fn kernel_on_host(name: &str) -> Option<&'static str> {
     texts!("fill_u32" "copy_u32" "copy_u8" "add_u32" "saxpy_f32" "sum_u32" "histogram_u32" "matmul_f32" "lcg_u32" "to_f32" "variable_u32" "shuffle_u32")
 }
 
-/// Returns the standard headers that a C++ text needs, according to the names that occur in it.
+/// Returns the standard headers that a C++ text needs, determined from the names in the text.
 pub(crate) fn includes(text: &str) -> Vec<&'static str> {
     const HEADERS: [(&str, &[&str]); 14] = [
         (

@@ -150,7 +150,7 @@ impl Printer<'_> {
                 if *before != 0 {
                     self.line(format!("{value}.put<uint64_t>(0, {before});"));
                 }
-                // Even if the parameter is const, there must be room for its value.
+                // If the parameter points to const, memory for the value is needed nevertheless.
                 let of = ty.strip_suffix('*').unwrap_or("void").trim();
                 format!("{value}.at<{of}>()")
             }

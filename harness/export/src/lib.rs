@@ -1,13 +1,13 @@
 //! Prints a plan as one self-contained C++17 program, and compares the calls that two programs made.
 //!
-//! The printed program contains only the lowered plan: the calls of the trial with their arguments, in their order; the
-//! work on the host between them; and the expectations. The program computes the expected bytes of buffers on the host,
-//! next to the calls, so that a reader sees where each expected byte comes from.
+//! The printed program contains only the lowered plan: the calls of the trial with their arguments, in order, the work
+//! on the host between them, and the expectations. The program computes the expected bytes of buffers on the host, next
+//! to the calls, so that a reader sees where each expected byte comes from.
 //!
 //! The crate is pure: it writes no files and starts no processes.
 
-// Without a wildcard arm, every match on calls fails to compile when a call is added. Code that is the same for all
-// calls uses the declarations of the calls instead.
+// No match on calls has a wildcard arm, so that a new call does not compile before each match handles it. Code that is
+// the same for all calls uses the declarations of the calls instead.
 #![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
 
 #[expect(clippy::wildcard_enum_match_arm, reason = "matches types and operators, not calls")]

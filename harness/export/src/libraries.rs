@@ -12,7 +12,10 @@ use crate::{
 };
 
 impl Printer<'_> {
-    #[expect(clippy::wildcard_enum_match_arm, reason = "calls of other groups do not come here")]
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "calls of other groups are printed elsewhere"
+    )]
     pub(crate) fn random(&mut self, step: &Step) {
         let success = self.success(step, self.api(&step.call));
         let call = match &step.call {
@@ -39,7 +42,10 @@ impl Printer<'_> {
         self.status(step, &call, success);
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "calls of other groups do not come here")]
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "calls of other groups are printed elsewhere"
+    )]
     pub(crate) fn product(&mut self, step: &Step) {
         match &step.call {
             Call::BlasltHeuristic { handle, problem } => {

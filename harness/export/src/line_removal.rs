@@ -10,8 +10,8 @@ use crate::helpers::includes;
 /// Maximum number of consecutive lines that are removed together.
 const LONGEST: usize = 32;
 
-/// Returns sets of lines that might be removed together. Those that are most worth trying come first: functions, names
-/// with all their uses, runs of consecutive lines and blocks, pairs of lines, single lines. Lines are counted from 0.
+/// Returns sets of lines that might be removed together. The most promising sets come first: functions, names with all
+/// their uses, runs of consecutive lines and blocks, pairs of lines, single lines. Lines are counted from 0.
 pub fn removable_parts(lines: &[&str]) -> Vec<Vec<usize>> {
     let Some(code) = code(lines) else { return Vec::new() };
     let functions = paragraphs(lines, code.clone()).into_iter();
@@ -36,7 +36,7 @@ pub fn removable_parts(lines: &[&str]) -> Vec<Vec<usize>> {
 }
 
 /// Returns true if these lines might be removed: their brackets are balanced, and the remaining lines do not use a name
-/// that they declare. A compiler would detect such errors too, but more slowly.
+/// that the removed lines declare. A compiler would detect such errors, too, but more slowly.
 pub fn can_remove(lines: &[&str], part: &[usize]) -> bool {
     let gone: Vec<&str> = part.iter().map(|at| lines[*at]).collect();
     (is_code(&gone) || is_paragraph(lines, part))
@@ -44,8 +44,7 @@ pub fn can_remove(lines: &[&str], part: &[usize]) -> bool {
         && !declares_for_others(lines, part)
 }
 
-/// Returns true if these lines are a whole paragraph, that is, all lines between two empty lines, and are not part of
-/// `main`.
+/// Returns true if these lines are a whole paragraph (all lines between two empty lines) that is not part of `main`.
 fn is_paragraph(lines: &[&str], part: &[usize]) -> bool {
     let (Some(first), Some(last)) = (part.first(), part.last()) else { return false };
     let empty =
@@ -58,7 +57,7 @@ fn is_paragraph(lines: &[&str], part: &[usize]) -> bool {
         && part.iter().all(|at| text(&lines[*at]))
 }
 
-/// Removes empty lines from the function `main` of a program, and comments on lines of their own.
+/// Removes empty lines, and comments on lines of their own, from the function `main` of a program.
 pub fn strip_main(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let main = lines.iter().position(|line| line.starts_with("int main(")).unwrap_or(lines.len());
@@ -107,7 +106,7 @@ impl ByteComparison {
                 let listed = listed.join(", ");
                 out.push_str(&format!("  const unsigned char right[] = {{{listed}}};\n"));
             }
-            // These are the lines of the comparison and of the message after it.
+            // These lines contain the comparison and the message after it.
             let line = match n > self.line && n <= self.line + 4 {
                 true => line.replace(&format!("{}[", self.right), "right["),
                 false => line.to_owned(),
@@ -171,7 +170,7 @@ fn has_main(lines: &[&str]) -> bool {
     lines.iter().any(|line| line.starts_with("int main("))
 }
 
-/// Returns true if all lines are inside functions. Macros and the line that prints `PASS` are treated as outside.
+/// Returns true if all lines are inside functions. Macros and the line that prints `PASS` count as outside.
 fn is_code(lines: &[&str]) -> bool {
     lines.iter().all(|line| {
         line.starts_with(' ') && !line.trim_end().ends_with('\\') && !line.contains("\"PASS")
@@ -185,7 +184,7 @@ fn block(lines: &[&str], at: usize) -> Option<Range<usize>> {
     Some(at..end)
 }
 
-/// Returns the declaration at this line, together with all lines and blocks that use the declared name.
+/// Returns the index of a declaration, together with the indices of all lines and blocks that use the declared name.
 fn with_its_name(lines: &[&str], code: Range<usize>, at: usize) -> Option<Vec<usize>> {
     let name = declared(lines[at]).filter(|_| lines[at].starts_with(' '))?;
     let uses = |n: &usize| lines[*n].starts_with(' ') && words(lines[*n]).any(|word| word == name);
@@ -222,7 +221,7 @@ fn declares_for_others(lines: &[&str], part: &[usize]) -> bool {
     names.any(|name| rest.iter().any(|line| words(line).any(|word| word == name)))
 }
 
-/// Returns the words of a line outside of `%s` and the like, which are part of a format string.
+/// Returns the words of a line, except conversion specifiers such as `%s` in format strings.
 fn words(line: &str) -> impl Iterator<Item = &str> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     line.split(['%', '"']).enumerate().flat_map(move |(n, part)| {

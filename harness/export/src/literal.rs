@@ -2,8 +2,8 @@
 
 use plan::{Arg, Scalar, ScalarType};
 
-/// Returns a numeric argument as a C++ literal. A 16-bit float is printed as its bits, because not every compiler has
-/// the type.
+/// Returns a numeric argument as a C++ literal. A 16-bit float is printed as its bits, because not every compiler
+/// supports the type.
 pub(crate) fn value(arg: &Arg) -> String {
     match arg {
         Arg::Number(Scalar { ty: ScalarType::F16 | ScalarType::Bf16, bits }) => {
@@ -26,7 +26,7 @@ pub(crate) fn text(text: &str) -> String {
     format!("\"{}\"", text.chars().map(character).collect::<String>())
 }
 
-/// Returns a delimiter for a raw string literal. The text does not contain the delimiter.
+/// Returns a delimiter for a raw string literal that contains `text`. The delimiter does not occur in `text`.
 pub(crate) fn delimiter(text: &str) -> String {
     let ends = (0_u32..).map(|n| match n {
         0 => String::new(),
@@ -37,7 +37,7 @@ pub(crate) fn delimiter(text: &str) -> String {
     free.next().unwrap_or_default()
 }
 
-/// Returns a number as a C++ literal of its type.
+/// Returns a number as a C++ literal of the number's type.
 pub(crate) fn literal(number: Scalar) -> String {
     let of = number.as_f64();
     let ty = number.ty;

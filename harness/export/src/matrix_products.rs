@@ -15,7 +15,7 @@ pub(crate) const fn element(dtype: Dtype) -> &'static str {
     }
 }
 
-/// Returns the helper that defines the C++ type of an element, if C++17 has no such type.
+/// Returns the helper that defines the C++ type of an element; `None` if C++17 has such a type.
 pub(crate) const fn element_helper(dtype: Dtype) -> Option<Helper> {
     match dtype {
         Dtype::F16 => Some(Helper::Half),

@@ -148,7 +148,10 @@ impl Printer<'_> {
         }
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "calls of other groups do not come here")]
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "calls of other groups are printed elsewhere"
+    )]
     pub(crate) fn transfer(&mut self, step: &Step) {
         let call = match &step.call {
             Call::Copy { to, from, bytes, api, stream } => {
@@ -284,8 +287,8 @@ impl Printer<'_> {
         }
     }
 
-    /// Returns the arguments for comparing the amount of free memory with that of the first query. `None` if the step
-    /// does not demand this comparison.
+    /// Returns the arguments for comparing the amount of free memory with that of the first query; `None` if the step
+    /// does not require this comparison.
     fn compares_free(&self, step: &Step, free: &str, total: &str) -> Option<String> {
         let wanted = step.gives.as_ref()?.at(self.version)?;
         let asks = |since: FirstValueCheck| {
@@ -301,7 +304,7 @@ impl Printer<'_> {
     }
 }
 
-/// Returns the direction of a copy, in the same way as the worker. For managed memory, the HIP runtime determines the
+/// Returns the direction of a copy, determined as in the worker. For managed memory, the HIP runtime determines the
 /// direction.
 pub(crate) fn direction(to: Memory, from: Memory) -> &'static str {
     if to == Memory::Managed || from == Memory::Managed {

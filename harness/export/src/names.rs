@@ -40,7 +40,7 @@ impl From<Thing> for NameKind {
 }
 
 impl NameKind {
-    /// Returns the suffix that is appended to an identifier of this kind if the identifier is already taken.
+    /// Returns the suffix that is appended to an identifier of this kind if the plain identifier is already taken.
     const fn suffix(self) -> &'static str {
         match self {
             NameKind::Buffer => "buffer",
@@ -208,7 +208,8 @@ const RESERVED: &[&str] = &[
     "xor_eq",
 ];
 
-/// Prefixes that identifiers must not have, because library functions or variables with expected bytes begin with them.
+/// Prefixes that identifiers must not have, because library functions or the variables with expected bytes begin with
+/// them.
 const PREFIXES: &[&str] = &["before_want_", "hip", "roc", "want_"];
 
 /// C++ identifiers of a program. Each one refers to a single object.
@@ -244,7 +245,7 @@ impl Names {
             !RESERVED.contains(&text.as_str()) && !macros(text) && !self.taken.contains(text)
         };
         let mut candidate = plain.clone();
-        // If the identifier is taken, the suffix of its kind is appended. For values, only a number is appended.
+        // If the identifier is taken, the suffix of its kind is appended. For values, a number is appended instead.
         if !free(&candidate) && kind != NameKind::Value {
             candidate = format!("{plain}_{}", kind.suffix());
         }

@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl Printer<'_> {
-    /// Prints the creation of a graph that consists of a chain of empty nodes. Other nodes may be added later.
+    /// Prints the creation of a graph with a chain of empty nodes, to which other nodes may be added later.
     pub(crate) fn empty_graph(&mut self, step: &Step, graph: &str, nodes: u32) {
         let name = self.declare_created(NameKind::Graph, graph);
         self.status(step, &format!("hipGraphCreate(&{name}, 0)"), HIP);

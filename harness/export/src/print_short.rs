@@ -1,5 +1,5 @@
 //! Prints the shortest program that shows a single failure. One macro checks all calls. The program leaves out all
-//! preparation and all expectations that the failure does not need.
+//! preparation and all expectations that are not necessary for the failure.
 
 use plan::{Effect, Phase, Plan, Step, Version, may_succeed};
 
@@ -19,7 +19,7 @@ use crate::{
 /// release.
 ///
 /// # Errors
-/// The plan cannot be printed in this way.
+/// Fails if the plan cannot be printed in this way.
 pub fn print_short(
     plan: &Plan,
     version: &Version,
@@ -27,9 +27,7 @@ pub fn print_short(
     failing: Option<u32>,
 ) -> Result<String, String> {
     if plan.libraries.iter().any(|library| *library != plan::Library::Hiprand) {
-        return Err(
-            "the functions that describe products take more lines than they save".to_owned()
-        );
+        return Err("the functions for matrix products would make the program long".to_owned());
     }
     refuse_files(plan)?;
     let mut printer = Printer::new(plan, Form::Hiprtc, version);
@@ -37,7 +35,7 @@ pub fn print_short(
     let mut passed = false;
     for (phase, steps) in plan.phases() {
         if phase == Phase::Teardown && !steps.is_empty() {
-            // The results are right before the teardown. A crash would lose output that is not flushed.
+            // At this point, before the teardown, the results are right. A crash would lose output that is not flushed.
             printer.line(PASSED);
             printer.line("std::fflush(stdout);");
             passed = true;
@@ -50,22 +48,22 @@ pub fn print_short(
     Ok(printer.assemble(header))
 }
 
-/// The statement that reports that all results were right.
+/// The statement that prints that all results were right.
 const PASSED: &str = "std::puts(\"PASS\");";
 
-/// Start of the comment in a line with an injected fault.
+/// Start of the comment at the end of a line with an injected fault.
 const INJECTED: &str = "  // Injected fault: ";
 
 /// Start of a line whose call is not made because of an injected fault.
 const NOT_MADE: &str = "if (false) ";
 
-/// Returns a short program without the faults that are injected at its calls.
+/// Returns the text of a short program without the faults that are injected at its calls.
 pub fn without_injected(text: &str) -> String {
     let healthy = |line: &str| {
         if !line.contains(INJECTED) {
             return Some(line.to_owned());
         }
-        // Other injected lines are statements beside the call.
+        // Other lines with injected faults are statements of their own, next to the call.
         let call = line.trim_start().strip_prefix(NOT_MADE)?;
         let indent = &line[..line.len() - line.trim_start().len()];
         let call = call.split(INJECTED).next().unwrap_or_default();
@@ -78,12 +76,12 @@ pub fn without_injected(text: &str) -> String {
 const LONGEST_LINE: usize = 112;
 
 impl<'a> Printer<'a> {
-    /// Prints a call and the effect of a fault that is injected at the call. Each injected statement is a line of its
-    /// own that ends with a comment, so that [`without_injected`] finds it. The call follows, even if the process has
-    /// ended: the program without the fault makes it.
+    /// Prints a call, and the effect of a fault that is injected at the call. Each injected statement is a line of its
+    /// own that ends with a comment, so that [`without_injected`] finds it. The call is printed even after a statement
+    /// that ends the process, because the program without the fault makes the call.
     ///
     /// # Errors
-    /// An effect that would need more than one line, or that would be reported as that of another call.
+    /// Fails if the effect would need more than one line, or would be reported as the effect of another call.
     pub(crate) fn short_fault(&mut self, step: &'a Step, effect: &Effect) -> Result<(), String> {
         let function = self.api(&step.call);
         match effect {
@@ -104,7 +102,7 @@ impl<'a> Printer<'a> {
                 let made = self.body.split_off(from);
                 let line = made.trim();
                 if line.contains('\n') || !line.starts_with("CHECK(") {
-                    return Err("more than one line makes the call that is not made".to_owned());
+                    return Err("the omitted call takes more than one line".to_owned());
                 }
                 self.line(format!("{NOT_MADE}{line}{INJECTED}this call is not made."));
                 return Ok(());
@@ -115,14 +113,14 @@ impl<'a> Printer<'a> {
             | Effect::OtherValue
             | Effect::Twice
             | Effect::AfterNextLaunch => {
-                return Err("this injected fault needs more than a line".to_owned());
+                return Err("this injected fault takes more than one line".to_owned());
             }
         }
         self.call(step);
         Ok(())
     }
 
-    /// Prints a call that returns a status. If the call is allowed to fail, the status is not checked, because other
+    /// Prints a call that returns a status. If the call is allowed to fail, its status is not checked, because other
     /// ROCm releases may return another status.
     pub(crate) fn short_status(
         &mut self,
@@ -199,7 +197,7 @@ impl<'a> Printer<'a> {
         self.line("}");
     }
 
-    /// Prints code that checks that each element of a buffer is at least a number.
+    /// Prints code that checks that each element of a buffer is greater than or equal to a number.
     pub(crate) fn short_least(
         &mut self,
         buffer: &str,

@@ -1,4 +1,5 @@
-//! Prints the structure of a program: phases, blocks and injected faults. The module `calls` prints the single calls.
+//! Prints the structure of a program: phases, blocks and injected faults. The module `calls` prints the individual
+//! calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,11 +16,11 @@ use crate::{
     short_program::{self, ShortProgram},
 };
 
-/// Prints a plan as a C++ program. Some expectations depend on the ROCm version; the program contains those for
-/// `version`.
+/// Prints a plan as a C++ program. Expectations that depend on the ROCm version are those for `version`.
 ///
 /// # Errors
-/// The plan cannot be written as a program, for example because a capture begins in a block and ends outside of it.
+/// Fails if the plan cannot be written as a program, for example because a capture begins in a block and ends outside
+/// of it.
 pub fn print(
     plan: &Plan,
     form: Form,
@@ -339,7 +340,7 @@ impl<'a> Printer<'a> {
             self.need(Helper::Require);
         }
         if self.short.is_some() {
-            // A short program contains the number itself, because a named constant would need another line.
+            // A short program contains the number itself, because a named constant would take another line.
             self.body = self.body.replace("POISON", "0xa5");
             hoisted = hoisted.replace("POISON", "0xa5");
         } else if self.body.contains("POISON") || hoisted.contains("POISON") {
@@ -447,8 +448,8 @@ impl<'a> Printer<'a> {
     }
 }
 
-/// Returns the effect of a fault that is injected into a call; `None` if no fault matches the call. Faults act at every
-/// call that they match. If several faults match, the first one is used.
+/// Returns the effect of a fault that is injected into a call; `None` if no fault is injected there. In a printed
+/// program, a fault takes effect at every such call. If several faults are injected, the first one is used.
 fn injected_effect(step: &Step) -> Option<&Effect> {
     step.planted.first().map(|planted| &planted.effect)
 }

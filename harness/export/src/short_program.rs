@@ -25,9 +25,9 @@ pub(crate) fn without_comments(source: &str) -> String {
     source.lines().filter(|line| !spare(line)).collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the helper functions of a short program as C++. If the program uses only HIP's statuses, `hipGetErrorName`
+/// Returns the C++ helper functions of a short program. If the program uses only statuses of HIP, `hipGetErrorName`
 /// replaces the helper that names statuses.
-#[expect(clippy::wildcard_enum_match_arm, reason = "helpers are text, but for those here")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "only these helpers need a rule of their own")]
 pub(crate) fn helpers(helpers: &BTreeSet<Helper>) -> String {
     let others = [Helper::NameRtc, Helper::NameRand, Helper::NameRandNumber];
     let others = others.iter().any(|helper| helpers.contains(helper));
@@ -42,7 +42,7 @@ pub(crate) fn helpers(helpers: &BTreeSet<Helper>) -> String {
                     helper.text().replace("name_of(status).c_str()", "hipGetErrorName(status)");
                 out.push_str(&(text + "\n"));
             }
-            // Overloads of the same function are not separated by an empty line.
+            // No empty line separates overloads of the same function.
             Helper::NameHip => out.push_str(helper.text()),
             helper => out.push_str(&format!("{}\n", helper.text())),
         }

@@ -33,8 +33,8 @@ pub struct TraceDifference {
     pub program: Option<String>,
 }
 
-/// Functions that query the runtime or the device and cause no work on it. They are ignored, because the worker and the
-/// program call different ones.
+/// Functions that query the runtime or the device and cause no work there. They are ignored, because the worker and the
+/// program call different functions of this kind.
 const QUERIES: &[&str] = &[
     "hipInit",
     "hipRuntimeGetVersion",
@@ -48,9 +48,9 @@ const QUERIES: &[&str] = &[
 /// Functions that concern modules. A program with inline kernels does not call them.
 const MODULES: &[&str] = &["hipModuleLoadData", "hipModuleGetFunction", "hipModuleUnload"];
 
-/// Parses a log of HIP calls. If `inline_kernels` is true, leaves out calls that occur only if kernels are loaded as
-/// modules, and calls that occur only if kernels are part of the program. The logs of both kinds of programs then
-/// compare equal.
+/// Parses a log of HIP calls. If `inline_kernels` is true, leaves out the calls that occur only if kernels are loaded
+/// as modules, and the calls that occur only if kernels are part of the program. The logs of the two kinds of programs
+/// then compare equal.
 pub fn parse_trace(log: &str, inline_kernels: bool) -> Trace {
     let mut trace = Trace::default();
     let mut ids = AddressNumbers::default();
@@ -68,8 +68,8 @@ pub fn parse_trace(log: &str, inline_kernels: bool) -> Trace {
                 // The program compiles its kernels, whereas the worker loads compiled kernels from a cache.
                 if QUERIES.contains(&name)
                     || name.starts_with("hiprtc")
-                    // The compiler calls `__hip...` functions for `<<<>>>`, also in libraries. For some of them, the
-                    // runtime logs arguments that are not set yet.
+                    // The compiler calls `__hip...` functions for `<<<>>>`, also in libraries. For some of these
+                    // functions, the runtime logs arguments that have not been set yet.
                     || name.starts_with("__hip")
                     || inline_kernels && MODULES.contains(&name)
                 {
@@ -100,8 +100,8 @@ pub fn parse_trace(log: &str, inline_kernels: bool) -> Trace {
     trace
 }
 
-/// Returns the first difference between two traces. Traces also differ if only one of them ends within a call, because
-/// this is how a crash, a hang or a memory fault appears.
+/// Returns the first difference between two traces; `None` if they are equal. Traces also differ if only one of them
+/// ends within a call, because a crash, a hang or a memory fault looks like that.
 pub fn first_difference(trial: &Trace, program: &Trace) -> Option<TraceDifference> {
     let (a, b) = (&trial.calls, &program.calls);
     let after = a.iter().zip(b).take_while(|(x, y)| x == y).count();
@@ -134,7 +134,7 @@ fn entry(line: &str) -> Option<Entry<'_>> {
     let end = message.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
     let (name, rest) = message.split_at(end);
     // The suffix of a name is the version of a struct's layout. HIP's headers select the newest version. A name without
-    // a suffix means the oldest version.
+    // suffix means the oldest version.
     let layouts = ["R0000", "R0600"];
     let name = layouts.iter().find_map(|it| name.strip_suffix(it)).unwrap_or(name);
     if rest.starts_with(": Returned") {
@@ -179,7 +179,7 @@ fn call(name: &str, arguments: &str, ids: &mut AddressNumbers) -> String {
             out.push(normal(argument, ids));
         }
     }
-    // After this call, another object may get the same address.
+    // After this call, a new object may get the same address.
     if ["Destroy", "Free", "Unload", "Unregister"].iter().any(|word| name.contains(word))
         && let Some(first) = list.first()
     {
@@ -188,8 +188,8 @@ fn call(name: &str, arguments: &str, ids: &mut AddressNumbers) -> String {
     format!("{name}({})", out.join(", "))
 }
 
-/// Returns true if an argument points to memory of the program itself, for a result or for input. The address of such
-/// memory is arbitrary and does not identify an object.
+/// Returns true if an argument points to memory of the program itself, from which input is read or to which a result is
+/// written. The address of such memory is arbitrary and does not identify an object.
 fn is_program_memory(name: &str, index: usize) -> bool {
     if plan::is_output_argument(name, index) == Some(true) {
         return true;
@@ -214,7 +214,8 @@ fn is_program_memory(name: &str, index: usize) -> bool {
         ("hipMallocAsync" | "hipEventElapsedTime" | "hipThreadExchangeStreamCaptureMode", 0)
             // The address of the code object in memory is arbitrary too.
             | ("hipModuleLoadData", 0 | 1)
-            // A library may choose between its kernels. hipBLASLt 7.2.4 does not always choose the same kernel.
+            // A library may choose among several kernels of its own. hipBLASLt 7.2.4 does not always choose the same
+            // one.
             | ("hipExtModuleLaunchKernel", 0..=7 | 9..)
             // These arguments are the program's callback and the pointer that is passed to it.
             | ("hipStreamAddCallback" | "hipLaunchHostFunc", 1 | 2)
@@ -250,8 +251,8 @@ fn inner(text: &str, ids: &mut AddressNumbers) -> String {
     out + rest
 }
 
-/// Returns the grid, block and stream of a launch through any of the launch functions. For module launches, the result
-/// contains the kernel too.
+/// Returns the grid, block and stream of a launch by any of the launch functions. For module launches, the result also
+/// contains the kernel.
 fn launch(name: &str, arguments: &str, inline_kernels: bool, ids: &mut AddressNumbers) -> String {
     let list = split(arguments);
     let flat: Vec<String> = list

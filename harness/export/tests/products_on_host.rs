@@ -1,5 +1,5 @@
-//! Compiles the C++ functions with which printed programs compute matrix products on the host, and compares their
-//! results with the reference in `plan`.
+//! Compiles the C++ functions by which printed programs compute matrix products on the host, and compares their results
+//! with the reference in `plan`.
 
 use std::process::Command;
 

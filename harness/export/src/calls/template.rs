@@ -38,7 +38,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Returns a field of a call of the plan as a C++ argument.
+    /// Returns a field of the call as an argument in C++.
     fn argument(&mut self, field: &Field<'_>) -> String {
         match field.holds {
             FieldKind::Name(thing, NamedAs::Made) => {

@@ -1,5 +1,5 @@
-//! Compares the values of random formulas with those that a C++ compiler computes, both for the original formula and
-//! for the exported one.
+//! Compares the values of random formulas with the values that a C++ compiler computes, both for the original formula
+//! and for the exported one.
 
 use std::{fmt::Write, process::Command};
 
@@ -17,7 +17,7 @@ const FORMULAS: u64 = 300;
 const STRUCTS: &str = "struct N { short h; long l; }; struct Q { int m; unsigned u; N n; };";
 const SOURCE: &str = "__global__ void k(OUT *out, const float *f, const double *d, const int *s, const unsigned char *b, const \
                       unsigned long *w, float x, double y, Q q) {}";
-/// Names of the kernel's pointer parameters. The number parameters and struct members with their values follow.
+/// Names of the kernel's pointer parameters. The number parameters, struct members and their values follow.
 const INPUTS: [&str; 5] = ["f", "d", "s", "b", "w"];
 const NUMBERS: [(&str, ScalarType, &str); 6] = [
     ("x", ScalarType::F32, "-0.75"),

@@ -11,12 +11,12 @@ pub struct LoggedCall {
     pub name: String,
     /// The arguments as the log shows them, such as addresses and names of enumerators.
     pub arguments: Vec<String>,
-    /// Name of the status; `None` if the log has no return of the call.
+    /// Name of the status; `None` if the log does not contain the return of the call.
     pub status: Option<String>,
 }
 
-/// Returns the calls of a log in the order in which they began. Functions whose return the runtime does not log have
-/// no status.
+/// Returns the calls of a log in the order in which they began. The runtime does not log the return of some functions;
+/// calls of these functions have no status.
 pub fn logged_calls(log: &str) -> Vec<LoggedCall> {
     let mut calls: Vec<LoggedCall> = Vec::new();
     let mut open: HashMap<&str, Vec<usize>> = HashMap::new();
@@ -33,7 +33,8 @@ pub fn logged_calls(log: &str) -> Vec<LoggedCall> {
                     let status = line.split_once(": Returned ").map_or("", |(_, rest)| rest);
                     let status = status.split([' ', ':']).next().unwrap_or_default();
                     calls[of_thread[at]].status = Some(status.to_owned());
-                    // Calls that began later have ended without a line.
+                    // Calls that began later in this thread have ended, too, although the log has no line for their
+                    // end.
                     of_thread.truncate(at);
                 }
             }
@@ -43,7 +44,7 @@ pub fn logged_calls(log: &str) -> Vec<LoggedCall> {
     calls
 }
 
-/// Returns the id of the thread that wrote a line; empty if the line has none.
+/// Returns the id of the thread that wrote a line of the log; an empty text if the line contains none.
 fn thread(line: &str) -> &str {
     let id = line.split_once("tid:").map_or("", |(_, rest)| rest.trim_start());
     id.split([' ', ']']).next().unwrap_or_default()
