@@ -7,38 +7,38 @@ use crate::Fault;
 pub const ACTS_SYMBOL: &str = "rocrepro_device_acts";
 
 /// Maximum numbers of [`Act`]s that are recorded: for one line of the case, and for the whole process. A fault in a
-/// loop can act more often.
+/// loop can take effect more often.
 const OF_A_LINE: usize = 64;
 const OF_ALL: usize = 4096;
 
-/// Number of times that an injected fault acted in one process, and details of the first acts.
+/// Number of times that an injected fault took effect in one process, with details of the first times.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Acts {
     /// The injected fault.
     pub fault: Fault,
-    /// Number of times that the fault acted.
+    /// Number of times that the fault took effect.
     pub times: u64,
-    /// The first acts: at most 64 for one line of the case, and 4096 in total.
+    /// Details of the first times: at most 64 for one line of the case, and 4096 in total.
     pub first: Vec<Act>,
 }
 
-/// One time that an injected fault acted.
+/// One time that an injected fault took effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Act {
-    /// Number of the opportunity at which the fault acted, counted from 1 as in the fault's parameter `only`.
+    /// Number of the opportunity at which the fault took effect, counted from 1 as in the fault's parameter `only`.
     pub opportunity: u64,
-    /// Line of the case that the worker was executing, or 0 before the first line. For asynchronous work this may be a
-    /// later line than the line of the call.
+    /// Line of the case that the worker was executing; 0 before the first line. For asynchronous work, this line may be
+    /// after the line of the call.
     pub line: u32,
 }
 
 impl Acts {
-    /// Returns the counts of a fault that has not acted yet.
+    /// Returns the record of a fault that has not taken effect yet.
     pub const fn none(fault: Fault) -> Acts {
         Acts { fault, times: 0, first: Vec::new() }
     }
 
-    /// Records that the fault acted at the opportunity with this number, which is counted from 0 here.
+    /// Records that the fault took effect at the opportunity with this number, counted from 0.
     pub fn note(&mut self, opportunity: u64, line: u32) {
         self.times += 1;
         let of_the_line = || self.first.iter().filter(|act| act.line == line).count();

@@ -48,14 +48,14 @@ macro_rules! architectures {
     };
 }
 
-/// Properties in which architectures of one generation differ.
+/// Properties that can differ between architectures of one generation.
 #[derive(PartialEq, Eq)]
 enum Property {
     /// The GPU shares memory with the host processor.
     Apu,
     /// Memory and registers have error correction, and a page fault cannot be retried.
     Ecc,
-    /// The host can access all device memory, because servers give the card a BAR as large as its memory.
+    /// The host can access all device memory, because the card has a BAR as large as its memory in ordinary servers.
     LargeBar,
 }
 
@@ -96,7 +96,7 @@ architectures! {
     Gfx1250 "gfx1250" Gfx12_5, 0x049, Ecc, LargeBar;
 }
 
-/// Names for [`Arch::PROCESSORS`]. The second value is true if the processor supports images.
+/// All values of [`Arch::PROCESSORS`], each with a flag that is true if the processor supports images.
 ///
 /// Sources: LLVM's AMDGPU usage guide, "Processors", from gfx700 on, without R600 and without generic targets, because
 /// no device reports the name of a generic target. For images: ROCr's `isa_has_image_support`, which returns false for
@@ -149,8 +149,8 @@ impl Arch {
         (0..Self::ALL.len()).filter(move |at| new(*at)).map(|at| Self::ALL[at])
     }
 
-    /// Returns true if the processor of this name supports images, which HIP's arrays and textures need. Returns `None`
-    /// if the processor is unknown.
+    /// Returns true if the processor with this name supports images, which HIP's arrays and textures need; `None` if
+    /// the processor is unknown.
     pub fn has_images(processor: &str) -> Option<bool> {
         PROCESSORS.iter().find(|(name, _)| *name == processor).map(|(_, images)| *images)
     }
@@ -207,7 +207,7 @@ impl fmt::Display for Arch {
     }
 }
 
-/// Error for a name that is not an architecture that can be emulated.
+/// Error for a name that does not denote an architecture that can be emulated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownArch(pub String);
 

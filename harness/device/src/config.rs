@@ -56,7 +56,7 @@ pub const MOST_DEVICES: u32 = 8;
 /// Largest valid value of [`Config::threads`]. Hosts have fewer processors than this.
 const MOST_THREADS: u32 = 1024;
 
-/// Default for [`Config::patience`], in seconds. The supervisor stops a silent trial only much later.
+/// Default of [`Config::patience`], in seconds. The time limit of the supervisor for a silent trial is much longer.
 const USUAL_PATIENCE: u32 = 10;
 
 /// Largest valid value of [`Config::patience`], in seconds.
@@ -68,12 +68,12 @@ const MOST_PATIENCE: u32 = 3600;
 pub struct Config {
     /// Architecture that the agents report and whose instructions they execute.
     pub arch: Arch,
-    /// Level at which the device takes the place of AMD's software.
+    /// Level of AMD's software that the device replaces.
     #[serde(skip_serializing_if = "is_default")]
     pub level: Level,
     /// Memory of each device, in bytes. For an APU, the part of the host memory that the firmware reserves (carve-out).
     pub memory: u64,
-    /// Host memory that an APU uses in addition (GTT), in bytes. On hardware, the Linux kernel parameters
+    /// Host memory that an APU can use in addition (GTT), in bytes. On hardware, the Linux kernel parameters
     /// amdgpu.gttsize and ttm.pages_limit set this size.
     #[serde(skip_serializing_if = "is_default")]
     pub gtt: u64,
@@ -81,7 +81,7 @@ pub struct Config {
     #[serde(skip_serializing_if = "is_one")]
     pub devices: u32,
     /// True if the host can access device memory directly, for example through a large BAR or on an APU. If false, the
-    /// device executes every copy from and to the host, so it can observe all of them.
+    /// device executes every copy from and to the host, so that it observes all of them.
     #[serde(skip_serializing_if = "is_default")]
     pub large_bar: bool,
     /// Mode of the sanitizer, which checks that kernels and copies access only allocated and initialised memory.
@@ -152,7 +152,7 @@ impl Config {
         })
     }
 
-    /// Returns what this configuration asks for and its level of the device does not have.
+    /// Returns the requested feature that the device does not have at this level; `None` if the level has all of them.
     fn missing_at_level(&self) -> Option<&'static str> {
         match self.level {
             Level::Hsa => None,
@@ -163,8 +163,8 @@ impl Config {
         }
     }
 
-    /// Lists the settings in which `other` differs from this configuration. Either configuration may have been
-    /// converted to JSON and back, so the last bit of a fault's probability may differ.
+    /// Lists the settings in which `other` differs from this configuration. Either of them may have been converted to
+    /// JSON and back, so the last bit of a fault's probability may differ.
     pub fn differences(&self, other: &Config) -> Vec<String> {
         let Config {
             arch,
@@ -343,7 +343,7 @@ mod tests {
         check("patience=4000", None);
     }
 
-    /// Takes the list of fields from the JSON, so that the test also covers fields that are added later.
+    /// The list of fields comes from the JSON, so that the test also covers fields that are added later.
     #[test]
     fn reports_every_different_field() {
         let mut planted = Planted::from(crate::Fault::CopyLate);

@@ -1,9 +1,9 @@
 //! Facts about generations of AMD GPUs.
 //!
 //! Code asks the table for a fact (`arch.facts().lds_bytes`). The generation itself is private, because a `match` on it
-//! would silently send a new generation to its `_` arm. A new generation is a new variant of `Generation`. The compiler
-//! then requires a row for it, and the row requires every fact. A fact that has more than two values is an enum. A new
-//! value makes the compiler list every `match` on that fact.
+//! would silently treat a new generation by its `_` arm. A new generation is a new variant of `Generation`. The
+//! compiler then requires a row for it, and the row requires every fact. A fact with more than two values is an enum.
+//! If a value is added, the compiler lists every `match` on that fact.
 //!
 //! ```compile_fail
 //! // The generation is private.
@@ -75,10 +75,10 @@ pub enum WaitCounters {
     Gfx10,
     /// The counters of GFX10, in other bits of `s_waitcnt`.
     Gfx11,
-    /// One instruction per counter, and KM_CNT for scalar results.
+    /// Each counter has its own wait instruction, and KM_CNT counts scalar results.
     Gfx12,
-    /// GFX12 with X_CNT for translated addresses, ASYNC_CNT and TENSOR_CNT. The interpreter does not execute the
-    /// instructions that raise ASYNC_CNT and TENSOR_CNT.
+    /// The instructions of GFX12, and X_CNT for translated addresses, ASYNC_CNT and TENSOR_CNT. The interpreter does
+    /// not execute the instructions that raise ASYNC_CNT and TENSOR_CNT.
     Gfx1250,
 }
 
@@ -93,8 +93,8 @@ pub enum Descriptors {
     Gfx11,
     /// RDNA 4.
     Gfx12,
-    /// Addresses of 57 bits and sizes of 45 bits (LLVM, `has45BitNumRecordsBufferResource`). The interpreter does not know
-    /// the layout.
+    /// 57-bit addresses and 45-bit sizes (LLVM, `has45BitNumRecordsBufferResource`). The interpreter does not support
+    /// this layout.
     Gfx1250,
 }
 
@@ -109,7 +109,7 @@ pub enum MatrixUnit {
     WmmaRepeated,
     /// `v_wmma_*` of RDNA 4: the values of k are distributed over the groups of 16 lanes.
     WmmaSpread,
-    /// `v_wmma_*` with other sizes and layouts, which the interpreter does not know.
+    /// `v_wmma_*` with other sizes and layouts, which the interpreter does not support.
     Wmma1250,
 }
 
@@ -121,7 +121,7 @@ pub enum MatrixSums {
     Ascending,
     /// f16 and bf16 products are added in pairs (CDNA 1).
     Pairs,
-    /// f16 and bf16 products are added in pairs. Denormal inputs are treated as zero, and so are denormal sums of bf16
+    /// f16 and bf16 products are added in pairs. Denormal inputs and denormal sums of bf16 products are treated as zero
     /// (CDNA 2).
     PairsOfNormals,
     /// Products of f16, bf16, xf32 and fp8 are aligned to the greatest exponent and added as integers (CDNA 3).
@@ -138,16 +138,16 @@ pub enum Float8 {
     /// Formats of the Open Compute Project (OCP).
     Ocp,
     /// Formats of the Open Compute Project (OCP), in which NaNs keep their sign in conversions. Source:
-    /// `amd_hip_ocp_host.hpp` of HIP, which claims to compute like CDNA 4.
+    /// `amd_hip_ocp_host.hpp` of HIP, which claims to compute as CDNA 4 does.
     OcpSignedNans,
 }
 
 /// Bits of memory instructions that select the scope of synchronisation (LLVM's AMDGPU usage guide, "Memory Model").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScopeBits {
-    /// `glc`. A load with `glc` reads the memory of the device. Stores do not state a scope.
+    /// `glc`. A load with `glc` reads the memory of the device. Stores specify no scope.
     Glc,
-    /// `glc` for the scope of the workgroup; `glc` and `dlc` for the scope of the device. Stores do not state a scope.
+    /// `glc` for the scope of the workgroup; `glc` and `dlc` for the scope of the device. Stores specify no scope.
     GlcDlc,
     /// `sc0` and `sc1`, in loads and stores. A store without `sc1` stays in a private cache until that cache is written
     /// back.
@@ -156,8 +156,8 @@ pub enum ScopeBits {
     Scope,
 }
 
-/// Encodings of the multiplication in which zero times any value is zero. Its name is `v_mul_legacy_f32`, and
-/// `v_mul_dx9_zero_f32` in later generations.
+/// Encodings of the multiplication in which zero times any value is zero: `v_mul_legacy_f32`, or `v_mul_dx9_zero_f32`
+/// in later generations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LegacyMultiply {
     /// The instruction does not exist.
@@ -186,20 +186,20 @@ pub struct Facts {
     pub lds_granule: u32,
     /// Number of bits of M0 that hold the LDS address of a load from memory to the LDS.
     pub lds_address_bits: u32,
-    /// Number of vector registers per lane in one unit of the register count of the kernel descriptor. If the unit
+    /// Unit of the register count in the kernel descriptor, as a number of vector registers per lane. If the unit
     /// depends on the wave size, this is the larger of the two units. Source: AMDGPU usage guide,
     /// GRANULATED_WORKITEM_VGPR_COUNT.
     pub register_granule: usize,
     /// True if the ids of a work-item are packed into one vector register, 10 bits each. Source: AMDGPU usage guide,
     /// "Initial Kernel Execution State".
     pub packs_work_item_ids: bool,
-    /// True if a wave starts with the ids of its workgroup and of itself in trap temporaries (TTMP7 to TTMP9), not in
-    /// scalar registers.
+    /// True if a wave starts with the ids of its workgroup and of itself in trap temporaries (TTMP7 to TTMP9) instead
+    /// of scalar registers.
     pub ids_in_trap_temporaries: bool,
     /// True if MODE and COMPUTE_PGM_RSRC1 have the bits DX10_CLAMP and IEEE.
     pub has_ieee_mode: bool,
 
-    /// True if MODE contains the upper bits of the numbers of vector registers (`s_set_vgpr_msb`; LLVM,
+    /// True if MODE contains the upper bits of vector register numbers (`s_set_vgpr_msb`; LLVM,
     /// Feature1024AddressableVGPRs).
     pub has_register_banks: bool,
 
@@ -236,8 +236,8 @@ pub struct Facts {
     pub descriptors: Descriptors,
     /// True if images are supported, which HIP's arrays and textures need. Source: ROCr's `isa_has_image_support`.
     pub has_images: bool,
-    /// True if a store to a typed buffer or image fills the components that the instruction does not name with the
-    /// first component. Otherwise the store writes zeros there.
+    /// True if a store to a typed buffer or image writes the first component to the components that the instruction
+    /// does not name. Otherwise the store writes zeros there.
     pub repeats_missing_components: bool,
     /// True if the 32-bit vector offset from a scalar base is signed (LLVM, `hasSignedGVSOffset`).
     pub signed_vector_offsets: bool,
@@ -246,17 +246,17 @@ pub struct Facts {
     pub aligns_offset_parts: bool,
     /// True if `ds_append` and `ds_consume` add the upper half of M0 to the offset ("DS_APPEND").
     pub append_adds_m0: bool,
-    /// Number of lanes in each group within which `ds_permute_b32` can move values, in a wave of 64 lanes.
+    /// Size of the groups of lanes within which `ds_permute_b32` can move values, in a wave of 64 lanes.
     pub permuted_lanes: usize,
 
     /// Largest absolute value, in revolutions, that `v_sin_f32` and `v_cos_f32` accept as operand.
     pub largest_angle: f32,
-    /// True if the output modifiers `mul` and `div` scale results in every floating-point mode, also if denormals are
+    /// True if the output modifiers `mul` and `div` scale results in every floating-point mode, even if denormals are
     /// enabled.
     pub scales_in_all_modes: bool,
-    /// True if a division by zero stays infinite under MODE.FP16_OVFL.
+    /// True if MODE.FP16_OVFL does not change the infinite result of a division by zero.
     pub overflow_spares_divisions: bool,
-    /// True if a conversion that rounds down turns a NaN into the largest or smallest integer, not into 0.
+    /// True if a conversion that rounds down converts a NaN to the largest or smallest integer instead of 0.
     pub floors_nan_to_extremes: bool,
     /// True if `v_pk_add_f32` and similar instructions use the same 32 bits of a scalar source operand for both results
     /// (LLVM, `hasPKF32InstsReplicatingLower32BitsOfScalarInput`).
@@ -278,8 +278,8 @@ pub struct Facts {
     pub matrix_sums: MatrixSums,
     /// True if matrix instructions for xf32 exist.
     pub has_xf32: bool,
-    /// True if the field `blgp` of f64 matrix instructions selects which operands are negated (LLVM, `printBLGP`).
+    /// True if the field `blgp` of f64 matrix instructions selects the operands to negate (LLVM, `printBLGP`).
     pub negates_f64_matrices: bool,
-    /// True if, in the larger sparse matrix instructions, each lane holds consecutive values of k.
+    /// True if each lane holds consecutive values of k in the larger sparse matrix instructions.
     pub sparse_in_runs: bool,
 }

@@ -54,7 +54,7 @@ impl Values {
 }
 
 impl Values {
-    /// Describes the valid values. Of names, lists those most similar to `written`.
+    /// Describes the valid values. If the values are names, lists the names that are most similar to `written`.
     pub fn near(self, written: &str) -> String {
         match self {
             Values::Number { .. } => self.to_string(),
@@ -96,7 +96,7 @@ const HOUR: u64 = 3_600_000;
 
 macro_rules! faults {
     ($($variant:ident $name:literal $place:ident $(($parameter:ident: $values:expr))* $about:literal)*) => {
-        /// A bug that can be injected. If a case declares a fault, the case must fail when that fault is injected.
+        /// A bug that can be injected. A case that declares a fault must fail when the fault is injected.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Fault { $(#[doc = $about] $variant,)* }
 
@@ -220,7 +220,7 @@ faults! {
     CallAccepted "call.accepted" Call
         "A call that fails, as the case expects, returns success; each such call is an opportunity."
     CallDenied "call.denied" Call
-        "A call that may fail in the case, but succeeds, returns hipErrorUnknown although it did its work."
+        "A call that the case allows to fail succeeds, but returns hipErrorUnknown."
     ValueWrong "value.wrong" Call
         "A call whose value the case states returns another value: an impossible number or another word."
     CallCrash "call.crash" Call (call: function("hipMalloc"))

@@ -54,7 +54,7 @@ pub fn library_functions() -> &'static [LibraryFunction] {
     &ALL
 }
 
-/// Returns the function with this name.
+/// Returns the function with this name; `None` if faults cannot be injected at it.
 pub fn library_function(name: &str) -> Option<&'static LibraryFunction> {
     let all = library_functions();
     all.binary_search_by_key(&name, |function| function.name).ok().map(|at| &all[at])
@@ -89,7 +89,7 @@ impl Enumerator {
     pub const FLAGS: &'static str = "flags";
 }
 
-/// Returns the enumerators of HIP that arguments of functions can be, sorted by name.
+/// Returns the enumerators of HIP that can be arguments of functions, sorted by name.
 pub fn hip_enumerators() -> &'static [Enumerator] {
     static ALL: LazyLock<Vec<Enumerator>> = LazyLock::new(|| {
         let read = |line: &'static str| {
@@ -105,7 +105,7 @@ fn lines(table: &'static str) -> impl Iterator<Item = &'static str> {
     table.lines().filter(|line| !line.starts_with('#'))
 }
 
-/// Names that a parameter of a fault can have.
+/// Names that are allowed as the value of a fault's parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
     /// Names of [`library_functions`].
@@ -126,7 +126,7 @@ impl Names {
         }
     }
 
-    /// Returns the three names that are most similar to `written`.
+    /// Returns the three allowed names that are most similar to `written`.
     pub fn nearest(self, written: &str) -> Vec<&'static str> {
         let mut all = self.all();
         let similarity = |name: &str| strsim::jaro_winkler(name, written);

@@ -2,14 +2,15 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Level at which the emulated device takes the place of AMD's software. Everything above it runs as it was released.
+/// Level of AMD's software that the emulated device replaces. All software above the level runs unmodified, as
+/// released.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
     /// The device replaces the HSA runtime, libhsa-runtime64.
     #[default]
     Hsa,
-    /// The device replaces the thunk, which the released HSA runtime calls instead of the driver.
+    /// The device replaces the thunk, the library between the released HSA runtime and the driver.
     Thunk,
 }
 

@@ -1,11 +1,11 @@
 //! Data types about the device below the HIP runtime.
 //!
 //! The emulated device, the worker and the command share these definitions: the architectures that can be emulated,
-//! with the [facts](Facts) about their generations, the faults that can be injected, the configuration (passed from the
-//! command to the device in an environment variable), and the device's report about a process that uses it. This crate
-//! does no I/O.
+//! with the [facts](Facts) about their generations; the faults that can be injected; the configuration, which the
+//! command passes to the device in an environment variable; and the report of the device about a process that uses it.
+//! This crate does no I/O.
 
-// A wildcard arm would hide a `match` that a new architecture concerns.
+// No match has a wildcard arm, because it would hide that a new architecture must be handled there.
 #![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
 
 mod acts;

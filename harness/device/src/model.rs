@@ -5,7 +5,7 @@
 
 use crate::Arch;
 
-/// Properties of a product with the architecture.
+/// Properties of one product, which represents its architecture.
 pub struct Model {
     /// PCI device id.
     pub chip_id: u32,
@@ -13,9 +13,9 @@ pub struct Model {
     pub compute_units: u32,
     /// SIMD units in each compute unit.
     pub simds_per_unit: u32,
-    /// Most waves that a compute unit runs at the same time.
+    /// Maximum number of waves that a compute unit runs at the same time.
     pub waves_per_unit: u32,
-    /// Number of shader engines of all dies.
+    /// Number of shader engines on all dies together.
     pub shader_engines: u32,
     /// Shader arrays in each shader engine.
     pub arrays_per_engine: u32,
@@ -58,7 +58,7 @@ pub fn version(arch: Arch) -> [u32; 3] {
     [major.parse().unwrap_or_default(), rest >> 4, rest & 15]
 }
 
-/// Returns the properties of a product with this architecture.
+/// Returns the properties of the product that represents this architecture.
 pub fn of(arch: Arch) -> Model {
     let rdna = Model {
         chip_id: 0,

@@ -22,19 +22,19 @@ pub fn mix(value: u64) -> u64 {
 pub struct Planted {
     /// The fault.
     pub fault: Fault,
-    /// Probability that the fault acts at one opportunity: above 0 and at most 1.
+    /// Probability that the fault takes effect at one opportunity: above 0 and at most 1.
     #[serde(default = "always")]
     pub probability: f64,
     /// Scope of one random decision.
     #[serde(default, skip_serializing_if = "Per::is_call")]
     pub per: Per,
-    /// Seed of the random decisions. With equal seeds, a fault acts at the same opportunities.
+    /// Seed of the random decisions. With equal seeds, a fault takes effect at the same opportunities.
     #[serde(default)]
     pub seed: u64,
-    /// The only opportunity at which the fault may act, counted from 1. `None` means all opportunities.
+    /// The only opportunity at which the fault may take effect, counted from 1. `None` means all opportunities.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<u64>,
-    /// Values of parameters that differ from the default. The key is the name of the [parameter](Fault::parameters).
+    /// Values of parameters that differ from their defaults. The key is the name of the [parameter](Fault::parameters).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub with: BTreeMap<String, Amount>,
 }
@@ -109,8 +109,8 @@ impl From<Fault> for Planted {
 }
 
 impl Planted {
-    /// Returns true if the two faults are equal. Either of them may have been converted to JSON and back, which may
-    /// change the last bit of a probability.
+    /// Returns true if the two faults are equal. The last bit of the probability is ignored, because converting a fault
+    /// to JSON and back may change it.
     pub fn is_same(&self, other: &Planted) -> bool {
         let Planted { fault, probability, per, seed, only, with } = self;
         let others = (&other.fault, &other.per, &other.seed, &other.only, &other.with);
@@ -141,7 +141,7 @@ impl Planted {
     }
 
     /// Returns the fault to inject in process `n` of several processes. A fault with a probability below 1 gets a
-    /// different seed in each process. With one seed, the fault would act at the same opportunities in all processes.
+    /// different seed in each process. Otherwise it would take effect at the same opportunities in all processes.
     #[must_use]
     pub fn of_run(&self, n: u64) -> Planted {
         let certain = self.probability >= 1.0;
@@ -149,8 +149,8 @@ impl Planted {
         Planted { seed, ..self.clone() }
     }
 
-    /// Returns true if the fault acts at this opportunity, counted from 0 in each process. The result depends only on
-    /// the fault, its seed and the number of the opportunity.
+    /// Returns true if the fault takes effect at this opportunity, counted from 0 in each process. The result depends
+    /// only on the fault, its seed and the number of the opportunity.
     pub fn takes(&self, opportunity: u64) -> bool {
         if self.only.is_some_and(|only| only != opportunity + 1) {
             return false;
@@ -160,11 +160,11 @@ impl Planted {
         mix(key ^ draw) >> 11 < limit
     }
 
-    /// Returns the key and the limit of the random decisions: the fault acts at opportunity `n`, counted from 0, if the
-    /// upper 53 bits of `mix(key ^ n)` are below the limit.
+    /// Returns the key and the limit of the random decisions: the fault takes effect at opportunity `n`, counted from
+    /// 0, if the upper 53 bits of `mix(key ^ n)` are below the limit.
     pub fn draws(&self) -> (u64, u64) {
         let name = self.fault.name().bytes().fold(0, |hash, byte| mix(hash ^ u64::from(byte)));
-        // A double represents 53 bits exactly, so a fault with probability 1 always acts.
+        // A double represents 53 bits exactly, so a fault with probability 1 always takes effect.
         (mix(self.seed ^ name), (self.probability * (1u64 << 53) as f64).ceil() as u64)
     }
 
@@ -237,7 +237,7 @@ impl Planted {
         }
         if self.probability < 1.0 {
             let per = if self.per == Per::Process { "processes" } else { "opportunities" };
-            about += &format!(" It acts at {} of all {per}.", self.probability);
+            about += &format!(" It takes effect at {} of all {per}.", self.probability);
         }
         about
     }
@@ -345,7 +345,7 @@ mod tests {
         assert_eq!(about("call.hang"), "A call of `hipFreeAsync` never returns.");
         assert_eq!(
             about("call.refused,call=hipMalloc,probability=0.25"),
-            "A call of `hipMalloc` fails with `hipErrorInvalidValue` without a reason. It acts at 0.25 of all opportunities."
+            "A call of `hipMalloc` fails with `hipErrorInvalidValue` without a reason. It takes effect at 0.25 of all opportunities."
         );
         for fault in Fault::ALL {
             let about = Planted::from(*fault).about();

@@ -1,4 +1,4 @@
-//! Restrictions: reasons why some faults cannot be injected at some functions of libraries.
+//! Restrictions: reasons why some faults cannot be injected at some library functions.
 
 use crate::Fault;
 use crate::functions::{HIP_STATUS, LibraryFunction};
@@ -17,9 +17,9 @@ pub enum CaseBody {
 pub struct Restriction {
     /// Faults that cannot be injected.
     pub faults: &'static [Fault],
-    /// Body of the cases that the restriction concerns; `None` for all cases.
+    /// Body of the cases to which the restriction applies; `None` for all cases.
     pub body: Option<CaseBody>,
-    /// Returns true for the functions that the restriction concerns.
+    /// Returns true for the functions to which the restriction applies.
     pub concerns: fn(&LibraryFunction) -> bool,
     /// Reason, as a clause.
     pub reason: &'static str,
@@ -34,7 +34,7 @@ const AT_FUNCTIONS: &[Fault] = &[
     Fault::CallSlow,
 ];
 
-/// All restrictions. Every fault that names a function can be injected at functions that no restriction concerns.
+/// All restrictions. Any fault that names a function can be injected at every function to which no restriction applies.
 pub const RESTRICTIONS: &[Restriction] = &[
     Restriction {
         faults: &[Fault::CallRefused, Fault::CallIgnored],
@@ -74,8 +74,8 @@ pub const RESTRICTIONS: &[Restriction] = &[
     },
 ];
 
-/// Returns the reason if a fault cannot be injected at a function. Without `body`, only reasons that hold for all
-/// cases count.
+/// Returns the reason if a fault cannot be injected at a function, otherwise `None`. Without `body`, only reasons that
+/// apply to all cases are considered.
 pub fn restriction(
     fault: Fault,
     function: &LibraryFunction,

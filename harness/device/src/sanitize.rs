@@ -15,8 +15,8 @@ pub enum Sanitize {
     Stop,
 }
 
-/// The mode as written in JSON: a string, or a boolean in records of older versions. In those versions the sanitizer
-/// always stopped the device at the first error.
+/// The mode as written in JSON: a string, or a boolean in records of older versions, in which the sanitizer always
+/// stopped the device at the first error.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Written {

@@ -10,14 +10,14 @@ pub enum Schedule {
     /// host.
     #[default]
     Eager,
-    /// Work is executed as late as HSA allows: when the host waits for it. Only the work on which that wait depends is
-    /// then executed.
+    /// Work is executed as late as HSA allows: when the host waits for it. Then only the work on which the wait depends
+    /// is executed.
     Lazy,
     /// The seed chooses a valid order of queues, copy engines, host and waves.
     Seeded(u64),
     /// Like [`Schedule::Eager`], but each wave of a workgroup executes this many instructions before the next wave
-    /// continues. The other schedules use a small number. A race between waves may change results only if the number is
-    /// large, or only if it is small.
+    /// continues. The other schedules use a small number. A race between waves may change results only if this number
+    /// is large, or only if it is small.
     Waves(NonZeroU64),
     /// Like [`Schedule::Eager`], but a loaded value reaches its register only when the kernel waits for the load. A
     /// missing wait then changes results.

@@ -8,17 +8,17 @@ use crate::Identity;
 /// covered without changes to the program.
 pub const WITNESS_VARIABLE: &str = "ROCREPRO_DEVICE_WITNESS";
 
-/// Environment variable of programs with the build id of the requested stack's libamdhip64. It is empty if that library
-/// has no build id. A process that uses a libamdhip64 with another build id reports this on standard error. So does a
-/// process that loads HIP but never initialises the device, unless [`WITNESS_VARIABLE`] is set.
+/// Environment variable of programs with the build id of the requested stack's libamdhip64; empty if that library has
+/// no build id. A process that uses a libamdhip64 with another build id reports this on standard error. A process that
+/// loads HIP but never initialises the device reports that, too, unless [`WITNESS_VARIABLE`] is set.
 pub const RUNTIME_VARIABLE: &str = "ROCREPRO_DEVICE_RUNTIME";
 
 /// Environment variable of programs with the path of `rocrepro`, which reads the call stacks of a process that crashes.
-/// Without it, they are not read.
+/// Without the variable, the call stacks are not read.
 pub const CRASH_READER_VARIABLE: &str = "ROCREPRO_CRASH_READER";
 
 /// Environment variable of programs with the path of the file to which the call stacks of a crash are appended, as a
-/// line of JSON. Without it, they are printed on standard error.
+/// line of JSON. Without the variable, they are printed on standard error.
 pub const CRASH_FILE_VARIABLE: &str = "ROCREPRO_CRASH_FILE";
 
 /// Report of the emulated device about a process that has loaded it: whether the process initialised the device, and
@@ -29,9 +29,9 @@ pub struct Witness {
     pub pid: u32,
     /// Identity and configuration of the device.
     pub identity: Identity,
-    /// True if the process initialised the device. Such a process writes another report when it ends if it has loaded
-    /// more ROCm libraries since. A process that did not initialise the device writes a report when it ends, and only if
-    /// it loaded HIP or another HSA runtime.
+    /// True if the process initialised the device. If such a process has loaded more ROCm libraries since, it writes
+    /// another report when it ends. A process that did not initialise the device writes a report only if it loaded HIP
+    /// or another HSA runtime, when it ends.
     pub reached: bool,
     /// ROCm libraries that were mapped when the device wrote the report.
     pub libraries: Vec<Mapped>,

@@ -1,5 +1,5 @@
 //! The table of facts, with one row per generation. Each row names every fact. A row must not take facts from another
-//! row with `..`, because that row would then silently decide the facts that are left out.
+//! row with `..`, because that row would then silently decide the facts that are not named.
 
 use super::{
     Descriptors, Facts, Float8, LegacyMultiply, MatrixSums, MatrixUnit, Microcode, ScopeBits,
