@@ -4,7 +4,7 @@
 //! | text in the steps | replacement |
 //! | --- | --- |
 //! | `$column` | the cell of the row, or the cell in `default` |
-//! | `${column.axis}` | if the cell is a mapping with the values of this axis as keys: the entry for the trial's value |
+//! | `${column.axis}` | if the cell maps the values of this axis to entries: the entry for the trial's value |
 //! | `$axis` | if no column has this name: the value of the axis, as outside of `for_each` |
 //!
 //! A row may name a kind with the key `is`. A cell is looked up in the row, then in the row's kind, then in `default`.

@@ -33,7 +33,7 @@ impl Nodes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Memory,
-    /// Address range for scratch. The interpreter has scratch memory of its own, so nothing is stored there.
+    /// Address range for scratch. Nothing is stored there, because the interpreter has scratch memory of its own.
     Scratch,
     /// Address range without memory.
     Reservation,
@@ -71,14 +71,14 @@ impl Registration {
 #[derive(Debug, Default)]
 pub(crate) struct AddressMap {
     pub(crate) allocations: BTreeMap<u64, Allocation>,
-    /// Registrations, oldest first. They may overlap, and equal ones may exist.
+    /// Registrations, oldest first. They may overlap, and two of them may be equal.
     pub(crate) registrations: Vec<Registration>,
-    /// Sizes of the parts of reservations to which a buffer object is mapped. The key is the address.
+    /// Sizes of the parts of reservations to which buffer objects are mapped. The key is the start address of the part.
     pub(crate) views: BTreeMap<u64, u64>,
 }
 
 impl AddressMap {
-    /// Returns the allocation that contains the address, with its start.
+    /// Returns the start of the allocation that contains the address, and the allocation.
     pub(crate) fn allocation(&self, address: u64) -> Option<(u64, &Allocation)> {
         let (start, found) = self.allocations.range(..=address).next_back()?;
         (address - start < found.bytes).then_some((*start, found))
@@ -96,7 +96,7 @@ impl AddressMap {
         })
     }
 
-    /// Returns the range around an address that the device can access; `None` if an access page-faults.
+    /// Returns the range around an address that the device can access; `None` if an access causes a page fault.
     pub(crate) fn reach(&self, address: u64) -> Option<Range<u64>> {
         if let Some((start, found)) = self.allocation(address)
             && found.purpose == Purpose::Memory

@@ -1,7 +1,8 @@
-//! Memory without an address of its own, which ROCr maps to reserved addresses (HIP's virtual memory management).
+//! Buffer objects: memory without an address, which ROCr maps to reserved addresses (HIP's virtual memory management).
 //!
-//! All objects are parts of one file in memory. ROCr maps a part of the file of the driver's render node for the host,
-//! and asks the driver for the offset (`DRM_AMDGPU_GEM_MMAP`); here that file is the render node.
+//! All objects are parts of one file in memory. On hardware, ROCr maps a part of the file of the driver's render node
+//! for the host, and asks the driver for the offset (`DRM_AMDGPU_GEM_MMAP`). Here the file in memory takes the place of
+//! the render node.
 
 use std::{
     collections::BTreeMap,
@@ -19,21 +20,21 @@ pub(crate) struct Object {
     /// Offset in the file, in bytes.
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
-    /// Number of handles: the allocation, and each import.
+    /// Number of handles. The allocation is one handle, and each import is another one.
     handles: u32,
 }
 
-/// Objects by their key, which is never reused: the offset in the file plus a page.
+/// Objects by their keys. The key of an object is its offset in the file plus [`FIRST_KEY`] and is never reused.
 static OBJECTS: Mutex<BTreeMap<u64, Object>> = Mutex::new(BTreeMap::new());
 
 /// End of the part of the file that is in use.
 static END: Mutex<u64> = Mutex::new(0);
 
-/// Keys of the objects for which a file was exported, by the file's inode.
+/// For each exported object, its key, by the inode of the file that was exported for it.
 static EXPORTED: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
 
-/// Distance between an offset and a key. A key is also the handle of an allocation, so it must not be an address of
-/// memory: the addresses from here on belong to the Linux kernel.
+/// Distance between the offset and the key of an object. The key is also the handle of an allocation, so it must not be
+/// an address that memory can have. The addresses from here on belong to the Linux kernel.
 const FIRST_KEY: u64 = 1 << 63;
 
 fn file_of_memory(name: &std::ffi::CStr, bytes: i64) -> Option<OwnedFd> {
@@ -73,7 +74,7 @@ pub(crate) fn find(key: u64) -> Option<Object> {
     address_map::lock(&OBJECTS).get(&key).copied()
 }
 
-/// Removes a handle. Without handles the memory is returned to the system.
+/// Removes a handle. After the last handle, the memory is returned to the system.
 pub(crate) fn release(key: u64) {
     let mut objects = address_map::lock(&OBJECTS);
     let Some(object) = objects.get_mut(&key) else { return };
@@ -84,7 +85,8 @@ pub(crate) fn release(key: u64) {
     let (offset, bytes) = (object.offset as i64, object.bytes as i64);
     objects.remove(&key);
     let hole = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-    // SAFETY: no handle to this part of the file exists. Without holes in files the pages stay occupied.
+    // SAFETY: no handle to this part of the file exists. If the file system does not support holes, the pages stay
+    // occupied.
     unsafe { libc::fallocate(file(), hole, offset, bytes) };
 }
 
@@ -95,7 +97,7 @@ fn inode(file: RawFd) -> Option<u64> {
     (unsafe { libc::fstat(file, &mut status) } == 0).then_some(status.st_ino)
 }
 
-/// Returns a new file that identifies the object in this process.
+/// Creates a file that identifies the object in this process; `None` if the object does not exist.
 pub(crate) fn export(key: u64) -> Option<OwnedFd> {
     find(key)?;
     let file = file_of_memory(c"rocrepro buffer object", 0)?;
@@ -103,7 +105,7 @@ pub(crate) fn export(key: u64) -> Option<OwnedFd> {
     Some(file)
 }
 
-/// Adds a handle to the object for which a file stands. Returns the key and the size in bytes.
+/// Adds a handle to the object that an exported file identifies. Returns the key and the size of the object in bytes.
 pub(crate) fn import(file: RawFd) -> Option<(u64, u64)> {
     let key = *address_map::lock(&EXPORTED).get(&inode(file)?)?;
     let mut objects = address_map::lock(&OBJECTS);

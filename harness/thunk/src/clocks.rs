@@ -10,7 +10,7 @@ const HOST_FREQUENCY: u64 = 1_000_000_000;
 
 fn host(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a local variable, and the clocks exist on every Linux since 2.6.39.
+    // SAFETY: the pointer is to a local variable, and every Linux since 2.6.39 has these clocks.
     unsafe { libc::clock_gettime(clock, &mut time) };
     time.tv_sec as u64 * HOST_FREQUENCY + time.tv_nsec as u64
 }

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use aql::report;
 use device::{CONFIG_VARIABLE, Config, Level};
 
-/// Parses the configuration, and rejects everything that this level of the device cannot do.
+/// Parses the configuration. Rejects a configuration that requests anything that the device cannot do at this level.
 fn parse(json: &str) -> Result<Config, String> {
     let config: Config =
         serde_json::from_str(json).map_err(|error| format!("{CONFIG_VARIABLE}: {error}"))?;
@@ -15,7 +15,7 @@ fn parse(json: &str) -> Result<Config, String> {
     config.mistake().map_or(Ok(config), Err)
 }
 
-/// Returns the configuration of a process that has none in its environment.
+/// Returns the configuration for a process whose environment contains none.
 fn usual() -> Config {
     Config { level: Level::Thunk, ..Config::default() }
 }
@@ -28,15 +28,15 @@ fn read() -> Result<Config, String> {
     }
 }
 
-/// Returns the configuration, or `None` if the environment variable is invalid. The reason is reported once.
+/// Returns the configuration; `None` if the environment variable is invalid, in which case the reason is reported once.
 pub(crate) fn valid() -> Option<&'static Config> {
     static CONFIG: OnceLock<Option<Config>> = OnceLock::new();
     let config = CONFIG.get_or_init(|| read().map_err(report::bad_configuration).ok());
     config.as_ref()
 }
 
-/// Returns the configuration, or the default if the environment variable is invalid. In that case the device cannot be
-/// opened, so only unit tests continue.
+/// Returns the configuration, or the default if the environment variable is invalid. The device cannot be opened in
+/// that case, so only unit tests continue.
 pub(crate) fn get() -> &'static Config {
     static DEFAULT: OnceLock<Config> = OnceLock::new();
     valid().unwrap_or_else(|| DEFAULT.get_or_init(usual))

@@ -16,14 +16,14 @@ use crate::{
     queue::Queue,
 };
 
-/// Device memory in the form in which a kernel accesses it.
+/// Device memory as a kernel sees it.
 struct DeviceMemory<'a> {
     kernel: &'a str,
 }
 
 // SAFETY: the address map contains only memory that was mapped for the device because the runtime or the program
-// requested it. If a program frees such memory while a kernel runs, the process may crash, as it may crash if threads
-// of the program do that.
+// requested it. If a program frees such memory while a kernel runs, the process may crash, as it may if a thread of the
+// program accesses the freed memory.
 unsafe impl AddressSpace for DeviceMemory<'_> {
     fn range(&self, address: u64) -> Option<Range<u64>> {
         address_map::read().reach(address)
@@ -77,7 +77,7 @@ pub(crate) fn run(queue: &Queue, packet: &DispatchPacket, slot: u64) -> Result<(
             trace!("dispatch {name} done: {executed:?}");
             Ok(())
         }
-        // The driver kills the waves of a queue that is being destroyed, and the host may unload their code at once.
+        // When a queue is destroyed, the driver kills its waves, and the host may unload their code at once.
         Err(Trap::PageFault { .. } | Trap::Unmapped { .. }) if queue.stopping() => {
             Err(Outcome::Stopped)
         }

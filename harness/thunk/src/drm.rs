@@ -1,4 +1,4 @@
-//! Functions of libdrm and libdrm_amdgpu that ROCr takes from this library.
+//! Functions of libdrm and libdrm_amdgpu that ROCr looks up in this library.
 
 use std::{
     ffi::{c_int, c_void},
@@ -10,8 +10,8 @@ use aql::report;
 
 use crate::{address_map, buffer_objects, configuration, node::Node, status::Status, topology};
 
-/// The start of libdrm's `struct amdgpu_device`, of which its function `amdgpu_device_get_fd` reads the file. The
-/// device adds space, because later versions of the function may read more.
+/// The start of libdrm's `struct amdgpu_device`. The function `amdgpu_device_get_fd` of libdrm reads the file
+/// descriptor from it. The device appends space, because later versions of the function may read more.
 #[repr(C)]
 struct DrmDevice {
     references: c_int,
@@ -26,7 +26,7 @@ unsafe impl Send for Pointer {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Pointer {}
 
-/// Returns the handle of the only render node. All devices share it.
+/// Returns the handle of the only render node, which all devices share.
 fn handle() -> *mut DrmDevice {
     static DEVICE: OnceLock<Pointer> = OnceLock::new();
     let new = || DrmDevice {
@@ -52,7 +52,7 @@ unsafe extern "C" fn hsaKmtGetAMDGPUDeviceHandle(node: u32, to: *mut *mut c_void
     }
 }
 
-/// `struct amdgpu_gpu_info`, up to the fields that are set here.
+/// `struct amdgpu_gpu_info`, up to the last field that is set here.
 #[repr(C)]
 struct GpuInfo {
     chip: u32,
@@ -88,7 +88,7 @@ unsafe extern "C" fn amdgpu_query_gpu_info(_device: *mut c_void, to: *mut GpuInf
     0
 }
 
-/// A render node cannot be opened by its file, because the device has none.
+/// Always fails: a render node cannot be opened from a file descriptor, because the device has no file.
 #[unsafe(no_mangle)]
 extern "C" fn amdgpu_device_initialize(
     _file: c_int,
@@ -137,7 +137,7 @@ unsafe extern "C" fn amdgpu_bo_import(
 unsafe extern "C" fn amdgpu_bo_export(object: u64, kind: u32, shared: *mut u32) -> c_int {
     let Some(found) = buffer_objects::find(object) else { return -libc::EINVAL };
     let number = match kind {
-        // The number of an object is that of its first page, counted from 1.
+        // The number of an object is the number of its first page, counted from 1.
         BY_NUMBER => (found.offset / address_map::PAGE) as u32 + 1,
         BY_FILE => match buffer_objects::export(object) {
             Some(file) => file.into_raw_fd() as u32,
@@ -175,7 +175,7 @@ unsafe extern "C" fn drmCommandWriteRead(
     0
 }
 
-/// Operations on the device's addresses.
+/// Operations on addresses of the device.
 const MAP: u32 = 1;
 const UNMAP: u32 = 2;
 
@@ -205,7 +205,7 @@ extern "C" fn amdgpu_bo_va_op(
             map.views.insert(address, bytes);
             0
         }
-        // The host may still use the pages, so they stay until the reservation ends.
+        // The host may still use the pages, so they are not unmapped before the reservation ends.
         UNMAP => {
             map.views.remove(&address);
             0

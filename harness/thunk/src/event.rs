@@ -1,6 +1,6 @@
 //! Events with which host threads wait for the driver.
 //!
-//! With DTIF, ROCr polls signals instead of waiting for the events of queues, but its own threads may still use events.
+//! With DTIF, ROCr polls signals instead of waiting for the events of queues. Threads of ROCr may still use events.
 
 use std::{
     collections::BTreeMap,
@@ -19,14 +19,14 @@ struct State {
     set: bool,
     /// True if the event stays set after a thread has waited for it.
     manual: bool,
-    /// Number of times that the event was set, plus one.
+    /// Number of times that the event has been set, plus one.
     age: u64,
 }
 
 static EVENTS: Mutex<BTreeMap<u32, State>> = Mutex::new(BTreeMap::new());
 static CHANGED: Condvar = Condvar::new();
 
-/// Timeout that never ends.
+/// Timeout value that means no timeout.
 const FOREVER: u32 = u32::MAX;
 
 /// # Safety
@@ -57,7 +57,8 @@ unsafe extern "C" fn hsaKmtCreateEvent(
 }
 
 /// # Safety
-/// As the thunk requires, the event must be one that `hsaKmtCreateEvent` returned and that was not destroyed.
+/// As the thunk requires, `event` must be null, or an event that `hsaKmtCreateEvent` returned and that was not
+/// destroyed.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsaKmtDestroyEvent(event: *mut Event) -> Status {
     if event.is_null() {
@@ -71,12 +72,12 @@ unsafe extern "C" fn hsaKmtDestroyEvent(event: *mut Event) -> Status {
 }
 
 /// # Safety
-/// As the thunk requires, the event must be null or exist.
+/// As the thunk requires, `event` must be null or an event that was created and not destroyed.
 unsafe fn change(event: *const Event, change: impl FnOnce(&mut State)) -> Status {
     if event.is_null() {
         return Status::INVALID_HANDLE;
     }
-    // SAFETY: the pointer is not null, and the caller passes an event that exists.
+    // SAFETY: the pointer is not null, and the caller passes an event that was not destroyed.
     let id = unsafe { (*event).id };
     let mut events = address_map::lock(&EVENTS);
     let Some(state) = events.get_mut(&id) else { return Status::INVALID_HANDLE };
@@ -86,31 +87,31 @@ unsafe fn change(event: *const Event, change: impl FnOnce(&mut State)) -> Status
 }
 
 /// # Safety
-/// As the thunk requires, the event must be null or exist.
+/// As the thunk requires, `event` must be null or an event that was created and not destroyed.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsaKmtSetEvent(event: *const Event) -> Status {
     let set = |state: &mut State| {
         state.set = true;
         state.age += 1;
     };
-    // SAFETY: the caller passes an event that is null or exists.
+    // SAFETY: the caller passes null or an event that was not destroyed.
     unsafe { change(event, set) }
 }
 
 /// # Safety
-/// As the thunk requires, the event must be null or exist.
+/// As the thunk requires, `event` must be null or an event that was created and not destroyed.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsaKmtResetEvent(event: *const Event) -> Status {
-    // SAFETY: the caller passes an event that is null or exists.
+    // SAFETY: the caller passes null or an event that was not destroyed.
     unsafe { change(event, |state| state.set = false) }
 }
 
 /// # Safety
-/// As the thunk requires, the event must be null or exist.
+/// As the thunk requires, `event` must be null or an event that was created and not destroyed.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsaKmtQueryEventState(event: *const Event) -> Status {
     let mut set = false;
-    // SAFETY: the caller passes an event that is null or exists.
+    // SAFETY: the caller passes null or an event that was not destroyed.
     let found = unsafe { change(event, |state| set = state.set) };
     if found == Status::SUCCESS && !set { Status::WAIT_TIMEOUT } else { found }
 }
@@ -119,7 +120,8 @@ fn wait(ids: &[u32], ages: &mut [u64], all: bool, milliseconds: u32) -> Status {
     let end = Instant::now() + Duration::from_millis(milliseconds.into());
     let mut events = address_map::lock(&EVENTS);
     loop {
-        // An event that was set since the caller last looked counts, even if another thread has reset it.
+        // If the event was set after the caller's last query, the wait is over, even if another thread has reset the
+        // event.
         let done = |(index, id): (usize, &u32)| match events.get(id) {
             Some(state) => state.set || ages.get(index).is_some_and(|age| *age < state.age),
             // A destroyed event ends the wait.
@@ -151,8 +153,8 @@ fn wait(ids: &[u32], ages: &mut [u64], all: bool, milliseconds: u32) -> Status {
 }
 
 /// # Safety
-/// As the thunk requires, `events` must point at `count` events that exist, and `ages` must be null or point at `count`
-/// numbers.
+/// As the thunk requires, `events` must point at `count` events that were not destroyed, and `ages` must be null or
+/// point at `count` numbers.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsaKmtWaitOnMultipleEvents_Ext(
     events: *const *const Event,
@@ -165,7 +167,7 @@ unsafe extern "C" fn hsaKmtWaitOnMultipleEvents_Ext(
         return Status::INVALID_HANDLE;
     }
     let count = count as usize;
-    // SAFETY: the caller passes `count` events that exist.
+    // SAFETY: the caller passes `count` events that were not destroyed.
     let ids: Vec<u32> = (0..count).map(|index| unsafe { (**events.add(index)).id }).collect();
     let ages = if ages.is_null() {
         &mut []
@@ -177,7 +179,7 @@ unsafe extern "C" fn hsaKmtWaitOnMultipleEvents_Ext(
 }
 
 /// # Safety
-/// As the thunk requires, `events` must point at `count` events that exist.
+/// As the thunk requires, `events` must point at `count` events that were not destroyed.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsaKmtWaitOnMultipleEvents(
     events: *const *const Event,
@@ -186,12 +188,13 @@ unsafe extern "C" fn hsaKmtWaitOnMultipleEvents(
     milliseconds: u32,
 ) -> Status {
     let ages = std::ptr::null_mut();
-    // SAFETY: the caller passes `count` events that exist.
+    // SAFETY: the caller passes `count` events that were not destroyed.
     unsafe { hsaKmtWaitOnMultipleEvents_Ext(events, count, all, milliseconds, ages) }
 }
 
 /// # Safety
-/// As the thunk requires, the event must exist, and `age` must be null or valid for reading and writing.
+/// As the thunk requires, `event` must be an event that was not destroyed, and `age` must be null or valid for reading
+/// and writing.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsaKmtWaitOnEvent_Ext(
     event: *const Event,
@@ -201,15 +204,15 @@ unsafe extern "C" fn hsaKmtWaitOnEvent_Ext(
     if event.is_null() {
         return Status::INVALID_HANDLE;
     }
-    // SAFETY: the arguments are one event that exists, and one number or null.
+    // SAFETY: the arguments are one event that was not destroyed, and one number or null.
     unsafe { hsaKmtWaitOnMultipleEvents_Ext(&event, 1, true, milliseconds, age) }
 }
 
 /// # Safety
-/// As the thunk requires, the event must exist.
+/// As the thunk requires, `event` must be an event that was not destroyed.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsaKmtWaitOnEvent(event: *const Event, milliseconds: u32) -> Status {
-    // SAFETY: the caller passes an event that exists.
+    // SAFETY: the caller passes an event that was not destroyed.
     unsafe { hsaKmtWaitOnEvent_Ext(event, milliseconds, std::ptr::null_mut()) }
 }
 

@@ -1,4 +1,4 @@
-//! States to the worker which device this is.
+//! Reports to the worker the version and the configuration of this device.
 
 use std::{
     ffi::{CString, c_char},

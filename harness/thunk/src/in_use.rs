@@ -1,5 +1,5 @@
-//! Keeps memory mapped while kernels run. A kernel may access memory that the host frees meanwhile, which page-faults
-//! on hardware at worst, and must not crash the process.
+//! Keeps memory mapped while kernels run. If the host frees memory in the meantime and a kernel accesses it, hardware
+//! reports at worst a page fault. Here the process must not crash.
 
 use std::sync::Mutex;
 
@@ -7,9 +7,9 @@ use crate::address_map;
 
 #[derive(Debug, Default)]
 struct Users {
-    /// Number of kernels that run.
+    /// Number of running kernels.
     kernels: usize,
-    /// Freed ranges (start and bytes) that are unmapped when no kernel runs.
+    /// Freed ranges (start and size in bytes) that are unmapped as soon as no kernel runs.
     freed: Vec<(u64, u64)>,
 }
 
@@ -37,7 +37,7 @@ impl Drop for InUse {
     }
 }
 
-/// Unmaps pages as soon as no kernel runs.
+/// Unmaps pages at once if no kernel runs, otherwise as soon as the last running kernel has ended.
 pub(crate) fn unmap_later(start: u64, bytes: u64) {
     let mut users = address_map::lock(&USERS);
     if users.kernels > 0 {

@@ -1,7 +1,7 @@
 //! Finds the name of a kernel in the code object that the HSA runtime has loaded.
 //!
-//! ROCr loads a code object, an ELF file, into one allocation that begins with the file's header. The dynamic symbols
-//! in it name the kernel descriptors; LLVM's AMDGPU usage guide describes them ("ELF Code Object").
+//! ROCr loads a code object, an ELF file, into one allocation that begins with the header of the file. The dynamic
+//! symbols of the file name the kernel descriptors, as LLVM's AMDGPU usage guide describes ("ELF Code Object").
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ const PROGRAM_HEADER: u64 = 56;
 const ENTRY: u64 = 16;
 const SYMBOL: u64 = 24;
 
-/// Longest name that is read, in bytes.
+/// Length of the longest kernel name that is read, in bytes.
 const LONGEST: u64 = 4096;
 
 /// A loaded code object.
@@ -79,10 +79,10 @@ impl Image<'_> {
     }
 }
 
-/// Returns the name of the kernel with this descriptor. Kernels that are not part of a code object are those with which
-/// the HSA runtime copies and fills memory.
+/// Returns the name of the kernel with this descriptor. Kernels with which the HSA runtime itself copies and fills
+/// memory are not part of a code object and have no name; for these, returns the address of the descriptor.
 pub(crate) fn of(descriptor: u64) -> String {
-    // While the map is locked, the memory stays mapped.
+    // As long as the map is locked, the memory stays mapped.
     let map = address_map::read();
     let named = map.reach(descriptor).and_then(|Range { start, end }| {
         // SAFETY: the range is mapped memory of the process. ROCr does not write to a code object that is in use.

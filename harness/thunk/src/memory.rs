@@ -13,14 +13,14 @@ use crate::{
     types::MemoryFlags,
 };
 
-/// Size from which allocations are aligned to it: huge pages of the host.
+/// Size of huge pages on the host, in bytes. Allocations of at least this size are aligned to it.
 const HUGE_PAGE: u64 = 2 << 20;
 
 /// Number of allocated bytes of each GPU, by its index.
 static USED: Mutex<[u64; device::MOST_DEVICES as usize]> =
     Mutex::new([0; device::MOST_DEVICES as usize]);
 
-/// Counts memory of a node as used. Returns false, and counts nothing, if the GPU does not have so much.
+/// Counts memory of a node as used. If the GPU has too little free memory, returns false and counts nothing.
 fn charge(node: Node, bytes: u64) -> bool {
     let Some(index) = node.gpu() else { return true };
     let mut used = address_map::lock(&USED);
@@ -39,7 +39,7 @@ fn release(node: Node, bytes: u64) {
     }
 }
 
-/// Maps anonymous memory with an alignment, at an address if one is given.
+/// Maps anonymous memory with the given alignment, at the address `at` if one is given.
 fn map_pages(bytes: u64, alignment: u64, at: Option<u64>, protection: i32) -> Option<u64> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let fixed = if at.is_some() { libc::MAP_FIXED_NOREPLACE } else { 0 };
@@ -161,7 +161,7 @@ extern "C" fn hsaKmtFreeMemory(address: u64, _bytes: u64) -> Status {
     } else {
         let end = address + freed.bytes;
         map.views.retain(|start, _| !(address..end).contains(start));
-        // Unmapped while the map is locked, because another thread could get the same address at once.
+        // The memory is unmapped while the map is locked. Otherwise another thread could get the same address before.
         in_use::unmap_later(address, freed.bytes);
     }
     if matches!(freed.purpose, Purpose::Memory | Purpose::Object) {
@@ -185,8 +185,8 @@ unsafe extern "C" fn hsaKmtAvailableMemory(node: u32, bytes: *mut u64) -> Status
     Status::SUCCESS
 }
 
-/// Maps memory for nodes. Returns the address at which the device finds registered host memory, which differs from the
-/// host's on some hardware; null for other memory.
+/// Maps memory for nodes. For registered host memory, returns the address under which the device finds it, which on
+/// some hardware differs from the host's address. For other memory, returns 0.
 fn map_for(address: u64, nodes: Nodes) -> Result<u64, Status> {
     let mut map = address_map::write();
     if let Some(found) = map.allocation_mut(address) {

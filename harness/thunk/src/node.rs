@@ -2,7 +2,7 @@
 
 use crate::{configuration, status::Status};
 
-/// Number of a node. Every value is a node that exists.
+/// Number of a node. A value of this type always denotes an existing node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Node(u32);
 

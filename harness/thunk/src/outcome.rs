@@ -1,4 +1,4 @@
-//! The result of a packet, and the completion signal for the host.
+//! The result of a packet, and the completion signal that the host receives.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -60,7 +60,7 @@ pub(crate) mod exception {
     pub(crate) const PACKET_UNSUPPORTED: u32 = 20;
     pub(crate) const WORKGROUP_SIZE_INVALID: u32 = 21;
     pub(crate) const VENDOR_UNSUPPORTED: u32 = 23;
-    /// The code of a memory fault that ROCr passes on to the queue's callback. It leaves the code of a wave
-    /// (`QUEUE_WAVE_MEMORY_VIOLATION`) to an event that it does not create with DTIF.
+    /// The only code of a memory fault that ROCr passes on to the queue's callback. For the code of a wave
+    /// (`QUEUE_WAVE_MEMORY_VIOLATION`), ROCr relies on an event that it does not create with DTIF.
     pub(crate) const DEVICE_MEMORY_VIOLATION: u32 = 33;
 }

@@ -54,10 +54,10 @@ pub(crate) fn process(queue: &Queue, slot: u64) -> Outcome {
     if waited { done(barrier.completion) } else { Outcome::Stopped }
 }
 
-/// Waits for a condition on signals, which the host and other queues change without a notice. Returns false if the
-/// queue stops.
+/// Waits for a condition on signals. The host and other queues change signals without notifying the device. Returns
+/// false if the queue stops.
 fn wait(queue: &Queue, condition: impl Fn() -> bool) -> bool {
-    /// Interval between two looks, in microseconds. It doubles from the first value to the second.
+    /// Interval between two checks, in microseconds. It is doubled from the first value up to the second.
     const INTERVALS: (u64, u64) = (5, 500);
     let mut interval = INTERVALS.0;
     loop {

@@ -1,4 +1,4 @@
-//! The two functions with which ROCr creates and destroys what is behind the library.
+//! The two functions by which ROCr creates and destroys the platform that the library represents.
 
 use std::ffi::{c_char, c_void};
 

@@ -17,8 +17,8 @@ mod kind {
     pub(super) const RESERVED: u32 = 5;
 }
 
-/// Returns a list of node numbers that is never freed. The caller of the thunk reads it after the query. A process has
-/// few different sets of nodes.
+/// Returns a list of node numbers that is never freed, because the caller of the thunk reads it after the query. A
+/// process has only a few different sets of nodes.
 fn numbers(nodes: Nodes) -> &'static [u32] {
     static LISTS: Mutex<BTreeMap<Nodes, &'static [u32]>> = Mutex::new(BTreeMap::new());
     let mut lists = address_map::lock(&LISTS);

@@ -1,5 +1,5 @@
-//! The state of an AQL queue, as its thread and the kernels see it. ROCr owns the ring and the indices, which are in its
-//! `amd_queue_t`.
+//! The state of an AQL queue, as its thread and the kernels see it. ROCr owns the ring and the indices, which are in
+//! the `amd_queue_t` of ROCr.
 
 use std::{
     sync::{
@@ -35,7 +35,7 @@ pub(crate) struct Queue {
     ring: u64,
     packets: u64,
     indices: Indices,
-    /// True if the doorbell rang since the thread last looked.
+    /// True if the doorbell has rung since the thread last checked.
     rung: Mutex<bool>,
     bell: Condvar,
     stop: AtomicBool,
@@ -88,7 +88,7 @@ impl Queue {
         unsafe { AtomicU16::from_ptr(slot as *mut u16) }
     }
 
-    /// Returns the slot of the next submitted packet, if any.
+    /// Returns the slot of the next packet if that packet has been submitted.
     fn ready(&self) -> Option<u64> {
         let index = self.indices.read.load(Ordering::Acquire);
         if index >= self.indices.write.load(Ordering::Acquire) {
@@ -99,7 +99,7 @@ impl Queue {
         (kind != kind::INVALID).then_some(slot)
     }
 
-    /// Waits for the doorbell. Returns `None` if the queue ends.
+    /// Waits for the doorbell, and returns the slot of the next packet; `None` if the queue ends.
     pub(crate) fn next(&self) -> Option<u64> {
         let mut rung = address_map::lock(&self.rung);
         loop {

@@ -1,5 +1,5 @@
-//! The functions of the thunk for AQL queues, and the thread of a queue, which acts as the packet processor. ROCr rings the
-//! doorbell by a call.
+//! The functions of the thunk for AQL queues, and the thread of a queue, which acts as the packet processor. ROCr rings
+//! the doorbell by calling a function.
 
 use std::{
     collections::BTreeMap,
@@ -27,8 +27,8 @@ const COMPUTE_AQL: u32 = 21;
 static QUEUES: Mutex<BTreeMap<u64, Arc<Queue>>> = Mutex::new(BTreeMap::new());
 static CREATED: AtomicU64 = AtomicU64::new(0);
 
-/// Doorbells in memory. ROCr calls [`hsaKmtQueueRingDoorbell`] instead of writing there, but shows the addresses to
-/// debuggers.
+/// Doorbells in memory. ROCr calls [`hsaKmtQueueRingDoorbell`] instead of writing to them, but passes their addresses
+/// to debuggers.
 static DOORBELLS: AtomicU64 = AtomicU64::new(0);
 
 /// Executes the packets one after another. A packet ends before the next one starts, so the barrier bit and the fence
@@ -55,7 +55,7 @@ fn find(id: u64) -> Option<Arc<Queue>> {
     address_map::lock(&QUEUES).get(&id).cloned()
 }
 
-/// Returns an atomic number of ROCr.
+/// Returns a reference to an atomic number in the memory of ROCr; `None` if the address is null.
 ///
 /// # Safety
 /// The address must be null, or that of an aligned number which lives as long as the queue.
@@ -158,7 +158,7 @@ extern "C" fn hsaKmtDestroyQueue(id: u64) -> Status {
     }
 }
 
-/// Changes the priority or the share of a queue, which have no effect: every queue has a thread of its own.
+/// Does nothing, because the priority and the share of a queue have no effect: every queue has a thread of its own.
 #[unsafe(no_mangle)]
 extern "C" fn hsaKmtUpdateQueue(
     id: u64,
@@ -177,7 +177,7 @@ extern "C" fn hsaKmtSetQueueCUMask(id: u64, _bits: u32, _mask: *const u32) -> St
     if find(id).is_some() { Status::SUCCESS } else { Status::INVALID_HANDLE }
 }
 
-/// Lets the kernels of a queue wait for the waves of all workgroups. Every queue can.
+/// Permits the kernels of a queue to wait for the waves of all workgroups. All queues have this permission anyway.
 ///
 /// # Safety
 /// As the thunk requires, `first` must be null or valid for writing.

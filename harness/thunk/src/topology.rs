@@ -15,8 +15,8 @@ use crate::{
     },
 };
 
-/// Version of the interface of the driver `amdkfd` that the device imitates. ROCr uses buffer objects of libdrm for
-/// virtual memory since 1.15.
+/// Version of the `amdkfd` driver interface that the device imitates. Since version 1.15, ROCr uses buffer objects of
+/// libdrm for virtual memory.
 const VERSION: Version = Version { major: 1, minor: 18 };
 
 const AMD: u16 = 0x1002;
@@ -30,7 +30,8 @@ mod heap {
     pub(super) const SCRATCH: u32 = 5;
 }
 
-/// Upper 32 bits of the addresses of LDS and scratch in the flat address space, which the crate `isa` defines too.
+/// Upper 32 bits of the addresses of LDS and scratch in the flat address space. The crate `isa` defines the same
+/// values.
 const LDS_APERTURE: u64 = 0x0002_0000 << 32;
 const SCRATCH_APERTURE: u64 = 0x0001_0000 << 32;
 
@@ -38,7 +39,7 @@ const SCRATCH_APERTURE: u64 = 0x0001_0000 << 32;
 const PCI_EXPRESS: u32 = 2;
 const WEIGHT: u32 = 20;
 
-/// Bits of a cache's type: a data cache of a GPU.
+/// Bits of a cache's type that mean a data cache of a GPU.
 const GPU_DATA_CACHE: u32 = 1 | 1 << 3;
 
 /// Fields of `HSA_CAPABILITY`: the only type of doorbell that ROCr supports, the revision of the chip, and error
@@ -47,12 +48,12 @@ const DOORBELL_TYPE: u32 = 2 << 12;
 const REVISION: u32 = 1 << 22;
 const ECC: u32 = 1 << 26;
 
-/// Id that the driver assigns to the GPU with this index. The driver computes a hash.
+/// Returns the id of the GPU with this index. The driver computes a hash instead.
 pub(crate) fn gpu_id(index: u32) -> u32 {
     0x6500 + index
 }
 
-/// Returns the family of chips in the driver `amdgpu` (`AMDGPU_FAMILY_*` in `amdgpu_drm.h`).
+/// Returns the chip family in the driver `amdgpu` (`AMDGPU_FAMILY_*` in `amdgpu_drm.h`).
 pub(crate) fn family(arch: Arch) -> u32 {
     match model::version(arch) {
         [9, ..] => 141,
@@ -156,7 +157,7 @@ fn banks(config: &Config, node: Node) -> Vec<MemoryProperties> {
             ..bank
         },
         MemoryProperties { heap: heap::LDS, bytes: lds, base: LDS_APERTURE, ..bank },
-        // The size of an aperture.
+        // The size is that of an aperture.
         MemoryProperties { heap: heap::SCRATCH, bytes: 4 << 30, base: SCRATCH_APERTURE, ..bank },
     ]
 }

@@ -1,4 +1,4 @@
-//! Structures of `hsakmttypes.h`, which packs them to four bytes.
+//! Structures of `hsakmttypes.h`. That header packs them to an alignment of four bytes.
 
 use std::ffi::c_void;
 

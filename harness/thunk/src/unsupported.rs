@@ -7,7 +7,7 @@ use aql::report;
 
 use crate::status::Status;
 
-/// Registers the trap handler, which the device never runs: it reports traps itself.
+/// Accepts the trap handler, which the device never runs, because it reports traps itself.
 #[unsafe(no_mangle)]
 extern "C" fn hsaKmtSetTrapHandler(
     _node: u32,
@@ -19,8 +19,8 @@ extern "C" fn hsaKmtSetTrapHandler(
     Status::SUCCESS
 }
 
-/// Receives the address at which debuggers find the loaded code objects. Because the call succeeds, ROCr takes errors
-/// of queues from signals.
+/// Accepts the address at which debuggers find the loaded code objects. Because the call succeeds, ROCr receives errors
+/// of queues through signals.
 #[unsafe(no_mangle)]
 extern "C" fn hsaKmtRuntimeEnable(_debug: *mut c_void, _set_up: bool) -> Status {
     Status::SUCCESS
@@ -31,7 +31,7 @@ extern "C" fn hsaKmtRuntimeDisable() -> Status {
     Status::SUCCESS
 }
 
-/// `HSA_RUNTIME_ENABLE_CAPS_SUPPORTS_CORE_DUMP_MASK`. ROCr itself would otherwise write a core dump of the GPU.
+/// `HSA_RUNTIME_ENABLE_CAPS_SUPPORTS_CORE_DUMP_MASK`. Without this bit, ROCr itself would write a core dump of the GPU.
 const DRIVER_DUMPS_CORE: u32 = 1 << 31;
 
 /// # Safety
@@ -63,7 +63,7 @@ unsafe extern "C" fn hsaKmtGetXNACKMode(mode: *mut i32) -> Status {
     Status::SUCCESS
 }
 
-/// Functions that ROCr calls to ask for a feature, and that may fail without a report.
+/// Functions that query or request an optional feature. They fail without a report.
 macro_rules! absent {
     ($($name:ident)*) => {
         $(#[unsafe(no_mangle)]
@@ -80,7 +80,7 @@ absent! {
     hsaKmtSetXNACKMode
 }
 
-/// Functions without which a program cannot go on as on hardware. Each one reports that it is not emulated.
+/// Functions without which a program cannot continue as on hardware. Each of them reports that it is not emulated.
 macro_rules! missing {
     ($($name:ident)*) => {
         $(#[unsafe(no_mangle)]
