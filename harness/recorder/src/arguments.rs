@@ -1,4 +1,4 @@
-//! Decodes the arguments and results of calls by the declarations of the functions.
+//! Decodes the arguments and results of calls according to the declarations of the functions.
 
 use plan::{HipParameter, HipRole, Sort, is_struct, pointed, scalar};
 use serde_json::Number;
@@ -10,7 +10,7 @@ use crate::{
     writer::Writer,
 };
 
-/// Registers that contain arguments, as a stub keeps them.
+/// Registers that contain arguments, in the order in which a stub saves them.
 #[repr(C)]
 pub(crate) struct Registers {
     integer: [u64; 6],
@@ -25,13 +25,13 @@ const HOST_TO_DEVICE: u64 = 1;
 const DEVICE_TO_HOST: u64 = 2;
 const DEVICE_TO_DEVICE: u64 = 3;
 
-/// Longest content that a call reads or writes and that is recorded, in bytes.
+/// Maximum size, in bytes, of content that a call reads or writes and that is recorded.
 const LONGEST: u64 = 1 << 32;
 
-/// Texts that are longer are stored as contents, in bytes.
+/// Maximum length of a text in the trace, in bytes. A longer text is stored as content.
 const LONGEST_TEXT: usize = 512;
 
-/// Sizes of structs to which pointers to input lead (hip/hip_runtime_api.h and hip/driver_types.h of 7.2.4).
+/// Sizes of the structs to which input pointers point (hip/hip_runtime_api.h and hip/driver_types.h of 7.2.4).
 const STRUCTS: &[(&str, usize)] = &[
     ("HIP_ARRAY_DESCRIPTOR", 24),
     ("HIP_ARRAY3D_DESCRIPTOR", 40),
@@ -44,7 +44,7 @@ const STRUCTS: &[(&str, usize)] = &[
     ("hip_Memcpy2D", 128),
 ];
 
-/// Values of the arguments of a call, each as one or more words.
+/// Returns the values of the arguments of a call, each as one or more words.
 fn values(parameters: &[HipParameter], registers: &Registers, stack: &[u64]) -> Vec<Vec<u64>> {
     let (mut integer, mut float) = (registers.integer.as_slice(), registers.float.as_slice());
     let mut stack = stack;
@@ -98,8 +98,8 @@ impl Values<'_> {
         Some(if bits >= 64 { value } else { value & ((1 << bits) - 1) })
     }
 
-    /// Returns two flags: true if the call reads, and true if it writes, host memory. The direction of a copy says it.
-    /// A copy without a direction is decided by the memory that HIP allocated.
+    /// Returns two flags for host memory: true if the call reads it, and true if the call writes it. The direction of a
+    /// copy determines the flags. If a copy has no direction, memory that HIP did not allocate counts as host memory.
     fn on_host(&self, writer: &Writer) -> (bool, bool) {
         let at = |name| self.named(name).is_some_and(|at| !writer.objects().is_of_hip(at));
         match self.parameters.iter().position(|p| p.ty == "hipMemcpyKind") {
@@ -124,7 +124,7 @@ impl Values<'_> {
     }
 }
 
-/// Decodes a call that begins.
+/// Decodes the arguments at the beginning of a call.
 pub(crate) fn call(
     function: &Recorded,
     thread: u32,
@@ -270,7 +270,7 @@ fn structure(address: u64, ty: &str) -> Option<ArgumentValue> {
     Some(ArgumentValue::Bytes(memory::hex(&memory::bytes(address, *bytes)?)))
 }
 
-/// Reads the memory to which a pointer to input leads. `count` is the number of elements of an array.
+/// Reads the memory to which an input pointer points. `count` is the number of elements of an array.
 fn input(address: u64, parameter: &HipParameter, count: Option<Option<u64>>) -> ArgumentValue {
     let unknown = |why: &str| ArgumentValue::Unknown(Address(address), why.to_owned());
     let Some(of) = pointed(parameter.ty) else { return unknown("it is not a pointer") };
@@ -378,7 +378,7 @@ fn is_address_type(ty: &str) -> bool {
     (ty.ends_with('*') && !ty.contains("char")) || ty == "hiprtcProgram"
 }
 
-/// Remembers the objects that a call created, and records the code that it loaded.
+/// Remembers the objects that a call created, and records the code that the call loaded.
 fn follow(given: &Values<'_>, returned: u64, end: &mut CallReturn, writer: &Writer) {
     let out = |name: &str| match end.out.get(name) {
         Some(ArgumentValue::Address(Address(value))) => Some(*value),

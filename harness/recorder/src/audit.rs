@@ -10,7 +10,8 @@ use crate::{
     table,
 };
 
-/// `LA_FLG_BINDTO` and `LA_FLG_BINDFROM`: the loader reports bindings to, or of, symbols of an object.
+/// `LA_FLG_BINDTO` and `LA_FLG_BINDFROM`: the loader reports bindings to symbols of an object, or bindings from an
+/// object.
 const BIND_TO: c_uint = 1;
 const BIND_FROM: c_uint = 2;
 
@@ -35,15 +36,15 @@ struct Symbol {
 /// Returns the version of the interface that this library supports.
 #[unsafe(no_mangle)]
 extern "C" fn la_version(version: c_uint) -> c_uint {
-    // Version 1 has all that is used here; version 2 is that of glibc 2.35 and newer.
+    // Version 1 contains everything that is used here. Version 2 is that of glibc 2.35 and newer.
     version.min(2)
 }
 
-/// Selects the objects whose bindings the loader reports: those to symbols of HIP that other objects make. Calls that
-/// HIP makes of its own functions are not those of the program.
+/// Selects the objects whose bindings the loader reports: bindings from other objects to symbols of HIP. Calls from HIP
+/// to its own functions are not calls of the program.
 ///
 /// # Safety
-/// The loader passes a map, whose name is a text or null, and a cookie that it keeps with the object.
+/// The loader passes a map, whose name is a text or null, and a cookie that the loader keeps with the object.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn la_objopen(map: *const LinkMap, _: c_long, cookie: *mut usize) -> c_uint {
     // SAFETY: the loader passes a valid map, see above.
@@ -66,7 +67,7 @@ unsafe extern "C" fn la_objopen(map: *const LinkMap, _: c_long, cookie: *mut usi
     if is_recorded { BIND_TO } else { BIND_FROM }
 }
 
-/// Returns the address to which a reference to a function is bound: a stub, if the function is recorded.
+/// Returns the address to which a reference to a function is bound: the address of a stub if the function is recorded.
 ///
 /// # Safety
 /// The loader passes a copy of the symbol with its final address, its name, and the cookies of both objects.

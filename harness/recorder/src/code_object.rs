@@ -6,18 +6,19 @@ use ::code_object::{BUNDLE, COMPRESSED, CodeParameter, ELF, entries};
 
 use crate::memory;
 
-/// Largest code that is read, in bytes.
+/// Maximum size of code that is read, in bytes.
 const LARGEST: u64 = 512 << 20;
 
 /// Kernels by name, each with the parameters that the program passes.
 pub(crate) type Kernels = HashMap<String, Vec<CodeParameter>>;
 
-/// Reads the code at an address, whose size the caller of HIP does not pass: an ELF file or a bundle of them.
+/// Reads the code at an address: an ELF file or a bundle of ELF files. The caller of HIP passes no size.
 pub(crate) fn at(address: u64) -> Option<Vec<u8>> {
     let length = match memory::bytes(address, 24)? {
         start if start.starts_with(ELF) => {
             let number = |offset, bytes| memory::number(address + offset, bytes);
-            // `e_shoff`, `e_shentsize` and `e_shnum`: linkers write the table of sections last.
+            // `e_shoff`, `e_shentsize` and `e_shnum`: the section table gives the size of the file, because linkers
+            // write it last.
             number(0x28, 8)?.checked_add(number(0x3a, 2)?.checked_mul(number(0x3c, 2)?)?)?
         }
         start if start == BUNDLE => {

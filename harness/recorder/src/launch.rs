@@ -8,7 +8,7 @@ use crate::{
     trace::{KernelArgument, KernelLaunch},
 };
 
-/// Functions that launch one kernel, with the index of the pointer to the arguments.
+/// Functions that launch one kernel, each with the index of the parameter that points to the kernel's arguments.
 const LAUNCHES: &[(&str, usize)] = &[
     ("hipExtLaunchKernel", 3),
     ("hipExtModuleLaunchKernel", 9),
@@ -26,7 +26,7 @@ const LAUNCHES: &[(&str, usize)] = &[
 const BUFFER: u64 = 1;
 const SIZE: u64 = 2;
 
-/// Largest number of bytes of a kernel's arguments that is read.
+/// Maximum size of a kernel's arguments that are read, in bytes.
 const MOST: u64 = 1 << 16;
 
 /// Returns the kernel and its arguments if the function launches one. `words` are the arguments of the function.
@@ -51,7 +51,7 @@ fn argument(parameter: &CodeParameter, bytes: &[u8]) -> KernelArgument {
     KernelArgument { kind: parameter.kind.clone(), bytes: memory::hex(bytes) }
 }
 
-/// Reads arguments from an array with a pointer to each.
+/// Reads kernel arguments from an array that contains a pointer to each of them.
 fn by_pointers(pointers: u64, parameters: &[CodeParameter]) -> Option<Vec<KernelArgument>> {
     let read = parameters.iter().enumerate().map(|(index, parameter)| {
         let at = memory::number(pointers.wrapping_add(8 * index as u64), 8)?;
@@ -61,7 +61,7 @@ fn by_pointers(pointers: u64, parameters: &[CodeParameter]) -> Option<Vec<Kernel
     read.collect()
 }
 
-/// Reads arguments from a buffer that an array of keys and values describes.
+/// Reads kernel arguments from the buffer that an array of keys and values describes.
 fn in_buffer(extra: u64, parameters: &[CodeParameter]) -> Option<Vec<KernelArgument>> {
     let (mut buffer, mut size) = (None, None);
     for index in 0..2 {

@@ -1,12 +1,12 @@
 //! Records the HIP calls of a program, and reads the records.
 //!
-//! The command embeds this crate as a shared library, which the dynamic loader loads in each process of a recorded
-//! program because `LD_AUDIT` names it, see rtld-audit(7). The loader asks the library at each binding of a symbol,
-//! also at those of dlsym. For each function of libamdhip64 and libhiprtc that rocrepro knows, the library answers with
-//! a stub of its own, which writes the call to a trace, makes the call, and writes its result. The library adds no call
-//! of HIP, and therefore no synchronisation.
+//! The command embeds this crate as a shared library. Because `LD_AUDIT` names the library, the dynamic loader loads it
+//! in each process of a recorded program; see rtld-audit(7). The loader calls the library at each binding of a symbol,
+//! also at bindings that dlsym makes. For each function of libamdhip64 and libhiprtc that rocrepro knows, the library
+//! returns the address of a stub. The stub writes the call to a trace, makes the call, and writes its result. The
+//! library makes no additional HIP calls, and therefore adds no synchronisation.
 //!
-//! [`trace`] describes the files.
+//! The module [`trace`] describes the files.
 
 mod arguments;
 mod audit;

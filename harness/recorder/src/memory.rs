@@ -2,11 +2,11 @@
 
 use std::ffi::c_void;
 
-/// Largest text that is read from the program, in bytes.
+/// Maximum size of a text that is read from the program, in bytes.
 const LONGEST_TEXT: usize = 4 << 20;
 
-/// Reads bytes of this process. Returns `None` if a part of the range cannot be read. A program may pass any address to
-/// HIP, also a wrong one, so the kernel reads the memory and reports an error in place of a fault.
+/// Reads bytes of this process. Returns `None` if a part of the range cannot be read. A program may pass a wrong
+/// address to HIP. Therefore the Linux kernel reads the memory, and reports an error instead of causing a fault.
 pub(crate) fn bytes(address: u64, length: usize) -> Option<Vec<u8>> {
     let mut bytes = vec![0; length];
     read(address, &mut bytes).then_some(bytes)
@@ -44,7 +44,7 @@ pub(crate) fn text(address: u64) -> Option<String> {
         return None;
     }
     while text.len() < LONGEST_TEXT {
-        // A block never crosses a page, so it can be read if its first byte can.
+        // A block does not cross a page boundary, so the whole block can be read if its first byte can.
         let at = address + text.len() as u64;
         let block = bytes(at, 256 - (at % 256) as usize)?;
         match block.iter().position(|byte| *byte == 0) {

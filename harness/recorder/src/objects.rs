@@ -1,4 +1,4 @@
-//! The objects of the program that the recorder needs to know to read arguments: device memory, and kernels.
+//! The objects of the program that the recorder must know in order to decode arguments: device memory and kernels.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -22,7 +22,7 @@ pub(crate) struct Kernel {
 pub(crate) struct Objects {
     modules: HashMap<u64, Arc<Kernels>>,
     functions: HashMap<u64, Kernel>,
-    /// Ranges of memory that HIP allocated: the first byte and the number of bytes.
+    /// Ranges of memory that HIP allocated. The key is the address of the first byte, the value the number of bytes.
     memory: BTreeMap<u64, u64>,
     pub(crate) read_backs: ReadBacks,
 }

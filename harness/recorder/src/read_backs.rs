@@ -1,5 +1,5 @@
-//! Host memory that enqueued copies write. The recorder reads it when a call of the program has waited for the copy, so
-//! that it adds no synchronisation.
+//! Host memory to which enqueued copies write. The recorder adds no synchronisation: it reads the memory when a call of
+//! the program has waited for the copy.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,14 +11,14 @@ pub(crate) type HostRange = (u64, u64);
 pub(crate) struct ReadBacks {
     /// Targets of copies, each with the stream of the copy.
     pending: BTreeMap<HostRange, u64>,
-    /// Targets of the copies in graphs.
+    /// Targets of the copies that are nodes of graphs.
     in_graphs: BTreeSet<HostRange>,
-    /// Number of captures that are not over.
+    /// Number of captures that have not ended.
     captures: usize,
 }
 
 impl ReadBacks {
-    /// Remembers a copy to the host. During a capture it becomes a node of a graph.
+    /// Remembers a copy to the host. During a capture, the copy becomes a node of a graph.
     pub(crate) fn enqueue(&mut self, target: HostRange, stream: u64) {
         match self.captures {
             0 => drop(self.pending.insert(target, stream)),
@@ -26,7 +26,7 @@ impl ReadBacks {
         }
     }
 
-    /// Follows a call that succeeded, and returns the ranges for whose copies it may have waited.
+    /// Processes a successful call, and returns the host ranges of the copies for which the call may have waited.
     pub(crate) fn follow(&mut self, function: &str, stream: u64) -> Vec<HostRange> {
         match function.trim_end_matches("_spt") {
             "hipStreamBeginCapture" => self.captures += 1,
@@ -36,7 +36,7 @@ impl ReadBacks {
             }
             name @ ("hipDeviceSynchronize" | "hipEventSynchronize" | "hipStreamSynchronize") => {
                 let targets = self.pending.keys().copied().collect();
-                // Other streams may still be at work, so their ranges are read again later.
+                // Copies of other streams may still be running, so their ranges are read again later.
                 self.pending.retain(|_, of| match name {
                     "hipDeviceSynchronize" => false,
                     "hipStreamSynchronize" => *of != stream,

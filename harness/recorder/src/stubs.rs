@@ -1,4 +1,4 @@
-//! Stubs that replace the functions of HIP in the bindings of a program.
+//! Stubs that are bound in place of the functions of HIP in a program.
 
 use std::{
     arch::global_asm,
@@ -19,12 +19,12 @@ use crate::{
     writer::{FOLDER_VARIABLE, Writer},
 };
 
-/// Distance of two stubs in bytes.
+/// Distance between two stubs, in bytes.
 const DISTANCE: usize = 16;
 
-// Each stub passes its index on in r11, which no argument uses. The common part keeps all registers that can contain
-// arguments (System V ABI for x86-64, 3.2.3), lets `before` write the call, copies the arguments on the stack, calls
-// the function, lets `after` write the result, and returns what the function returned.
+// Each stub stores its index in r11, which no argument uses, and jumps to a common part. The common part saves all
+// registers that can contain arguments (System V ABI for x86-64, 3.2.3), lets `before` write the call, copies the
+// arguments on the stack, calls the function, lets `after` write the result, and returns what the function returned.
 global_asm!(
     r#"
     .text
@@ -122,7 +122,7 @@ unsafe extern "C" {
     static rocrepro_stubs: u8;
 }
 
-/// Addresses of the functions that the stubs replace; 0 for those that are not bound.
+/// Addresses of the functions that the stubs replace; 0 for a function that is not bound.
 static FUNCTIONS: [AtomicU64; STUBS] = [const { AtomicU64::new(0) }; STUBS];
 
 /// A library of HIP in the process.
@@ -134,7 +134,8 @@ pub(crate) enum Library {
     Other,
 }
 
-/// Makes the stub of a function call the function at `address`, unless it calls one at another address already.
+/// Makes the stub of a function call the function at `address`, unless the stub already calls a function at another
+/// address.
 pub(crate) fn bind(index: usize, address: u64) -> Library {
     let Some(function) = FUNCTIONS.get(index) else { return Library::Other };
     match function.compare_exchange(0, address, Ordering::Relaxed, Ordering::Relaxed) {
@@ -145,18 +146,18 @@ pub(crate) fn bind(index: usize, address: u64) -> Library {
 
 /// Returns the address of a stub.
 pub(crate) fn address(index: usize) -> u64 {
-    // The address of a symbol is taken, the memory is not read.
+    // Only the address of the symbol is used; the memory is not read.
     (&raw const rocrepro_stubs) as u64 + (index * DISTANCE) as u64
 }
 
-/// The trace of this process, and of each process that it was copied to by fork. It is never freed.
+/// The trace of this process. In a child of fork, it is at first the trace of the parent. A trace is never freed.
 static WRITER: AtomicPtr<Writer> = AtomicPtr::new(ptr::null_mut());
 
-/// Path of the libamdhip64 that the process loaded, and what was to be noted before the trace began.
+/// Path of the libamdhip64 that the process loaded, and the notes that were made before the trace began.
 static LOADED_LIBRARY: Mutex<(String, Vec<String>)> = Mutex::new((String::new(), Vec::new()));
 
-/// Remembers the library, and leaves a file that says that a process loaded it: a program whose calls are bound in
-/// another way than by the loader then differs from one without HIP.
+/// Remembers the path of the library, and creates a file which states that a process loaded the library. A program
+/// whose calls are not bound by the loader can then be distinguished from a program that does not use HIP.
 pub(crate) fn loaded(library: &str) {
     let mut loaded = LOADED_LIBRARY.lock().unwrap_or_else(PoisonError::into_inner);
     if loaded.0.is_empty() {
@@ -167,7 +168,7 @@ pub(crate) fn loaded(library: &str) {
     }
 }
 
-/// Writes a note into the trace, when it begins.
+/// Writes a note to the trace. If the trace has not begun, the note is written when it begins.
 pub(crate) fn note(text: &str) {
     match writer() {
         Some(writer) => writer.line(&TraceLine::Note(text.to_owned())),
@@ -182,7 +183,7 @@ fn folder() -> Option<PathBuf> {
     std::env::var_os(FOLDER_VARIABLE).filter(|folder| !folder.is_empty()).map(PathBuf::from)
 }
 
-/// A page that the kernel fills with zeros in a child process that fork created.
+/// A page that Linux fills with zeros in a child process of fork.
 static MARK: AtomicPtr<AtomicU8> = AtomicPtr::new(ptr::null_mut());
 
 fn is_forked() -> bool {
@@ -191,13 +192,13 @@ fn is_forked() -> bool {
     !mark.is_null() && unsafe { (*mark).load(Ordering::Relaxed) } == 0
 }
 
-/// Marks this process, so that [`is_forked`] detects a copy of it.
+/// Marks this process, so that [`is_forked`] detects a forked copy of it.
 fn mark_process() {
     let mut mark = MARK.load(Ordering::Acquire);
     if mark.is_null() {
         let (access, kind) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: the kernel chooses an address that is not in use.
+        // SAFETY: Linux chooses an address that is not in use.
         let page = unsafe { libc::mmap(ptr::null_mut(), 4096, access, kind, -1, 0) };
         if page == libc::MAP_FAILED {
             return;
@@ -213,8 +214,8 @@ fn mark_process() {
     unsafe { (*mark).store(1, Ordering::Relaxed) };
 }
 
-/// Returns the trace of this process, which begins with its first call. Returns `None` if the process is not recorded,
-/// or the trace cannot be written.
+/// Returns the trace of this process, which begins with the first call. Returns `None` if the process is not recorded,
+/// or if the trace cannot be written.
 fn writer() -> Option<&'static Writer> {
     let current = WRITER.load(Ordering::Acquire);
     if !current.is_null() && !is_forked() {
@@ -228,7 +229,7 @@ fn writer() -> Option<&'static Writer> {
 fn start(current: *mut Writer) -> Option<&'static Writer> {
     static STARTING: Mutex<()> = Mutex::new(());
     let folder = folder()?;
-    // A thread of the parent may have held this lock during fork, so a child does not wait for it.
+    // At the time of fork, a thread of the parent may have held this lock. Therefore a child does not lock it.
     let _starting = if current.is_null() { Some(STARTING.lock()) } else { None };
     let now = WRITER.load(Ordering::Acquire);
     if now != current {
@@ -251,7 +252,7 @@ fn start(current: *mut Writer) -> Option<&'static Writer> {
     Some(writer)
 }
 
-/// Returns the kernel's id of this thread.
+/// Returns the id of this thread in the Linux kernel.
 fn thread() -> u32 {
     thread_local! { static ID: Cell<u32> = const { Cell::new(0) } }
     let known = ID.get();
@@ -274,17 +275,17 @@ struct Frame {
     returned: [u64; 2],
 }
 
-/// The function that a stub calls, and the number of words of the stack that it passes on.
+/// The function that a stub calls, and the number of words on the stack that the stub passes to the function.
 #[repr(C)]
 struct Target {
     function: u64,
     words: u64,
 }
 
-/// Writes the beginning of a call.
+/// Writes the beginning of a call to the trace.
 ///
 /// # Safety
-/// The stub passes its frame, and the address of the word behind its return address: the first argument on the stack.
+/// The stub passes its frame, and the address of the first argument on the stack, which follows the return address.
 unsafe extern "C" fn before(frame: *mut Frame, stack: *const u64) -> Target {
     // SAFETY: the frame is that of the stub that is running, and nothing else refers to it.
     let frame = unsafe { &mut *frame };
@@ -296,9 +297,10 @@ unsafe extern "C" fn before(frame: *mut Frame, stack: *const u64) -> Target {
     };
     let words = recorded.stack_words as u64;
     if let Some(writer) = writer() {
-        // SAFETY: the caller has pushed the arguments of the declaration, see `Recorded::stack_words`. For a function
-        // without declaration 16 words are read: above them are the frames of its callers, and above the first of those
-        // the block of the thread that glibc puts there, or the arguments and environment of the process.
+        // SAFETY: the caller has pushed the arguments that the declaration requires, see `Recorded::stack_words`. For a
+        // function without declaration, 16 words are read. This memory exists: above the arguments are the frames of
+        // the callers, and above the outermost frame is the thread's block of glibc, or the arguments and environment
+        // of the process.
         let stack = unsafe { std::slice::from_raw_parts(stack, recorded.stack_words) };
         let call = arguments::call(recorded, thread(), &frame.registers, stack, writer);
         frame.token = writer.begin(call) + 1;
@@ -306,7 +308,7 @@ unsafe extern "C" fn before(frame: *mut Frame, stack: *const u64) -> Target {
     Target { function, words }
 }
 
-/// Writes the return of a call.
+/// Writes the return of a call to the trace.
 ///
 /// # Safety
 /// The stub passes the same as to [`before`].
@@ -319,8 +321,8 @@ unsafe extern "C" fn after(frame: *mut Frame, stack: *const u64) {
         return;
     };
     if let Some(writer) = writer() {
-        // SAFETY: as in `before`. The function may have changed its arguments on the stack, but only those that the
-        // stub had copied for it.
+        // SAFETY: as in `before`. The function may have changed its stack arguments, but only in the copies that the
+        // stub made for it.
         let stack = unsafe { std::slice::from_raw_parts(stack, recorded.stack_words) };
         let end =
             arguments::end(recorded, number, &frame.registers, stack, frame.returned[0], writer);

@@ -1,4 +1,4 @@
-//! The functions that are recorded, and where the ABI passes their arguments.
+//! The functions that are recorded, and the registers and stack words in which their arguments are passed.
 
 use std::sync::LazyLock;
 
@@ -6,11 +6,11 @@ use plan::{HipFunction, HipParameter, HipRole, hip_declarations, hip_declared, i
 
 const OTHERS: &str = include_str!("functions.txt");
 
-/// Number of stubs; there are fewer functions.
+/// Number of stubs. It exceeds the number of functions.
 pub(crate) const STUBS: usize = 1024;
 
-/// Number of words of the stack that are passed on to a function whose declaration is unknown. No function of HIP has
-/// more.
+/// Number of stack words that are passed on to a function whose declaration is unknown. No function of HIP has more
+/// arguments on the stack.
 const UNKNOWN_WORDS: usize = 16;
 
 /// A function that is recorded.
@@ -21,21 +21,21 @@ pub(crate) struct Recorded {
     pub(crate) stack_words: usize,
 }
 
-/// Where an argument of a type is passed.
+/// Registers or stack words in which an argument of a certain type is passed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Passing {
-    /// In one integer register, or a word of the stack.
+    /// In one integer register, or in one word of the stack.
     Integer,
     /// In a floating-point register.
     Float,
-    /// In this many integer registers if so many are left, otherwise on the stack.
+    /// In this many integer registers if enough of them are unused, otherwise on the stack.
     Words(usize),
     /// In this many words of the stack.
     Stack(usize),
 }
 
-/// Returns where an argument is passed, by the System V ABI for x86-64, 3.2.3: a struct of up to 16 bytes is passed in
-/// registers, a larger one on the stack.
+/// Returns how an argument is passed according to the System V ABI for x86-64, 3.2.3: a struct of up to 16 bytes in
+/// registers, a larger struct on the stack.
 pub(crate) fn passing(parameter: &HipParameter) -> Passing {
     match (&parameter.role, parameter.ty) {
         (HipRole::Value, "dim3") => Passing::Words(2),
@@ -85,7 +85,7 @@ pub(crate) fn functions() -> &'static [Recorded] {
         let own = || OWN.iter().map(|function| (function.name(), Some(function)));
         let of =
             |name: &str| hip_declared(name).or_else(|| OWN.iter().find(|own| own.name() == name));
-        // A function for another default stream has the parameters of the usual one.
+        // A function for the per-thread default stream (`_spt`) has the parameters of the usual function.
         let declared = |name: &str| of(name).or_else(|| of(name.strip_suffix("_spt")?));
         let is_recorded = |name: &str| name.starts_with("hip") || name.starts_with("_Z");
         let others = device::library_functions().iter().map(|function| function.name);
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn arguments_are_where_the_abi_passes_them() {
-        // 11 arguments, of which 6 are in registers.
+        // 11 arguments, 6 of which are in registers.
         assert_eq!(words("hipModuleLaunchKernel"), 5);
         // The function, two structs of two words, and the array are in registers.
         assert_eq!(words("hipLaunchKernel"), 2);

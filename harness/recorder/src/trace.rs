@@ -1,11 +1,12 @@
-//! The files of a recording, and how they are read.
+//! The files of a recording, and the functions that read them.
 //!
-//! Each process that makes a HIP call has a folder, named after its process id. The file `calls.jsonl` in it has one
-//! JSON object on each line. The first line is a [`ProcessStart`]. A [`TraceCall`] is written before the function is
-//! called, and a [`CallReturn`] after it has returned, so a call without a return is the one in which the process died
-//! or hung. The folder `contents` has the bytes that calls read and wrote, each file once, named after its XXH3.
+//! Each process that makes a HIP call has a folder, which is named after the process id. The file `calls.jsonl` in this
+//! folder contains one JSON object per line. The first line is a [`ProcessStart`]. A [`TraceCall`] is written before
+//! the function is called, and a [`CallReturn`] after the function has returned. Therefore a call without a return is
+//! the call in which the process died or hung. The folder `contents` contains the bytes that calls read and wrote. Each
+//! content is stored once, in a file that is named after its XXH3.
 //!
-//! The kernel keeps what a process has written if the process is killed, so at most the last line is incomplete.
+//! If a process is killed, Linux keeps what the process has written, so at most the last line is incomplete.
 
 use std::{
     collections::BTreeMap,
@@ -22,11 +23,11 @@ pub const TRACE_VERSION: u32 = 1;
 /// Name of the file with the calls of a process.
 pub const CALLS: &str = "calls.jsonl";
 
-/// Name of the folder with the contents of memory.
+/// Name of the folder that contains contents of memory.
 pub const CONTENTS: &str = "contents";
 
-/// Name of the file with what the recorder reported outside of processes with calls, for example that a library was
-/// loaded.
+/// Name of the file that is written when a library of HIP is loaded, even if the process makes no calls. It contains
+/// the path of the library.
 pub const LOADED: &str = "loaded";
 
 /// One line of the file [`CALLS`].
@@ -39,7 +40,7 @@ pub enum TraceLine {
     Call(TraceCall),
     /// A call has returned.
     End(CallReturn),
-    /// A fact about the recording, for example that the disk was full.
+    /// A fact about the recording, for example that lines could not be written.
     Note(String),
 }
 
@@ -59,7 +60,7 @@ pub struct ProcessStart {
 /// A call of a function of HIP.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TraceCall {
-    /// Number of the call in its process, in the order in which calls began.
+    /// Sequence number of the call in its process, in the order in which calls began.
     pub number: u64,
     /// Id of the thread.
     pub thread: u32,
@@ -68,7 +69,7 @@ pub struct TraceCall {
     /// Arguments in the order of the declaration. `None` if the recorder does not know the declaration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<Vec<Argument>>,
-    /// The kernel of a launch.
+    /// The launched kernel, if the call is a launch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<KernelLaunch>,
 }
@@ -94,7 +95,7 @@ pub enum ArgumentValue {
     Text(String),
     /// A list of texts.
     Texts(Vec<String>),
-    /// The bytes of a struct in hexadecimal digits, or of the memory to which a pointer to input leads.
+    /// The bytes of a struct, or of the memory to which an input pointer points, in hexadecimal digits.
     Bytes(String),
     /// A range of memory that the call reads or writes, with its content if it is in host memory.
     Memory {
@@ -106,7 +107,7 @@ pub enum ArgumentValue {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         content: Option<Content>,
     },
-    /// A pointer to something that the recorder cannot read, with the reason.
+    /// A pointer to data that the recorder cannot read, and the reason.
     Unknown(Address, String),
 }
 
@@ -131,7 +132,7 @@ impl<'de> Deserialize<'de> for Address {
 /// Bytes of memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Content {
-    /// XXH3 of the bytes, and name of the file with them.
+    /// XXH3 of the bytes, and name of the file that contains them.
     pub xxh3: String,
     /// Number of bytes.
     pub bytes: u64,
@@ -161,24 +162,24 @@ pub struct KernelArgument {
 /// The return of a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CallReturn {
-    /// Number of the call.
+    /// Sequence number of the call.
     pub number: u64,
     /// Value that the function returned: for most functions a `hipError_t`.
     pub status: i32,
-    /// Text that the function returned.
+    /// Text that the function returned, if it returns text instead of a status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// Values that the call wrote through its pointers, by the name of the parameter.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub out: BTreeMap<String, ArgumentValue>,
-    /// Code that the call created or loaded.
+    /// Code object that the call created or loaded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<Content>,
     /// Bytes that a synchronous call wrote to host memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wrote: Option<Content>,
-    /// Host memory that enqueued copies write, read when a call that waits for the device has returned. Copies of
-    /// streams for which the call did not wait may be incomplete.
+    /// Contents of host memory to which enqueued copies write, read after a call that waits for the device has
+    /// returned. A copy in a stream for which the call did not wait may be incomplete.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub read_backs: Vec<(Address, Content)>,
 }
@@ -188,9 +189,9 @@ pub struct CallReturn {
 pub struct ProcessTrace {
     /// Folder of the process.
     pub folder: PathBuf,
-    /// The process. `None` if it was killed before the first line was complete.
+    /// First line of the trace; `None` if the process was killed before the line was complete.
     pub start: Option<ProcessStart>,
-    /// Calls in the order of their numbers, each with its return unless it has not returned.
+    /// Calls in the order of their numbers, each with its return; `None` if the call has not returned.
     pub calls: Vec<(TraceCall, Option<CallReturn>)>,
     /// Facts about the recording.
     pub notes: Vec<String>,
@@ -209,7 +210,7 @@ pub enum TraceError {
         /// Reason.
         error: io::Error,
     },
-    /// A line in the middle of a file is not one of the format.
+    /// A line in the middle of a file does not have the format of a trace.
     #[error("`{}`:{line} is not a line of a trace: {why}", path.display())]
     BadLine {
         /// The file.
@@ -278,7 +279,8 @@ pub fn read_process(folder: &Path) -> Result<ProcessTrace, TraceError> {
             TraceLine::Start(start) => trace.start = Some(start),
             TraceLine::Call(call) => trace.calls.push((call, None)),
             TraceLine::End(end) => {
-                // A call that returns is near the end: only calls of other threads have begun after it.
+                // A call that has just returned is near the end of the list: only calls of other threads began after
+                // it.
                 let number = end.number;
                 let call = trace.calls.iter_mut().rfind(|(call, _)| call.number == number);
                 call.ok_or_else(|| bad(format!("no call has number {number}")))?.1 = Some(end);

@@ -14,13 +14,13 @@ use crate::{
     trace::{CALLS, CONTENTS, Content, ProcessStart, TRACE_VERSION, TraceCall, TraceLine},
 };
 
-/// Variable with the folder into which processes write their traces. Without it nothing is recorded.
+/// Environment variable with the folder into which processes write their traces. Without it, nothing is recorded.
 pub const FOLDER_VARIABLE: &str = "ROCREPRO_RECORD";
 
-/// Largest content that is stored, in bytes. Of a larger one, the trace has the XXH3 only.
+/// Maximum size of a content that is stored, in bytes. For a larger content, the trace contains only the XXH3.
 const LARGEST: usize = 64 << 20;
 
-/// Number of bytes of contents that one process stores.
+/// Maximum total size of the contents that one process stores, in bytes.
 const MOST: u64 = 4 << 30;
 
 /// The trace of one process.
@@ -45,7 +45,7 @@ struct Contents {
     bytes: u64,
 }
 
-/// Locks a mutex. A panic ends the process at the boundary with C, so no data is left half changed.
+/// Locks a mutex. Because a panic ends the process at the boundary with C, the data is never left half changed.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -81,7 +81,7 @@ impl Writer {
         lock(&self.objects)
     }
 
-    /// Writes the beginning of a call and returns its number. Calls have their numbers in the order of their lines.
+    /// Writes the beginning of a call and returns its number. The lines of calls are in the order of these numbers.
     pub(crate) fn begin(&self, mut call: TraceCall) -> u64 {
         let mut file = lock(&self.file);
         call.number = file.next;
@@ -96,14 +96,14 @@ impl Writer {
         lock(&self.file).write(line);
     }
 
-    /// Stores bytes, unless they are stored already, and returns their description.
+    /// Stores bytes, unless they have already been stored, and returns their description.
     pub(crate) fn store(&self, bytes: &[u8]) -> Content {
         let xxh3 = plan::digest(bytes);
         let length = bytes.len() as u64;
         let mut contents = lock(&self.contents);
         let mut stored = contents.stored.contains(&xxh3);
         if !stored && bytes.len() <= LARGEST && contents.bytes + length <= MOST {
-            // The file is complete before a line names it.
+            // The file is completely written before a line refers to it.
             stored = fs::write(self.folder.join(CONTENTS).join(&xxh3), bytes).is_ok();
             if stored {
                 contents.bytes += length;
@@ -115,8 +115,8 @@ impl Writer {
 }
 
 impl TraceFile {
-    /// Appends a line with one system call, so that a process that is killed leaves at most one incomplete line. After
-    /// a failure, for example on a full disk, the next line says how many lines are lost.
+    /// Appends a line with one system call, so that a killed process leaves at most one incomplete line. After a
+    /// failure, for example because the disk is full, the next line states how many lines are missing.
     fn write(&mut self, line: &TraceLine) {
         let mut text = Vec::with_capacity(256);
         if self.lost > 0 {
@@ -139,7 +139,7 @@ impl TraceFile {
     }
 }
 
-/// Creates a folder with a name that begins with the id of the process. Ids of processes are used again.
+/// Creates a folder whose name begins with the id of the process. The name has a suffix if the id was used before.
 fn new_folder(folder: &Path, process: u32) -> io::Result<PathBuf> {
     for attempt in 0.. {
         let mut name = OsString::from(process.to_string());
