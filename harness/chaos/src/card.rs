@@ -32,11 +32,11 @@ pub(crate) struct Cards {
     parts: OnceLock<Parts>,
 }
 
-/// End of one execution of the command.
+/// Way in which one execution of the command ended.
 enum CommandEnd {
     /// The command exited with this exit code and printed this text.
     With(i32, String),
-    /// The test killed the command, because the plan of the card demanded it. The value is the reason.
+    /// The test killed the command, because the simulated card requested it. The value is the reason.
     Killed(String),
 }
 
@@ -49,10 +49,10 @@ impl Cards {
         machine::impossible()
     }
 
-    /// Runs trials on cards whose behaviours are drawn from a seed.
+    /// Runs trials on simulated cards whose behaviours are drawn from a seed.
     ///
     /// # Errors
-    /// A description of what the command did wrong.
+    /// Returns a description of what the command did wrong.
     pub(crate) fn drawn(&self, seed: u64) -> Result<(), String> {
         self.play(&seed.to_string(), &model::draw(seed, TRIALS))
     }
@@ -67,7 +67,7 @@ impl Cards {
         let said = match start(&machine, false)? {
             CommandEnd::With(1, said) => said,
             CommandEnd::With(code, said) => return Err(format!("exit code {code}\n{said}")),
-            CommandEnd::Killed(why) => return Err(format!("the card wanted it {why}")),
+            CommandEnd::Killed(why) => return Err(format!("requested kill: {why}")),
         };
         println!("{trials} trials, a card that dies at {at}: {:.1?}", begun.elapsed());
         let log = machine.text("card/log");
@@ -82,8 +82,8 @@ impl Cards {
         if wrong { Err(format!("{ran} trials ran, checks: {checks:?}\n{said}")) } else { Ok(()) }
     }
 
-    /// Runs the command twice at the same time, on two cards. Two trials must never use a card at the same time, and
-    /// both cards must be used.
+    /// Runs the command twice at the same time, on a machine with two cards. Two trials must never use a card at the
+    /// same time, and both cards must be used.
     pub(crate) fn two_runs(&self, trials: usize) -> Result<(), String> {
         let fates = vec![model::HEALTHY; trials];
         let machine = self.machine("two-runs", 2, &fates);
@@ -121,7 +121,7 @@ impl Cards {
     }
 
     /// Runs trials on two cards, one of which is broken from the start, in the way that `how` names. The broken card
-    /// must not be used, and no trial may fail because of it.
+    /// must not be used, and no trial may fail because of the broken card.
     pub(crate) fn dead_from_the_start(&self, how: &str) -> Result<(), String> {
         let fates = vec![model::HEALTHY; TRIALS];
         let machine = self.machine(&format!("dead-{how}"), 2, &fates);
@@ -129,7 +129,7 @@ impl Cards {
         fs::write(machine.at(&format!("card/broken-{dead}")), how).expect("the folder is writable");
         let (code, said) = match start(&machine, false)? {
             CommandEnd::With(code, said) => (code, said),
-            CommandEnd::Killed(why) => return Err(format!("the card wanted it {why}")),
+            CommandEnd::Killed(why) => return Err(format!("requested kill: {why}")),
         };
         let left_out =
             format!("no further trial runs on {dead}: the GPU did not pass the health check");
@@ -141,8 +141,8 @@ impl Cards {
         if right { Ok(()) } else { Err(format!("exit code {code}\n{said}")) }
     }
 
-    /// Leaves a process that cannot be killed on a card. The next command must not use this card either, until the
-    /// process has ended.
+    /// Leaves a process on a card that cannot be killed. Until that process has ended, the next command must not use
+    /// the card either.
     pub(crate) fn held_for_the_next(&self) -> Result<(), String> {
         let fates = [model::named("holds-and-works"), model::HEALTHY];
         let machine = self.machine("held", 1, &fates);
@@ -177,8 +177,8 @@ impl Cards {
         Machine::new(parts, name, cards, &actions)
     }
 
-    /// Starts the command again and again until the run is complete. Reboots the simulated machine after a card has
-    /// broken, and after a simulated crash.
+    /// Starts the command repeatedly until the run is complete. Reboots the simulated machine after a card has broken,
+    /// and after a simulated crash.
     fn play(&self, name: &str, drawn: &RunPlan) -> Result<(), String> {
         let RunPlan { fates, mends, cards } = drawn;
         let mends = *mends;
@@ -217,7 +217,7 @@ impl Cards {
     }
 }
 
-/// Starts the command, and kills it if the plan of the card demands that.
+/// Starts the command, and kills it if the simulated card requests that.
 fn start(machine: &Machine<'_>, mends: bool) -> Result<CommandEnd, String> {
     let out = File::create(machine.at("out")).expect("the folder is writable");
     let mut command = machine.run("record", mends);
@@ -246,7 +246,7 @@ fn start(machine: &Machine<'_>, mends: bool) -> Result<CommandEnd, String> {
         }
         std::thread::sleep(Duration::from_millis(5));
     };
-    // From now on, the process that could not be killed can end.
+    // From now on, nothing keeps the process that could not be killed from ending.
     drop(holder);
     let _ = fs::remove_file(machine.at("card/hold"));
     let left = processes::kill_leftovers(&machine.folder);
@@ -256,7 +256,7 @@ fn start(machine: &Machine<'_>, mends: bool) -> Result<CommandEnd, String> {
     match (wanted, status.code()) {
         (Some(why), None) if status.signal() == Some(9) => Ok(CommandEnd::Killed(why)),
         (None, Some(code)) => Ok(CommandEnd::With(code, machine.text("out"))),
-        (wanted, _) => Err(format!("it ended with {status}, and the card wanted {wanted:?}")),
+        (wanted, _) => Err(format!("it ended with {status}, and the card requested {wanted:?}")),
     }
 }
 
@@ -280,8 +280,8 @@ impl Drop for Holder {
     }
 }
 
-/// Checks the output of a run that stopped early. The output must report that the card is broken, and which trial broke
-/// the card.
+/// Checks the output of a run that stopped early. The output must state that the card is broken, and which trial broke
+/// it.
 fn stopped(
     code: i32,
     said: &str,
@@ -315,7 +315,8 @@ fn stopped(
     }
 }
 
-/// Checks the records of a complete run: one record for each trial, with the planned result, and no wrong suspect.
+/// Checks the records of a complete run: each trial has one record, with the planned result, and no trial is wrongly
+/// suspected.
 fn at_the_end(
     code: i32,
     machine: &Machine<'_>,
@@ -380,7 +381,7 @@ fn at_the_end(
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
-/// Checks what a record reports about the card after the trial. Returns a description of the error; `None` if the
+/// Checks what a record reports about the card after the trial. Returns a description of the mistake; `None` if the
 /// report is right.
 fn blame(record: &Value, fate: &PlannedTrial, name: &str, mends: bool) -> Option<String> {
     let after = word(&record["gpu_after"]);

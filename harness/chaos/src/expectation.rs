@@ -12,9 +12,9 @@ pub(crate) struct Expectation {
 
 #[derive(Clone, Debug)]
 pub(crate) enum AllowedAnswers {
-    /// Answers that a row of the table of disturbances lists.
+    /// Answers that one row of the table of disturbances lists.
     Fixed(&'static [&'static str]),
-    /// Answers that were derived from those of several rows, for a mixture of these rows.
+    /// Answers for a mixture of rows, derived from the answers of these rows.
     Derived(Vec<&'static str>),
 }
 

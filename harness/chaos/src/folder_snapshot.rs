@@ -16,11 +16,11 @@ pub(crate) enum Entry {
     Other,
 }
 
-/// Size in bytes up to which the content of files is compared. For larger files, only size and modification time are
-/// compared.
+/// Maximum size in bytes of files whose content is compared. For larger files, only the size and the modification time
+/// are compared.
 const READ: u64 = 4 << 20;
 
-/// Returns the state of everything in a folder, including its subfolders. Symbolic links are not followed.
+/// Returns the state of every file and folder in a folder, including subfolders. Symbolic links are not followed.
 pub(crate) fn snapshot(folder: &Path) -> BTreeMap<PathBuf, Entry> {
     let mut found = BTreeMap::new();
     let mut pending = vec![folder.to_path_buf()];
@@ -74,7 +74,7 @@ pub(crate) fn differences(
         }
     }
     for (path, is) in after {
-        // New empty folders are allowed, because they are harmless.
+        // New empty folders are harmless, so they are allowed.
         if !before.contains_key(path) && !may(path) && *is != Entry::Folder {
             wrong.push(format!("a file was left: {}", path.display()));
         }

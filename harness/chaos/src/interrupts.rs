@@ -1,5 +1,6 @@
-//! Interrupts long commands at random moments. A command that receives SIGINT or SIGTERM must end within 2 s with all
-//! of its processes, remove its temporary files, and leave whole files with the best result so far.
+//! Interrupts long commands at random moments. A command that receives SIGINT or SIGTERM must end within 2 s together
+//! with all of its processes. It must remove its temporary files, and leave only complete files, with the best result
+//! so far.
 
 mod commands;
 mod files;
@@ -16,30 +17,30 @@ use rustix::process::{Pid, Signal, kill_process};
 pub(crate) use self::commands::{COMMANDS, LongCommand};
 use crate::{mixture::Numbers, processes, setup::RunSetup, shared_tools::Tools};
 
-/// Longest time from the signal to the end of the last process.
+/// Maximum time from the signal to the end of the last process of the command.
 const LIMIT: Duration = Duration::from_secs(2);
-/// Time after the signal after which the processes are killed.
+/// Time after the signal at which the remaining processes are killed.
 const LONGEST: Duration = Duration::from_secs(60);
-/// Longest time of a command that is not interrupted.
+/// Maximum duration of a command that is not interrupted.
 const ENDLESS: Duration = Duration::from_secs(600);
-/// Pause between two looks at a command.
+/// Interval between two checks whether a command has ended.
 const LOOK: Duration = Duration::from_millis(5);
-/// Draws of a moment before which the command ended.
+/// Maximum number of moments that are drawn because the command ended before the drawn moment.
 const DRAWS: u32 = 8;
-/// Longest wait for other work of the machine before a slow moment is repeated.
+/// Maximum time to wait until other work of the machine has ended, before a slow interruption is repeated.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One interrupted command.
+/// Result of interrupting a command once.
 struct Moment {
     /// Time from the start of the command to the signal.
     at: Duration,
     signal: Signal,
     /// Time from the signal to the end of the last process.
     took: Duration,
-    /// Load of the machine: running threads at the time of the signal.
+    /// Number of threads that ran on the machine at the time of the signal.
     running: u32,
     ended: String,
-    /// Mistakes other than a slow end.
+    /// Mistakes other than that the command ended too late.
     wrong: Vec<String>,
     said: String,
 }
@@ -49,7 +50,8 @@ impl Moment {
         self.took > LIMIT
     }
 
-    /// Returns true if the command did not end by itself in time.
+    /// Returns true if the command exited with 128 plus the number of the signal. It does so if it cannot end in an
+    /// orderly way in time.
     fn was_ended(&self) -> bool {
         self.ended == format!("exit {}", 128 + self.signal.as_raw())
     }
@@ -60,7 +62,7 @@ impl Moment {
     }
 }
 
-/// Interrupts a command once, at a moment that a seed determines, and checks all but the time.
+/// Interrupts a command once, at a moment that a seed determines, and checks everything but the time.
 ///
 /// # Errors
 /// Fails with a description of what is wrong.
@@ -71,7 +73,7 @@ pub(crate) fn once(tools: &Tools, command: &LongCommand, seed: u64) -> Result<()
     let Some(moment) = draw(tools, command, &mut usual, &mut numbers) else {
         return Err(format!("`{}` ended before every moment", command.name));
     };
-    // Other tests run at the same time, so the time is judged by the long form alone.
+    // Other tests run at the same time, so only the long form of the tests checks the time.
     if moment.was_ended() || moment.wrong.is_empty() {
         return Ok(());
     }
@@ -81,7 +83,7 @@ pub(crate) fn once(tools: &Tools, command: &LongCommand, seed: u64) -> Result<()
 /// Interrupts each command at `moments` random moments and prints a table.
 ///
 /// # Errors
-/// Fails with the number of moments at which something was wrong.
+/// Fails with the number of interruptions at which something was wrong.
 pub(crate) fn all(program: PathBuf, moments: u64, seed: u64, only: &str) -> Result<(), String> {
     let tools = Tools::make(program);
     let mut numbers = Numbers(seed);
@@ -133,8 +135,8 @@ fn described(command: &LongCommand, moment: &Moment, wrong: &[String]) -> String
     text
 }
 
-/// Draws moments until the command is interrupted at one. A slow moment counts only if it is slow again when the
-/// machine has no other work.
+/// Draws moments until the command is interrupted at one of them. If the command then ends slowly, the interruption is
+/// repeated when the machine has no other work, and the second result counts.
 fn draw(
     tools: &Tools,
     command: &LongCommand,
@@ -156,10 +158,10 @@ fn draw(
     None
 }
 
-/// Runs a command and interrupts it.
+/// Runs a command and interrupts it after the time `at`.
 ///
 /// # Errors
-/// Fails with the time after which the command ended, if it ended before the moment.
+/// If the command ended before the moment, fails with the time after which it ended.
 fn interrupt(
     tools: &Tools,
     command: &LongCommand,
@@ -168,7 +170,7 @@ fn interrupt(
 ) -> Result<Moment, Duration> {
     let mut setup = RunSetup::new(tools);
     (command.set_up)(&mut setup);
-    // Shells make their background jobs ignore SIGINT, and with them this process.
+    // A shell makes its background jobs ignore SIGINT, and this process may be such a job. `env` restores the default.
     let mut process = Command::new("env");
     process.arg("--default-signal=INT,TERM").arg(&tools.program);
     process.args(setup.arguments()).current_dir(setup.folder.join("work"));
@@ -204,7 +206,8 @@ fn interrupt(
     Ok(Moment { at, signal, took, running, ended, wrong, said })
 }
 
-/// Waits until the command and all of its processes are gone. Returns the status, the time and the mistakes.
+/// Waits until the command and all of its processes have ended. Returns the exit status of the command, the time since
+/// the signal, and the mistakes.
 fn gone(
     child: &mut Child,
     sent: Instant,
@@ -229,7 +232,7 @@ fn gone(
     (status, sent.elapsed(), wrong)
 }
 
-/// Describes the end of a command, and the mistake if it must not end so.
+/// Describes how a command ended. If it must not end in this way, also returns the mistake.
 fn end(
     command: &LongCommand,
     status: Option<ExitStatus>,
@@ -238,7 +241,7 @@ fn end(
     let Some(status) = status else { return ("no end".to_owned(), None) };
     match (status.code(), status.signal()) {
         (Some(code), _) if code == command.interrupted => (format!("exit {code}"), None),
-        // The command had done its work when the signal came.
+        // The command had completed its work when the signal arrived.
         (Some(code), _) if code == command.code => (format!("exit {code}"), None),
         (Some(code), _) => {
             let ended = format!("exit {code}");
@@ -259,19 +262,19 @@ fn running_threads() -> u32 {
     field.and_then(|number| number.parse().ok()).unwrap_or_default()
 }
 
-/// Waits until the machine has processors to spare.
+/// Waits until the machine has idle processors, but at most for [`PATIENCE`].
 fn wait_for_rest() {
     let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
     let begun = Instant::now();
     let mut calm = 0;
     while calm < 5 && begun.elapsed() < PATIENCE {
-        // This thread is one of them.
+        // The number of running threads includes this thread.
         calm = if running_threads() <= processors { calm + 1 } else { 0 };
         sleep(Duration::from_millis(200));
     }
 }
 
-/// Runs a command to its end in the folder of a run, and returns its output if it fails.
+/// Runs a command to its end in the folder of a run. Returns a description, including the output, if the command fails.
 fn follow_up(setup: &RunSetup<'_>, arguments: &[&str]) -> Option<String> {
     let mut process = Command::new(&setup.tools.program);
     process.args(arguments).current_dir(setup.folder.join("work"));

@@ -1,9 +1,10 @@
 //! Disturbs the whole command, and checks that its reports are still true.
 //!
-//! Each kind of disturbance is a `row::Row` in one table. A row states how to set up the disturbance, and which answers
-//! a truthful tool may give. After each run, no process and no temporary file may remain, and no file of another
-//! program may have changed. Mixtures of two or three rows are tested too, with expectations that are derived from
-//! those of the rows. This crate shares no code with the command, because an error in shared code could hide itself.
+//! Each kind of disturbance is a `row::Row` in one table. A row defines how to set up the disturbance, and which
+//! answers a truthful tool may give. After each run, no process and no temporary file may remain, and no file of
+//! another program may have changed. Mixtures of two or three rows are tested, too, with expectations that are derived
+//! from those of the rows. This crate shares no code with the command, because a mistake in shared code could hide
+//! itself.
 
 #![forbid(unsafe_code)]
 // This crate contains only tests and their tools, which may panic.
@@ -43,7 +44,7 @@ use crate::{
 const VARIABLE: &str = "ROCREPRO_CHAOS_MIXTURES";
 /// Default number of mixtures. It is small enough for a developer to wait for the result.
 const MIXTURES: u64 = 40;
-/// Number of mixtures from which on the tests run in their long form, which includes every row.
+/// Minimum number of mixtures with which the tests run in their long form, which includes every row.
 const LONG: u64 = 1000;
 /// Number of runs with random behaviours on simulated cards, and number of trials in the run whose card breaks.
 const CARDS: (u64, usize) = (6, 60);
@@ -55,11 +56,11 @@ const LONG_CARDS: (u64, usize) = (500, 700);
 pub fn main(program: PathBuf) -> ExitCode {
     let mut arguments = Arguments::from_args();
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    // There are more rows at the same time than processors, because half of the rows wait for a time limit, and the
+    // More rows run at the same time than there are processors, because half of the rows wait for a time limit, and the
     // command waits for its children.
     let at_once = arguments.test_threads.unwrap_or(3 * processors);
-    // Tests on simulated cards wait nine tenths of their time, so they may use all threads. Rows use only `at_once`
-    // threads.
+    // Tests on simulated cards wait most of the time, so they may use all threads of the test program. Rows use only
+    // `at_once` threads.
     arguments.test_threads = Some(arguments.test_threads.unwrap_or(8 * processors));
     let slots = Arc::new(Slots::new(at_once));
     let mixtures = match std::env::var(VARIABLE).map(|text| text.parse()) {
@@ -138,7 +139,7 @@ pub fn soak(program: PathBuf, minutes: u64) -> ExitCode {
 }
 
 /// Interrupts each long command, or those whose name contains `only`, at `moments` random moments. Fails if a command
-/// does not end in time or leaves something wrong.
+/// does not end in time, or leaves processes or damaged files behind.
 pub fn interrupts(program: PathBuf, moments: u64, seed: u64, only: &str) -> ExitCode {
     match interrupts::all(program, moments, seed, only) {
         Ok(()) => ExitCode::SUCCESS,
@@ -179,7 +180,7 @@ impl Drop for Slot<'_> {
     }
 }
 
-/// The tools that all tests share. They are built when the first test needs them, so that listing the tests is fast.
+/// The tools that all tests share. They are built when the first test needs them, so that tests can be listed quickly.
 struct Lazy {
     program: PathBuf,
     made: OnceLock<Tools>,
@@ -194,7 +195,7 @@ impl Lazy {
 fn check_row(tools: &Tools, row: &'static Row) -> Result<Completion, Failed> {
     let outcome = match run_rows(tools, &[row]) {
         Err(NotRun::Impossible(reason)) => return Ok(not_run(&reason)),
-        Err(NotRun::Conflict) => return Err("the row is at odds with itself".into()),
+        Err(NotRun::Conflict) => return Err("the row contradicts itself".into()),
         Ok(outcome) => outcome,
     };
     match outcome.mismatch(&row.expect) {

@@ -1,6 +1,6 @@
-//! Runs the long form of the tests: `cargo run -p chaos`. `ci -- chaos` uses this program, and so do developers who
-//! change the table of disturbances. The environment variable ROCREPRO_PROGRAM must contain the path of the command.
-//! With ROCREPRO_SOAK=MINUTES, the program instead runs one command after another for that many minutes.
+//! Runs the long form of the tests: `cargo run -p chaos`. Both `ci -- chaos` and developers who change the table of
+//! disturbances use this program. The environment variable ROCREPRO_PROGRAM must contain the path of the command. With
+//! ROCREPRO_SOAK=MINUTES, the program instead runs one command after another for that many minutes.
 
 use std::process::ExitCode;
 

@@ -17,7 +17,7 @@ impl Numbers {
     }
 }
 
-/// Returns the rows of a mixture, drawn from the seed. Another attempt draws other rows.
+/// Returns the rows of a mixture, drawn from the seed. With another value of `attempt`, other rows are drawn.
 pub(crate) fn draw(seed: u64, attempt: u64) -> Vec<&'static Row> {
     let rows: Vec<&Row> = table::rows().filter(|row| row.mixes).collect();
     let mut numbers = Numbers(seed.wrapping_mul(7919).wrapping_add(17 + 104_729 * attempt));
@@ -33,7 +33,7 @@ pub(crate) fn draw(seed: u64, attempt: u64) -> Vec<&'static Row> {
     drawn
 }
 
-/// Returns true if two rows cannot be in one mixture. A run has only one stack, one case and one folder of each kind.
+/// Returns true if two rows cannot be combined. A run has only one stack, one case and one folder of each kind.
 fn excludes(a: &Row, b: &Row) -> bool {
     // Each list contains families whose rows exclude each other. Rows with a case of their own exclude rows with
     // signals, because the worker of such a case cannot write its process id to the file in which the signal rows
@@ -45,11 +45,11 @@ fn excludes(a: &Row, b: &Row) -> bool {
         &["limit"],
     ];
     const NAMES: [[&str; 2]; 5] = [
-        // The launcher ends its worker with a signal that the worker ignores, so the worker would not end.
+        // The launcher sends its worker a signal that the worker ignores, so the worker would not end.
         ["launcher/ignores-signals", "launcher/ends-a-hanging-worker"],
         // A worker that hangs in its exit handlers would also hang in a call that exits.
         ["preload/hang-at-exit", "runtime/malloc-exits"],
-        // The case of another row has so few wrong bytes that the worker does not save them to a file.
+        // The case of the second row has so few wrong bytes that the worker does not save them to a file.
         ["disk/spool-vanishes-with-wrong-data", "case/"],
         // A large environment does not fit on a small call stack, so no program would start.
         ["limit/stack-", "environment/"],
@@ -68,12 +68,12 @@ fn excludes(a: &Row, b: &Row) -> bool {
 }
 
 /// Derives the allowed answers of a mixture from its rows:
-/// * A pass is allowed only if every row allows a pass, because a disturbance that must be reported must be reported in
-///   a mixture too.
+/// * A pass is allowed only if every row allows a pass, because a disturbance that must be reported alone must also be
+///   reported in a mixture.
 /// * A failure is allowed only if a row allows that failure, so that ROCm is never blamed for trouble of the machine.
 /// * No verdict is allowed if any row allows an answer other than a pass.
-/// * A refusal is allowed if any row allows a refusal. If a row allows nothing but a refusal, the only other
-///   answers allowed are that the command stops early or is killed because of trouble of the machine.
+/// * A refusal is allowed if any row allows a refusal. If a row allows only a refusal, the other allowed answers are
+///   that the command stops early, or is killed because of trouble of the machine.
 pub(crate) fn expected(rows: &[&Row]) -> Expectation {
     let of = |row: &&Row| row.expect.any.all().to_vec();
     let all: Vec<&'static str> = rows.iter().flat_map(of).collect();
@@ -81,7 +81,7 @@ pub(crate) fn expected(rows: &[&Row]) -> Expectation {
     let mut any: Vec<&'static str> = Vec::new();
     if only("refused") {
         any.push("refused");
-        // The command may detect the trouble of the machine before it detects the reason for the refusal.
+        // The command may detect the trouble of the machine before the reason for the refusal.
         any.extend(all.iter().filter(|a| **a == "stopped" || a.starts_with("killed")));
     } else {
         any.extend(all.iter().filter(|answer| **answer != "pass" && **answer != "done"));

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Maximum time that a killed process needs until it disappears.
+/// Maximum time after which a killed process has disappeared.
 const GONE: Duration = Duration::from_secs(3);
 
 /// Name of the file, in the folder of the run, to which a worker writes its process id.
@@ -19,8 +19,8 @@ pub(crate) struct RunningCommand<'a> {
 }
 
 impl RunningCommand<'_> {
-    /// Waits until the worker has written its process id, as the action `pid=FILE@POINT` in `c/trouble.c` demands.
-    /// Returns `None` if the worker never reaches that point of its execution.
+    /// Waits until the worker has written its process id, which the action `pid=FILE@POINT` of `c/trouble.c` makes it
+    /// do. Returns `None` if the worker never reaches that point of its execution.
     pub(crate) fn worker(&self) -> Option<Pid> {
         let path = self.folder.join(WORKER);
         self.file(&path)
@@ -55,8 +55,8 @@ fn proc_file_contains(pid: Pid, file: &str, bytes: &[u8]) -> bool {
     text.windows(bytes.len()).any(|window| window == bytes)
 }
 
-/// Returns true if a process belongs to the run in a folder: the process's environment, arguments or working directory
-/// contain the path of the folder.
+/// Returns true if a process belongs to the run in a folder, that is, if its environment, arguments or working
+/// directory contain the path of the folder.
 fn belongs_to(pid: Pid, folder: &Path) -> bool {
     if pid == rustix::process::getpid() {
         return false;
@@ -81,7 +81,7 @@ pub(crate) fn alive(folder: &Path) -> Vec<Pid> {
     processes().filter(|&pid| belongs_to(pid, folder) && !is_dead(pid)).collect()
 }
 
-/// Waits for the processes of a run to end. Kills those that remain, and returns their descriptions.
+/// Waits until the processes of a run have ended. Kills those that remain, and returns descriptions of them.
 pub(crate) fn kill_leftovers(folder: &Path) -> Vec<String> {
     let until = Instant::now() + GONE;
     loop {

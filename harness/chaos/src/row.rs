@@ -1,6 +1,6 @@
 use crate::{expectation::Expectation, setup::RunSetup};
 
-/// One kind of disturbance, and the answers that the command may give.
+/// One kind of disturbance, with the answers that the command may give.
 pub(crate) struct Row {
     /// Family and name of the disturbance, separated by a slash.
     pub(crate) name: &'static str,

@@ -19,27 +19,28 @@ use crate::{
 
 /// Maximum duration of a run. No row takes this long, even on a busy machine.
 const LONGEST: Duration = Duration::from_secs(300);
-/// Maximum number of bytes that are read of the command's output.
+/// Maximum number of bytes of the command's output that are read.
 const MOST_OUTPUT: u64 = 4 << 20;
 
 pub(crate) enum NotRun {
     /// The machine lacks something that a row needs. The value describes it.
     Impossible(String),
-    /// Two rows need different values for the same thing, for example two different stacks.
+    /// Two rows require different values for the same setting, for example two different stacks.
     Conflict,
 }
 
 pub(crate) struct RunOutcome {
     /// Answer that the command gave, in the format of [`crate::row::row`].
     pub(crate) answer: String,
-    /// Errors that no disturbance excuses, for example a panic.
+    /// Mistakes that no disturbance excuses, for example a panic.
     wrong: Vec<String>,
     said: String,
     command: String,
 }
 
 impl RunOutcome {
-    /// Compares the result with the allowed answers. Returns a description of all errors; `None` if there are none.
+    /// Compares the result with the allowed answers. Returns a description of all mistakes; `None` if the result is
+    /// right.
     pub(crate) fn mismatch(mut self, expect: &Expectation) -> Option<String> {
         if !expect.allows(&self.answer) {
             let wanted = expect.any.all().join(" or ");
@@ -61,7 +62,7 @@ impl RunOutcome {
 /// Sets up several rows together and runs the command.
 ///
 /// # Errors
-/// The rows cannot be set up together, or cannot be set up on this machine.
+/// Fails if the rows cannot be set up together, or cannot be set up on this machine.
 pub(crate) fn run_rows(tools: &Tools, rows: &[&Row]) -> Result<RunOutcome, NotRun> {
     let mut setup = RunSetup::new(tools);
     rows.iter().for_each(|row| (row.set_up)(&mut setup));
@@ -118,7 +119,7 @@ fn shell(setup: &RunSetup<'_>, command: &Command) -> String {
     format!("env -i {} {command:?}", variables.join(" "))
 }
 
-/// Executes the actions that the rows demand while the command runs, and waits for the command to end. Returns `None`
+/// Executes the actions that the rows request while the command runs, and waits for the command to end. Returns `None`
 /// if the command had to be killed.
 fn watch(
     mut child: Child,
@@ -157,7 +158,7 @@ fn records(setup: &RunSetup<'_>, wrong: &mut Vec<String>) -> Vec<Value> {
     for line in String::from_utf8_lossy(&text).lines() {
         match serde_json::from_str::<Value>(line) {
             Ok(record) if record["verdict"]["kind"].is_string() => records.push(record),
-            // All other lines only report that a trial began.
+            // All other lines only state that a trial began.
             Ok(_) => {}
             Err(error) => wrong.push(format!("a line of the record is not JSON ({error}): {line}")),
         }
@@ -191,7 +192,7 @@ fn answer(ended: Option<ExitStatus>, records: &[Value], wrong: &mut Vec<String>)
         "no-verdict" => ("no-verdict", 3),
         _ => ("fail", 1),
     };
-    // Trouble of the command itself, for example a record that cannot be written, changes the exit code to 3.
+    // If the command itself is in trouble, for example because a record cannot be written, the exit code becomes 3.
     if records.len() == 1 && code != wanted && code != 3 {
         wrong.push(format!("the record says {verdict} and the exit code is {code}"));
     }
@@ -207,7 +208,7 @@ fn answer(ended: Option<ExitStatus>, records: &[Value], wrong: &mut Vec<String>)
     if word == "pass" { "pass".to_owned() } else { format!("{word} {signature}") }
 }
 
-/// Adds errors that no disturbance excuses to `wrong`: a panic, or control characters in the output.
+/// Adds mistakes that no disturbance excuses to `wrong`: a panic, or control characters in the output.
 fn always_wrong(said: &str, wrong: &mut Vec<String>) {
     if said.contains("thread 'main' panicked at harness/cli")
         || said.contains("thread 'main' panicked at /")

@@ -1,4 +1,4 @@
-//! Describes how one run of the command is set up. The rows of the table of disturbances modify this set-up.
+//! Describes how one run of the command is set up. The rows of the table of disturbances modify this description.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -18,18 +18,17 @@ use crate::{
 /// Action that the test executes while the command runs.
 type During = Box<dyn FnOnce(&RunningCommand<'_>)>;
 
-/// Check of the output after the run. Returns a description of the error; `None` if the output is right.
+/// Check of the output after the run. Returns a description of the mistake; `None` if the output is right.
 type Look = Box<dyn FnOnce(&str) -> Option<String>>;
 
 pub(crate) struct RunSetup<'t> {
     pub(crate) tools: &'t Tools,
     pub(crate) folder: PathBuf,
-    /// Arguments of the command, except for `more`. If the list is empty, the command runs [`TRIAL`].
+    /// Arguments of the command without those in `more`. If the list is empty, the command runs [`TRIAL`].
     pub(crate) words: Vec<OsString>,
-    /// Arguments that are appended to all others.
+    /// Arguments that are appended to the others.
     pub(crate) more: Vec<OsString>,
-    /// Commands that are put in front of the command. Each one starts the next one, and the last one starts the command
-    /// itself.
+    /// Commands that precede the command. Each of them starts the next one, and the last one starts the command itself.
     pub(crate) before: Vec<OsString>,
     /// Environment variables of the command. The value `None` removes a variable.
     pub(crate) variables: BTreeMap<OsString, Option<OsString>>,
@@ -45,7 +44,7 @@ pub(crate) struct RunSetup<'t> {
     pub(crate) outputs: Vec<PathBuf>,
     during: Vec<During>,
     pub(crate) afterwards: Vec<Look>,
-    /// True if two rows demand different values for the same thing.
+    /// True if two rows request different values for the same setting.
     pub(crate) conflict: bool,
     /// Reason why the run is impossible on this machine; `None` if it is possible.
     pub(crate) impossible: Option<String>,
@@ -103,7 +102,7 @@ impl<'t> RunSetup<'t> {
         });
     }
 
-    /// Shortens the time after which a worker without output counts as hanging, for runs that hang.
+    /// Shortens the time after which a worker without output counts as hung. For rows in which a worker hangs.
     pub(crate) fn hangs(&mut self) {
         self.quiet = 3;
     }
@@ -150,16 +149,16 @@ impl<'t> RunSetup<'t> {
         self.before.extend(["prlimit".into(), limit.into(), "--".into()]);
     }
 
-    /// Runs the command as a separate user who may have at most `most` processes and threads. The user has root's
-    /// rights to read and write files. A limit of root itself would have no effect, and for an existing user, all other
+    /// Runs the command as another user, who may have at most `most` processes and threads, but has root's rights to
+    /// read and write files. For root itself, such a limit would have no effect. For an existing user, all other
     /// programs of that user would count towards the limit.
     pub(crate) fn processes(&mut self, most: u32) {
         if !rustix::process::geteuid().is_root() {
             self.impossible = Some("another user needs root".into());
         }
         self.needs("setpriv");
-        // The limit applies to all processes of a user together, so each row and each test program uses a user of its
-        // own.
+        // The limit applies to all processes of a user together. Therefore each row and each test program uses a
+        // different user.
         let user = 10_000 + (std::process::id() * 7 + most) % 50_000;
         let words = [
             "setpriv".to_owned(),
@@ -189,7 +188,7 @@ impl<'t> RunSetup<'t> {
         let name = format!("mounts-{}.sh", self.before.len());
         let path = self.tool(&name, &text);
         let words: [OsString; 4] = ["unshare".into(), "-m".into(), "sh".into(), path.into()];
-        // The script comes before any resource limits, so that the limits apply to the command and not to the mounts.
+        // The script runs before any resource limits are set, so that they apply to the command but not to the mounts.
         self.before.splice(0..0, words);
     }
 
@@ -224,7 +223,7 @@ impl<'t> RunSetup<'t> {
         self.stack(root);
     }
 
-    /// Makes the command use a copy of the stack that has an interposer library in front of libamdhip64. The library
+    /// Makes the command use a copy of the stack in which an interposer library takes the place of libamdhip64 and
     /// causes the disturbance `what`.
     pub(crate) fn shim(&mut self, what: &str) {
         let shim = self.tools.shim.clone();
@@ -237,7 +236,7 @@ impl<'t> RunSetup<'t> {
         self.worker_variable(&format!("CHAOS_SHIM={what}"));
     }
 
-    /// Gives the run an empty cache of its own. Returns the folder in that cache which the command uses.
+    /// Gives the run an empty cache of its own. Returns the folder in that cache that the command uses.
     pub(crate) fn own_cache(&mut self) -> PathBuf {
         let cache = self.folder.join("cache");
         if self.cache.is_none() {
@@ -248,7 +247,7 @@ impl<'t> RunSetup<'t> {
     }
 
     /// Gives the run a cache of its own that contains the results of an earlier run. Returns the folder in that cache
-    /// which the command uses.
+    /// that the command uses.
     pub(crate) fn warm_cache(&mut self) -> PathBuf {
         let cold = self.cache.is_none();
         let cache = self.own_cache();
@@ -277,12 +276,12 @@ impl<'t> RunSetup<'t> {
         self.afterwards.push(Box::new(look));
     }
 
-    /// Creates a file in the working directory that the command must not change.
+    /// Creates a file in the working directory. The command must not change this file.
     pub(crate) fn work(&mut self, name: &str, content: &[u8]) -> PathBuf {
         put(&self.folder.join("work").join(name), content)
     }
 
-    /// Creates a file in TMPDIR that the command must not change.
+    /// Creates a file in TMPDIR. The command must not change this file.
     pub(crate) fn decoy(&mut self, name: &str, content: &[u8]) -> PathBuf {
         put(&self.folder.join("tmp").join(name), content)
     }

@@ -1,5 +1,5 @@
-//! Builds what all disturbances share: the command, the stack, compiled libraries that cause disturbances, and a filled
-//! cache.
+//! Builds the tools that all disturbances share: the command, the stack, compiled libraries that cause disturbances,
+//! and a filled cache.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -27,7 +27,7 @@ pub(crate) struct Tools {
     pub(crate) stack: PathBuf,
     /// Library that is loaded into the worker with LD_PRELOAD and causes disturbances there.
     pub(crate) trouble: PathBuf,
-    /// Program that starts another program and forbids one system call to it.
+    /// Program that starts another program and forbids it to make one system call.
     pub(crate) forbid: PathBuf,
     /// Interposer library that causes disturbances: it replaces libamdhip64 and passes calls on to it.
     pub(crate) shim: PathBuf,
@@ -40,10 +40,10 @@ pub(crate) struct Tools {
 impl Tools {
     /// Compiles the libraries and programs, and finds the stack. Fetches the stack if necessary.
     pub(crate) fn make(program: PathBuf) -> Tools {
-        // Processes that a run leaves behind become children of this process, so that they are found.
+        // Processes that a run leaves behind become children of this process, which can therefore find them.
         set_child_subreaper(Some(getpid())).expect("Linux 3.4 or newer");
         let base = tempfile::Builder::new().prefix("chaos-").tempdir().expect("a temporary folder");
-        // The path of a temporary folder may contain a symbolic link, but the paths in /proc contain none.
+        // The path of a temporary folder may contain a symbolic link, whereas the paths in /proc contain none.
         let folder = fs::canonicalize(base.path()).expect("it was just made");
         let built = |name: &str| folder.join(name);
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("c");
@@ -92,7 +92,7 @@ impl Tools {
 
     /// Runs the trials of the rows once, so that the rows find compiled kernels in the cache.
     fn fill_cache(&self) {
-        // The cache contains a link to all fetched stacks: if a stack does not start, the command tries the other
+        // The cache contains a link to all fetched stacks. If a stack does not start, the command tries the other
         // stacks, to find out whether the machine can run ROCm.
         let cache = self.cache().join("rocrepro");
         fs::create_dir_all(&cache).expect("the folder is writable");
@@ -135,7 +135,7 @@ impl Tools {
     /// Checks that no process of a run is alive.
     ///
     /// # Errors
-    /// A description of the processes that are alive.
+    /// Returns a description of the processes that are alive.
     pub(crate) fn check_no_process_left(&self) -> Result<(), String> {
         let left = processes::children_of(getpid());
         if left.is_empty() {

@@ -1,6 +1,6 @@
 //! Runs one command after another in the same folders for a given time: whole families of cases, failures, hangs, and
 //! runs that are interrupted or killed and then resumed. At the end, counts the processes, files and folders that
-//! remain, and compares the time that the same work takes with the time at the start.
+//! remain, and compares the durations of the same work in the first and the second half.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,8 +18,8 @@ const LONGEST: Duration = Duration::from_secs(600);
 struct CommandKind {
     name: &'static str,
     arguments: &'static [&'static str],
-    /// Signal that is sent to the command after some time; `None` for no signal. The second value is an exit code that
-    /// is then allowed too.
+    /// Signal that is sent to the command after some time, and another exit code that is then also allowed; `None` for
+    /// no signal.
     signal: Option<(Signal, Option<i32>)>,
     code: i32,
 }
@@ -58,7 +58,7 @@ struct Soak {
 /// Runs commands for `time`.
 ///
 /// # Errors
-/// A description of what went wrong.
+/// Returns a description of what went wrong.
 pub(crate) fn soak(program: PathBuf, time: Duration) -> Result<(), String> {
     let base = tempfile::Builder::new().prefix("soak-").tempdir().expect("a temporary folder");
     let folder = fs::canonicalize(base.path()).expect("it was just made");
@@ -66,7 +66,7 @@ pub(crate) fn soak(program: PathBuf, time: Duration) -> Result<(), String> {
     for name in ["tmp", "cache", "home", "here"] {
         fs::create_dir(soak.folder.join(name)).expect("the folder is writable");
     }
-    // The first runs create files that remain: the stack, the emulated device and compiled kernels.
+    // The first runs create files that stay: the stack, the emulated device and compiled kernels.
     for kind in KINDS.iter().filter(|kind| kind.signal.is_none()) {
         soak.check(kind, soak.start(kind, &[]))?;
     }
@@ -101,7 +101,7 @@ pub(crate) fn soak(program: PathBuf, time: Duration) -> Result<(), String> {
             copies.push(started.elapsed());
         }
     }
-    // This run must remove the temporary folders of the runs that were killed.
+    // This run must remove the temporary folders of the killed runs.
     soak.check(&KINDS[0], soak.start(&KINDS[0], &[]))?;
     let after = files(&soak.folder);
     let commands: u32 = ran.values().sum();
@@ -119,7 +119,7 @@ pub(crate) fn soak(program: PathBuf, time: Duration) -> Result<(), String> {
         return Err(format!("left behind: {}", left.join("\n")));
     }
     match after.iter().find(|(place, count)| before.get(*place) != Some(count)) {
-        Some((place, _)) => Err(format!("`{place}` has other files than before")),
+        Some((place, _)) => Err(format!("`{place}` has other files than at the start")),
         None => Ok(()),
     }
 }
@@ -158,7 +158,7 @@ impl Soak {
     }
 }
 
-/// Returns the number of files and folders in each place. The contents of comgr's cache are not counted.
+/// Returns the number of files and folders in each place, without the contents of comgr's cache.
 fn files(folder: &Path) -> BTreeMap<String, usize> {
     let count = |path: &str| count(&folder.join(path));
     let places = ["tmp", "home", "here", "cache/rocrepro/stacks", "cache/rocrepro/code/tmp"];

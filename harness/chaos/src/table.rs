@@ -1,4 +1,4 @@
-//! The table of all disturbances with which the command is tested, one module for each family.
+//! The table of all disturbances with which the command is tested. Each family of disturbances has a module.
 
 mod archives;
 mod calls;

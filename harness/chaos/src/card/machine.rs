@@ -13,7 +13,7 @@ use crate::{setup::put, shared_tools::compile};
 pub(super) struct Parts {
     program: PathBuf,
     libraries: PathBuf,
-    /// Path of a program that keeps a process from ending.
+    /// Path of a program that keeps another process from ending.
     holder: PathBuf,
     base: TempDir,
 }
@@ -117,7 +117,7 @@ pub(super) struct Machine<'p> {
 }
 
 impl Machine<'_> {
-    /// Creates a simulated machine. `actions` states what the cards do in each trial.
+    /// Creates a simulated machine. `actions` contains the behaviour of the cards in each trial.
     pub(super) fn new<'p>(
         parts: &'p Parts,
         name: &str,
@@ -128,8 +128,8 @@ impl Machine<'_> {
         let folder = base.join(format!("machine-{name}-"));
         let at = |name: &str| folder.join(name);
         put(&at("stack/.info/version"), b"7.2.4\n");
-        // The HIP runtime looks for the folder of its card next to the stack that contains the runtime, so the runtime
-        // must not be a symbolic link.
+        // The HIP runtime looks for the folder of its card next to the stack that contains the runtime file. Therefore
+        // that file must not be a symbolic link.
         fs::create_dir(at("stack/lib")).expect("the folder is writable");
         for library in fs::read_dir(&parts.libraries).expect("it is there").flatten() {
             let to = at("stack/lib").join(library.file_name());
@@ -182,7 +182,7 @@ impl Machine<'_> {
     pub(super) fn run(&self, record: &str, mends: bool) -> Command {
         let mut command = Command::new("unshare");
         command.args(["-m", "sh"]).arg(self.at("mounts.sh")).arg(&self.parts.program);
-        // The time limit for output is long enough for a healthy trial on a busy machine.
+        // The time limit for a trial without output is long enough for a healthy trial on a busy machine.
         command.args(["run", "--device", "gpu", "--quiet-timeout", "5", "--trust", "--trials"]);
         command.arg("--cases-from").arg(self.at("cases"));
         command.arg("--rocm").arg(self.at("stack")).arg("--record").arg(self.at(record));

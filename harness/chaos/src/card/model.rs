@@ -14,7 +14,7 @@ pub(super) struct PlannedTrial {
     /// trial may run.
     pub(super) breaks: bool,
     pub(super) begins: usize,
-    /// Share of this behaviour among the trials that do not behave as healthy, in percent.
+    /// Share of this behaviour among the trials with a behaviour other than healthy, in percent.
     weight: u64,
 }
 
@@ -47,9 +47,9 @@ const FATES: [PlannedTrial; 12] = [
     // The worker cannot be killed, so the state of the card is unknown, whatever the card does.
     fate("cannot-be-killed", "news-fail", "hang:*", 1).breaks(),
     fate("holds-and-works", "news-fail", "hang:*", 1).breaks(),
-    // The command is killed during the health check. Because it had stored how the trial ended, the resumed run reports
-    // that result and does not repeat the trial. Otherwise the trial would break the repaired card again and again, and
-    // the run would never end.
+    // The command is killed during the health check. It had already stored how the trial ended, so the resumed run
+    // reports that result and does not repeat the trial. Otherwise the trial would break the repaired card again and
+    // again, and the run would never end.
     fate(KILLED_IN_CHECK, "news-fail", "hang:*", 6).breaks(),
     fate("counts", "pass", "pass", 8),
     fate("counts-and-fails", "no-verdict", "no-verdict:hardware", 8),
@@ -67,12 +67,12 @@ impl PlannedTrial {
         self.action.contains("be-killed") || self.action.contains("holds")
     }
 
-    /// Returns true if the command is killed before it knows the state of the card.
+    /// Returns true if the command is killed before it knows whether the card still works.
     pub(super) fn is_not_looked_after(&self) -> bool {
         self.action == KILLED_IN_CHECK
     }
 
-    /// Returns true if the behaviour affects nothing but the card on which the trial runs.
+    /// Returns true if the behaviour affects only the card on which the trial runs.
     fn is_of_its_card(&self) -> bool {
         !["killed", "reboots", "holds", "be-killed"].iter().any(|word| self.action.contains(word))
     }
@@ -85,13 +85,13 @@ impl PlannedTrial {
 /// Behaviours of the cards in all trials of a run.
 pub(super) struct RunPlan {
     pub(super) fates: Vec<&'static PlannedTrial>,
-    /// True if the command is given another command with which it can repair a card.
+    /// True if the run has a command that repairs a card (`--recover`).
     pub(super) mends: bool,
     pub(super) cards: usize,
 }
 
-/// Draws a plan from a seed. If there are two cards, no behaviour ends the command, because the trial on the other card
-/// would then end in an unplanned way.
+/// Draws a plan from a seed. If there are two cards, no behaviour that ends the command is drawn, because the trial on
+/// the other card would then end in an unplanned way.
 pub(super) fn draw(seed: u64, trials: usize) -> RunPlan {
     let mut state = seed.wrapping_mul(7919).wrapping_add(17);
     let mut below = |limit: u64| {
@@ -125,7 +125,7 @@ pub(super) fn named(action: &str) -> &'static PlannedTrial {
     FATES.iter().find(|fate| fate.action == action).expect("an action of the table")
 }
 
-/// Returns the behaviours for a run in which the card breaks at trial `at`.
+/// Returns the behaviours for a run in which the card breaks at trial number `at`.
 pub(super) fn night(trials: usize, at: usize) -> Vec<&'static PlannedTrial> {
     let poisons = named("poisons");
     (0..trials).map(|n| if n == at { poisons } else { HEALTHY }).collect()

@@ -1,4 +1,4 @@
-//! The long commands, and what must be on disk after each.
+//! The long commands, and the files that must be on disk after each of them is interrupted.
 
 use std::ffi::OsString;
 use std::fs;
@@ -9,19 +9,20 @@ use standin::{Entry, Fake, Listing, Site, pack};
 use super::{files, follow_up};
 use crate::setup::{RunSetup, put};
 
-/// A command that is interrupted.
+/// A command that the tests interrupt.
 pub(crate) struct LongCommand {
     pub(crate) name: &'static str,
-    /// Usual time of the command. Moments are drawn between 0 and this time.
+    /// Usual duration of the command. Moments are drawn between 0 and this duration.
     pub(crate) usual: Duration,
     pub(crate) set_up: fn(&mut RunSetup<'_>),
-    /// Exit code of the whole command.
+    /// Exit code of the command if it is not interrupted.
     pub(crate) code: i32,
-    /// Exit code of the interrupted command.
+    /// Exit code of the command if it is interrupted.
     pub(crate) interrupted: i32,
-    /// Returns what is wrong with the files, given standard error.
+    /// Returns the mistakes in the files after the interruption. The second argument is the standard error of the
+    /// command.
     pub(crate) check: fn(&RunSetup<'_>, &str) -> Vec<String>,
-    /// True if the ordinary tests interrupt the command once.
+    /// True if the ordinary tests also interrupt the command once.
     pub(crate) sample: bool,
 }
 
@@ -41,20 +42,21 @@ impl LongCommand {
         self
     }
 
-    /// A Python that is interrupted while it starts ends with 1.
+    /// Changes the allowed exit code to 1, because a Python that is interrupted while it starts exits with 1.
     const fn python(mut self) -> LongCommand {
         self.code = 1;
         self
     }
 
-    /// `bisect` uses code 3 for an end of the history that does not behave as requested.
+    /// Changes the exit code after an interruption to 5. `bisect` uses 3 if an end of the history does not behave as
+    /// requested.
     const fn bisect(mut self) -> LongCommand {
         self.interrupted = 5;
         self
     }
 }
 
-/// A program that copies bytes and checks them.
+/// A Python program that copies bytes and checks them.
 const PROGRAM: &str = r#"import ctypes
 import rocrepro
 
@@ -69,7 +71,7 @@ rocrepro.equal("back", back.raw, right)
 rocrepro.done()
 "#;
 
-/// A program that hangs and ignores SIGTERM.
+/// A Python program that hangs and ignores SIGTERM.
 const IGNORES: &str = r#"import ctypes
 import signal
 import time
@@ -80,7 +82,7 @@ assert hip.hipMalloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(4096)) == 
 time.sleep(600)
 "#;
 
-/// A program that waits on the device.
+/// A Python program that waits for the device.
 const WAITS: &str = r#"import ctypes
 import time
 
@@ -178,7 +180,7 @@ fn program(setup: &mut RunSetup<'_>, text: &str) {
     setup.work("program.py", text.as_bytes());
 }
 
-/// The smallest case that was reported is on disk and is a case.
+/// If the output reported a smaller case, checks that this case is on disk and valid.
 fn smaller_case(setup: &RunSetup<'_>, said: &str) -> Vec<String> {
     let printed = files::last_number(said, &[" calls left", " call left"]);
     if printed.is_none() {
@@ -192,7 +194,7 @@ fn smaller_case(setup: &RunSetup<'_>, said: &str) -> Vec<String> {
     }
 }
 
-/// The shortest program that was reported is on disk.
+/// If the output reported a shorter program, checks that this program is on disk.
 fn shorter_program(setup: &RunSetup<'_>, said: &str) -> Vec<String> {
     let Some(printed) = files::last_number(said, &[" lines left", " line left"]) else {
         return Vec::new();
@@ -205,7 +207,8 @@ fn shorter_program(setup: &RunSetup<'_>, said: &str) -> Vec<String> {
     }
 }
 
-/// The report is on disk once a step that improves it begins.
+/// If a step that improves the report had begun, checks that the report was already on disk. Returns the mistake, if
+/// any. `said` is the standard error of the command.
 fn report(setup: &RunSetup<'_>, said: &str) -> Vec<String> {
     let improves = ["running it as the report prints it", "running the controls"]
         .iter()
@@ -220,7 +223,7 @@ fn page(setup: &RunSetup<'_>, said: &str) -> Vec<String> {
     (over && !exists).then(|| "a column ended, but no page".to_owned()).into_iter().collect()
 }
 
-/// Builds that fail from the fourth on, with a program that takes a while.
+/// Sets up a bisect of builds that fail from the fourth build on. The bisected command takes a while.
 fn bisect_builds(setup: &mut RunSetup<'_>) {
     let source = serve(setup, 400_000);
     let first = format!("bisect --good first --bad last --gfx gfx1151 --source {source} --out out");
@@ -239,11 +242,11 @@ fn fetch(setup: &mut RunSetup<'_>) {
     line(setup, "rocm fetch june:2026-06-03 --gfx gfx1151", "");
 }
 
-/// Serves seven builds of about 1 MB at a speed in bytes per second. Returns the source.
+/// Serves seven builds of about 1 MB each, at `speed` bytes per second. Returns the source for the command line.
 fn serve(setup: &mut RunSetup<'_>, speed: usize) -> String {
     let mut site = Site::default();
     site.listing("/bucket/", Listing::S3(30)).slow(speed);
-    // Hardly compressible data.
+    // Data that can hardly be compressed.
     let noise = (0..1_u32 << 18).flat_map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes());
     let noise: Vec<u8> = noise.collect();
     for n in 0..7 {
@@ -260,7 +263,7 @@ fn serve(setup: &mut RunSetup<'_>, speed: usize) -> String {
     put(&state, b"1");
     setup.variable("FAKE_STATE", state);
     let source = format!("s3-xml={}", server.url("/bucket/"));
-    // The server lives as long as the checks of the run.
+    // The server must live until the checks of the run have ended.
     setup.afterwards(move |_| {
         drop(server);
         None
@@ -268,17 +271,17 @@ fn serve(setup: &mut RunSetup<'_>, speed: usize) -> String {
     source
 }
 
-/// After an interrupted fetch, the same fetch ends well.
+/// Checks that the same fetch succeeds after an interrupted fetch.
 fn fetched(setup: &RunSetup<'_>, _: &str) -> Vec<String> {
     follow_up(setup, &["rocm", "fetch", "june:2026-06-03", "--gfx", "gfx1151"])
         .into_iter()
         .collect()
 }
 
-/// Trials of the record files that are merged or stored.
+/// Number of trials in the record files that are merged or stored.
 const TRIALS: usize = 20_000;
 
-/// Writes the records of a run in as many shards. Each record is a copy of one of a real run.
+/// Writes the records of a run to `shards` files. Each record is a copy of a record of a real run.
 fn records(setup: &RunSetup<'_>, shards: usize) -> Vec<String> {
     let text = setup.tools.record();
     let mut lines =
@@ -314,7 +317,7 @@ fn merge(setup: &mut RunSetup<'_>) {
     line(setup, &format!("records merge {names} --out whole.jsonl"), "");
 }
 
-/// The merged file is whole or absent.
+/// Checks that the merged file is complete or absent.
 fn merged(setup: &RunSetup<'_>, _: &str) -> Vec<String> {
     let Ok(text) = fs::read_to_string(setup.folder.join("work/whole.jsonl")) else {
         return Vec::new();
@@ -331,7 +334,7 @@ fn add_to_store(setup: &mut RunSetup<'_>) {
     line(setup, &format!("records store add {names} --store results.db"), "");
 }
 
-/// The store is whole or absent, and takes the records later.
+/// Checks that the store is complete or absent, and that the records can be added to it later.
 fn stored(setup: &RunSetup<'_>, _: &str) -> Vec<String> {
     let add = ["records", "store", "add", "part-1.jsonl", "--store", "results.db"];
     let list = ["records", "store", "list", "--store", "results.db"];

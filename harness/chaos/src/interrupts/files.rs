@@ -1,4 +1,4 @@
-//! Checks of the files that an interrupted command leaves.
+//! Checks of the files that an interrupted command leaves behind.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,8 +22,8 @@ pub(super) fn left(temporary: &Path) -> Vec<String> {
     entries.map(|entry| format!("left in TMPDIR: {}", entry.file_name().display())).collect()
 }
 
-/// Returns a mistake for each file that is not whole: records and evidence that are not JSON, a report that stops in
-/// the middle, and unfinished files beside them.
+/// Returns a mistake for each incomplete file: records and evidence that are not valid JSON, a report that ends in the
+/// middle, and unfinished files next to them.
 pub(super) fn broken(work: &Path) -> Vec<String> {
     walk(work).iter().filter_map(|path| mistake(path)).collect()
 }
@@ -53,7 +53,7 @@ fn mistake(path: &Path) -> Option<String> {
     wrong.map(|why| format!("{} is not whole: {why}", path.display()))
 }
 
-/// Returns the number in the last line that has `words` after it, for example 3 in `12 runs: 3 calls left`.
+/// Returns the number before `words` in the last line that contains both, for example 3 in `12 runs: 3 calls left`.
 pub(super) fn last_number(said: &str, words: &[&str]) -> Option<usize> {
     let of = |line: &str| {
         let before = words

@@ -10,7 +10,7 @@ use crate::{
     setup::RunSetup,
 };
 
-/// Allowed answers if the bisect must find the first bad build although another build is unusable.
+/// Allowed answers if the bisect must find the first bad build although another build cannot be used.
 const GOES_ON: &[&str] = &["done"];
 
 /// Maximum number of bytes that a build may occupy on the disk. Without this limit, a small archive could fill a disk.
@@ -147,7 +147,7 @@ fn bisect(setup: &mut RunSetup<'_>, archive: fn(&Fake) -> Vec<u8>) {
     });
 }
 
-/// Bisects seven builds. `publish` publishes the fourth build. The last three builds fail.
+/// Bisects seven builds, the last three of which fail. `publish` publishes the fourth build.
 fn bisect_site(setup: &mut RunSetup<'_>, publish: impl Fn(&mut Site, &str, &Fake)) {
     let mut site = Site::default();
     site.listing("/bucket/", Listing::S3(30));

@@ -11,12 +11,12 @@ const STOPPED: &[&str] = &["stopped"];
 /// Allowed answers if the process that starts the worker must report the forbidden system call.
 const NOTHING: &[&str] = &["no-verdict no-verdict:worker"];
 
-/// Forbids the command, and every program that it starts, to make the system call `call`.
+/// Forbids the system call `call` to the command and to every program that it starts.
 fn everywhere(s: &mut RunSetup<'_>, call: &str) {
     s.before.extend([s.tools.forbid.clone().into(), call.into()]);
 }
 
-/// Forbids the worker to make the system call `call`.
+/// Forbids the system call `call` to the worker.
 fn in_the_worker(s: &mut RunSetup<'_>, call: &str) {
     let words = format!("{} {call}", s.tools.forbid.display());
     s.launcher_words(&words);
@@ -39,7 +39,8 @@ pub(crate) const ROWS: &[Row] = &[
     )
     .says(&["`prctl` fails on this machine", "processes that are left running cannot be found"])
     .alone(),
-    // Linux before 5.3 does not have `pidfd_open`. The command then uses one thread per child process to wait for it.
+    // Linux before 5.3 does not have `pidfd_open`. The command then starts one thread per child process that waits for
+    // the child.
     row("call/pidfd_open", |s| everywhere(s, "pidfd_open"), &["pass"]).alone(),
     row(
         "call/pidfd_open-and-a-daemon",

@@ -367,7 +367,7 @@ fn axis(setup: &mut RunSetup<'_>, count: usize) {
         .replace("bytes: 4", "bytes: $n");
     let path = setup.work("case.yaml", text.as_bytes());
     setup.cases_from(path);
-    // A single trial is enough to show that the file is read quickly enough.
+    // One trial is enough to show that the file is read quickly.
     setup.more.push("case[n=7]".into());
 }
 

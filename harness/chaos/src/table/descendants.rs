@@ -2,7 +2,7 @@
 
 use crate::row::{Row, row};
 
-/// Allowed answers if a process was left behind, which is an error of the library that started the process.
+/// Allowed answers if a process is left behind, which is a mistake of the library that started the process.
 const LEAK: &[&str] = &["fail leak:process"];
 
 pub(crate) const ROWS: &[Row] = &[

@@ -10,7 +10,7 @@ use crate::{
     shared_tools::KERNEL,
 };
 
-/// Allowed answers if the worker could not use a folder into which it writes.
+/// Allowed answers if the worker could not use a folder to which it writes.
 const DISK: &[&str] = &["no-verdict no-verdict:disk"];
 const NOTHING: &[&str] = &["no-verdict *"];
 const STOPPED: &[&str] = &["stopped"];
@@ -356,7 +356,7 @@ pub(crate) const ROWS: &[Row] = &[
     ),
 ];
 
-/// Injects a fault, so that there are wrong bytes which the worker saves.
+/// Injects a fault, so that the worker has wrong bytes to save.
 fn fault(setup: &mut RunSetup<'_>) {
     setup.option("--fault", "copy.zero");
 }
@@ -366,7 +366,7 @@ fn fault(setup: &mut RunSetup<'_>) {
 fn planted_link(setup: &mut RunSetup<'_>, action: &str) {
     fault(setup);
     let secret = crate::setup::put(&setup.folder.join("work/secrets/secret"), b"PW");
-    // Before that, the library copies the saved bytes into the folder of the other file.
+    // Before it does so, the library copies the saved bytes into the folder of the other file.
     setup.outputs.extend(secret.parent().map(Path::to_owned));
     setup.trouble(&format!("{action}={}@bye", secret.display()));
 }
@@ -408,7 +408,7 @@ fn damage(setup: &mut RunSetup<'_>, how: fn(&Path) -> std::io::Result<()>) {
     kernels.iter().for_each(|path| how(path).expect("the cache is ours"));
 }
 
-/// Gives each compiled kernel in the cache the name of another one.
+/// Gives each compiled kernel in the cache the file name of another one.
 fn swap(setup: &mut RunSetup<'_>) {
     setup.runs(KERNEL);
     let code = setup.warm_cache().join("code");
@@ -421,7 +421,7 @@ fn swap(setup: &mut RunSetup<'_>) {
     }
 }
 
-/// Damages the files that HIP's compiler has cached, by calling `how` with their paths.
+/// Damages the files in the cache of HIP's compiler, by calling `how` with their paths.
 fn compiler(setup: &mut RunSetup<'_>, how: fn(&Path) -> std::io::Result<()>) {
     setup.runs(KERNEL);
     let code = setup.warm_cache().join("code");

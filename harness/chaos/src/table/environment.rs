@@ -251,7 +251,7 @@ pub(crate) const ROWS: &[Row] = &[
     ),
 ];
 
-/// Starts the command with other standard streams, which are given as redirections of a shell.
+/// Starts the command with other standard streams. `how` contains the redirections in the syntax of a shell.
 fn streams(setup: &mut crate::setup::RunSetup<'_>, how: &str) {
     let script = format!("exec \"$@\" {how}");
     setup.before.extend(["sh".into(), "-c".into(), script.into(), "sh".into()]);

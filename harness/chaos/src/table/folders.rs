@@ -228,7 +228,7 @@ pub(crate) const ROWS: &[Row] = &[
     .alone(),
 ];
 
-/// Sets the modification time of a file so far back that no running command can still be using the file.
+/// Sets the modification time of a file so far back that the file cannot belong to a running command.
 fn old(path: &Path) {
     let file = fs::File::open(path).expect("it was just made");
     file.set_modified(SystemTime::now() - Duration::from_secs(86_400 * 30)).expect("it is ours");
@@ -255,8 +255,8 @@ fn long(parts: usize) -> OsString {
     vec!["x".repeat(200); parts].join("/").into()
 }
 
-/// Creates a folder with this name, and sets an environment variable to `value`, or to the folder's path if `value` is
-/// `None`.
+/// Creates a folder with this name. Sets an environment variable to `value`; if `value` is `None`, to the path of the
+/// folder.
 fn other(setup: &mut RunSetup<'_>, variable: &str, name: OsString, value: Option<&str>) {
     let folder = setup.folder.join(name);
     fs::create_dir_all(&folder).expect("the name is short enough");
@@ -274,8 +274,8 @@ fn cache(setup: &mut RunSetup<'_>, name: OsString) {
     setup.variable("XDG_CACHE_HOME", folder);
 }
 
-/// Creates files of other programs next to the command's files in the cache. The command must not remove them when it
-/// cleans the cache.
+/// Creates files of other programs next to the command's files in the cache. When the command cleans the cache, it must
+/// not remove the files of other programs.
 fn foreign_cache(setup: &mut RunSetup<'_>) {
     let cache = setup.warm_cache();
     let places = [
@@ -298,7 +298,7 @@ fn foreign_cache(setup: &mut RunSetup<'_>) {
 fn kept(record: &Path) -> Option<String> {
     let text = fs::read_to_string(record).unwrap_or_default();
     (!text.starts_with("{\"somebody\":\"else\"}\n"))
-        .then(|| "what stood in the record is gone".to_owned())
+        .then(|| "the earlier content of the record is gone".to_owned())
 }
 
 /// Returns the arguments of a run of [`crate::shared_tools::TRIAL`] with these options.
@@ -312,7 +312,7 @@ fn words(setup: &RunSetup<'_>, options: &[&str]) -> Vec<OsString> {
     words
 }
 
-/// Kills a run. The next run must remove the files of the killed run, because they are marked as the command's.
+/// Kills a run. The next run must remove the files of the killed run, because they are marked as files of the command.
 fn abandoned(setup: &mut RunSetup<'_>) {
     let mut first = std::process::Command::new(&setup.tools.program);
     let trouble = format!("LD_PRELOAD={}", setup.tools.trouble.display());

@@ -77,7 +77,7 @@ pub(crate) const ROWS: &[Row] = &[
     row(
         "launcher/mixes-output-and-error",
         |s| s.launcher("exec \"$@\" 2>&1"),
-        // The output of a library or of the worker may then be between the events.
+        // Output of a library or of the worker may then be between the events.
         &["pass", "no-verdict *"],
     ),
     row("launcher/closes-error", |s| s.launcher("exec \"$@\" 2>&-"), WORKS),

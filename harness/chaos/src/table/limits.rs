@@ -6,7 +6,7 @@ use crate::{
     shared_tools::KERNEL,
 };
 
-/// Allowed answers if there is not enough memory, either for the worker or for the command before it starts a worker.
+/// Allowed answers if the memory does not suffice, either for the worker or for the command before it starts a worker.
 const SHORT: &[&str] = &["no-verdict *", "stopped"];
 const NOTHING: &[&str] = &["no-verdict *"];
 const WORKS: &[&str] = &["pass"];
@@ -48,7 +48,7 @@ pub(crate) const ROWS: &[Row] = &[
     row(
         "limit/memory-64m",
         |s| s.limit("--as=67108864"),
-        // An optimised build does not have enough memory for its first thread or for its input. A development build is
+        // An optimised build has too little memory for its first thread or for its input. A development build is
         // larger, and is killed before `main`.
         &["stopped", "no-verdict *", "killed by signal 6", "killed by signal 11"],
     ),
@@ -88,7 +88,7 @@ pub(crate) const ROWS: &[Row] = &[
     row(
         "limit/core-unlimited",
         |s| {
-            // A launcher that crashes has the user's limit on core files, and therefore leaves a core file behind. The
+            // A launcher has the user's limit on core files, so a launcher that crashes leaves a core file behind. The
             // worker has a limit of its own.
             s.outputs.push(s.folder.join("work/core"));
             s.limit("--core=unlimited")
@@ -125,7 +125,7 @@ pub(crate) const ROWS: &[Row] = &[
     row("limit/queues-0", |s| s.limit("--msgqueue=0"), WORKS),
     row("limit/locks-0", |s| s.limit("--locks=0"), WORKS),
     row("limit/nice", |s| s.limit("--nice=0"), WORKS),
-    // If a library sets a limit in its own process, the library is the cause, so the effects are failures of the trial.
+    // If a library sets a limit in its own process, the library causes the effects, so they are failures of the trial.
     row("limit/files-3-in-the-worker", |s| s.trouble("limit_files@setup"), &["fail *"]),
     row("limit/memory-64m-in-the-worker", |s| s.trouble("limit_memory@setup"), &["fail *"]),
     row("limit/file-size-0-in-the-worker", |s| s.trouble("limit_size@setup"), NOTHING),

@@ -67,7 +67,7 @@ pub(crate) const ROWS: &[Row] = &[
         &["fail hang:hipMalloc"],
     ),
     row("runtime/copy-fails", |s| s.shim("fail=1@hipMemcpy"), &["fail api-error:hipMemcpy:*"]),
-    // A step of the plan makes several HIP calls here. The report must name the call that failed.
+    // One step of the plan makes several HIP calls here. The report must name the call that failed.
     row(
         "runtime/get-function-fails",
         |s| {
@@ -98,8 +98,8 @@ pub(crate) const ROWS: &[Row] = &[
         &["pass"],
     ),
     row("runtime/second-in-teardown", |s| second(s, "teardown"), &["no-verdict *"]),
-    // The worker makes no HIP calls after its last event. A library that is loaded afterwards therefore cannot have
-    // answered a call.
+    // The worker makes no HIP calls after its last event. Therefore a library that is loaded afterwards cannot have
+    // executed any of the calls.
     row("runtime/second-after-bye", |s| second(s, "bye"), &["pass"]),
     row("runtime/second-in-body", |s| second(s, "body"), &["no-verdict *"]),
     row(
@@ -231,7 +231,7 @@ fn preloaded(setup: &mut RunSetup<'_>) -> String {
     format!("LD_PRELOAD={}", path.display())
 }
 
-/// Creates a folder like /opt/rocm that contains only a libamdhip64 whose functions do nothing.
+/// Creates a folder that imitates /opt/rocm. It contains only a libamdhip64 whose functions do nothing.
 fn prefix(setup: &mut RunSetup<'_>, version: Option<&str>) {
     let root = setup.folder.join("prefix");
     let stub = std::fs::read(&setup.tools.stub).unwrap_or_default();

@@ -89,7 +89,7 @@ pub(crate) const ROWS: &[Row] = &[
     .alone(),
     row(
         "signal/command-interrupted-twice",
-        twice, // The second may come when the command has already let go of the first.
+        twice, // The second signal may arrive when the command no longer handles the first one.
         &["stopped", "killed by signal 2"],
     )
     .alone(),
@@ -136,7 +136,7 @@ pub(crate) const ROWS: &[Row] = &[
     row("signal/command-stopped-for-a-while", command_stopped, &["pass"]).alone(),
     row(
         "signal/all-at-once",
-        everybody, // The end of the worker may be seen before the signal to the command.
+        everybody, // The command may detect the end of the worker before it receives its own signal.
         &["stopped", "no-verdict *"],
     )
     .alone(),
@@ -161,8 +161,8 @@ fn twice(setup: &mut RunSetup<'_>) {
     });
 }
 
-/// Kills the command. Its files remain until the next run removes them, so this row checks only for remaining
-/// processes.
+/// Kills the command. Its files remain until the next run removes them. Therefore this row checks only that no
+/// processes remain.
 fn killed(setup: &mut RunSetup<'_>) {
     setup.outputs.push(setup.folder.join("tmp"));
 }
@@ -224,7 +224,7 @@ fn command_stopped(setup: &mut RunSetup<'_>) {
     setup.during(|running| {
         if running.worker().is_some() {
             running.send(Signal::STOP);
-            // The pause is longer than the time limit for output.
+            // This pause is longer than the time limit for a worker without output.
             std::thread::sleep(Duration::from_millis(3500));
             running.send(Signal::CONT);
         }
