@@ -17,7 +17,7 @@ use xshell::{Shell, cmd};
 pub(crate) use self::drawn::{Outcome, drawn_of, format_counts};
 use crate::{Done, STACK, product};
 
-/// Test programs below the stack's `usr/libexec/rocm`, each with the number of tests that it contains.
+/// Test programs below the stack's `usr/libexec/rocm`, each with the number of tests in it.
 const SAMPLE: &[(&str, u32)] = &[
     ("libhiprand1-tests/test_hiprand_kernel", 123),
     ("libhiprand1-tests/test_hiprand_linkage", 1),
@@ -30,7 +30,7 @@ const SAMPLE: &[(&str, u32)] = &[
     ("librocrand1-tests/test_rocrand_scrambled_sobol64_qrng", 24),
 ];
 
-/// Filter that selects matrix products with a bias, of f16, bf16 and f32.
+/// Filter for hipBLASLt's test program that selects matrix products of f16, bf16 and f32 with a bias.
 const HIPBLASLT_FILTER: &str = "--gtest_filter=*smoke_matmul_bias_only*";
 
 /// Number of hipBLASLt's tests that the filter selects.
@@ -46,8 +46,8 @@ const ROCBLAS_TESTS: u32 = 6297;
 
 const ARCHITECTURES: &[&str] = &["gfx1151", "gfx90a"];
 
-/// Runs the sample on both architectures. If there are `words`, they are the options of a draw, and the drawn tests are
-/// run instead.
+/// Runs the sample on both architectures. If `words` is not empty, it contains the options of a draw, and the drawn
+/// tests are run instead of the sample.
 pub(crate) fn amd_tests(sh: &Shell, words: &[String]) -> Done {
     if words.is_empty() {
         tests(sh, |_, _| true)
@@ -56,8 +56,8 @@ pub(crate) fn amd_tests(sh: &Shell, words: &[String]) -> Done {
     }
 }
 
-/// Runs the tests of random numbers on the first architecture, and the tests of matrix products on the second one,
-/// whose matrix instructions they need.
+/// Runs the tests of random numbers on the first architecture, and the tests of matrix products on the second one. The
+/// latter need the matrix instructions of the second architecture.
 pub(crate) fn half(sh: &Shell) -> Done {
     tests(sh, |gfx, products| products != (gfx == ARCHITECTURES[0]))
 }
@@ -108,10 +108,10 @@ fn tests(sh: &Shell, wanted: impl Fn(&str, bool) -> bool) -> Done {
     Ok(())
 }
 
-/// Writes a sample of the tests of rocblas-test. The original file contains 1.5 million tests, and reading all of them
-/// takes a minute before the first test starts, even with a filter. The sample contains the quick tests number 1, 2, 5,
-/// 10 and so on (n² + 1) of each function. As a result, functions with few tests are represented next to `gemm_ex` with
-/// its 129 000 tests.
+/// Writes a sample of the tests of rocblas-test to the file `to`. The original file contains 1.5 million tests. Even
+/// with a filter, reading it takes a minute before the first test starts. The sample contains the quick tests number 1,
+/// 2, 5, 10 and so on (n² + 1) of each function. Therefore functions with few tests are represented next to `gemm_ex`
+/// with its 129 000 tests.
 ///
 /// The file begins with a header, which is one record between two magic words. Records of fixed size follow. Each
 /// record begins with function, name and category (rocBLAS, `rocblas_arguments.hpp` and `rocblas_gentest.py`).

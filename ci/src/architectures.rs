@@ -1,6 +1,6 @@
-//! Checks that code gets the properties of an architecture from the table in `harness/device/src/facts.rs`. Also checks
-//! that no code has a default for unknown architectures: if an enum in that file gets a new variant, the compiler must
-//! list every place that has to handle it.
+//! Checks that code takes the properties of an architecture from the table in `harness/device/src/facts.rs`. Also
+//! checks that no code has a default for unknown architectures. Then, if an enum in that file gets a new variant, the
+//! compiler lists every place that has to handle it.
 
 use xshell::{Shell, cmd};
 
@@ -8,7 +8,7 @@ use xshell::{Shell, cmd};
 const FACTS: &str = "harness/device/src/facts.rs";
 const ROWS: &str = "harness/device/src/facts/rows.rs";
 
-/// Files of the product that may name single architectures. Among them are the table itself, the properties that each
+/// Files of the product that may name individual architectures, for example the table itself, the properties that each
 /// GPU reports, the default architectures, and an example for tests.
 const NAMING: [&str; 9] = [
     "harness/device/src/arch.rs",
@@ -36,7 +36,7 @@ pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n").into()) }
 }
 
-/// Returns the names of the enums in the source text of the table, and the name of the enum of architectures.
+/// Returns the names of the enums in the source text of the table, and the name of the enum of all architectures.
 fn enums(facts: &str) -> Vec<String> {
     let name = |line: &str| Some(line.strip_prefix("pub enum ")?.split(' ').next()?.to_owned());
     let mut enums: Vec<String> = facts.lines().filter_map(name).collect();
@@ -89,8 +89,8 @@ fn compares(code: &str, name: &str) -> bool {
         || code.split_once("matches!(").is_some_and(|(_, after)| named(after))
 }
 
-/// Returns the index of the line with the arm `_ =>` if a `match` on one of the enums begins at line `at`. Arms are
-/// recognised by their indent of four spaces, because all code is formatted.
+/// If a `match` on one of the enums begins at line `at` and has the arm `_ =>`, returns the index of the line with this
+/// arm. Arms are recognised by an indent of four more spaces, because all code is formatted.
 fn wildcard(lines: &[&str], at: usize, enums: &[String]) -> Option<usize> {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let first = lines[at];
@@ -118,7 +118,7 @@ fn wildcard(lines: &[&str], at: usize, enums: &[String]) -> Option<usize> {
     all.filter(|_| concerned).map(|(at, _)| *at)
 }
 
-/// Returns true if a line names an architecture, either as a variant or in a string that begins with `gfx` and a digit.
+/// Returns true if a line names an architecture, as a variant or in a string that begins with `gfx` and a digit.
 fn names_an_architecture(code: &str) -> bool {
     let mut strings = code.match_indices("\"gfx");
     let digit = |at: usize| code[at + 4..].starts_with(|c: char| c.is_ascii_digit());

@@ -1,5 +1,5 @@
 //! Bisects real changes of behaviour between Debian's releases of ROCm, both with trials and with programs that are
-//! exported from trials. The right answers are known. No faults are injected.
+//! exported from trials. The right answers are known in advance. No faults are injected.
 
 use std::{
     fs,
@@ -14,10 +14,10 @@ struct Change {
     trial: &'static str,
     good: &'static str,
     bad: &'static str,
-    /// True if a newer release fixed the behaviour, so that the bad release is older than the good one.
+    /// True if a newer release fixed the behaviour. The bad release is then older than the good one.
     fixed: bool,
     more: &'static [&'static str],
-    /// Neighbouring releases between which the behaviour changed: the good one, then the bad one.
+    /// Neighbouring releases between which the behaviour changed: first the good one, then the bad one.
     answer: (&'static str, &'static str),
     signature: &'static str,
     /// Signature with which the exported program fails; `None` if the program is not bisected.
@@ -58,8 +58,8 @@ const BETWEEN_5_AND_6: (&str, &str) = ("debian:5.7.1", "debian:6.4.3");
 const BETWEEN_6_AND_7: (&str, &str) = ("debian:6.4.3", "debian:7.2.4");
 const MENDED_IN_5_7: (&str, &str) = ("debian:5.7.1", "debian:5.2.3");
 
-/// Known changes of behaviour. Each answer was determined by running the trial on all four releases. reports/ contains
-/// the table of results.
+/// Known changes of behaviour. Each answer was determined by running the trial on all four releases. The table of
+/// results is in reports/.
 const CHANGES: [Change; 12] = [
     Change::fix(
         "capture/synchronous-copy-on-stream[mode=global,direction=to_device]",
@@ -122,9 +122,9 @@ const CHANGES: [Change; 12] = [
         .with_arguments(&["--regress", "hang", "--quiet-timeout", "4"]),
 ];
 
-/// Arguments that select a device on which all four releases can run.
+/// Arguments that select an emulated device which all four releases support.
 const ON: [&str; 4] = ["--gfx", "gfx90a", "--device", "emulated"];
-/// Release for whose headers and expected results the programs are exported.
+/// Release whose headers and expected results the exported programs use.
 const OLD: &str = "debian:5.7.1";
 
 /// Runs all bisects and prints the tables for the reports.
@@ -213,8 +213,8 @@ fn library(
     let source = folder.join("names.c");
     fs::write(&source, hip.join("\n"))?;
     cmd!(sh, "gcc -shared {source} -o {folder}/libamdhip64.so").run()?;
-    // A symbolic link is made only to HIP's headers, because other headers in the same folder belong to the C library
-    // of another distribution.
+    // The symbolic link leads only to HIP's headers, because the other headers in the same folder belong to the C
+    // library of another distribution.
     std::os::unix::fs::symlink(Path::new(&root).join("usr/include/hip"), folder.join("hip"))?;
     Ok(folder.to_owned())
 }
@@ -250,8 +250,8 @@ fn compile(
         .quiet()
         .ignore_stderr()
         .run()?;
-    // The calls in the program are changed to the forwarding functions, whose names lack the first letter of the
-    // original names.
+    // In the program, calls of hipRTC are replaced by calls of the forwarding functions, whose names lack the first
+    // letter of the original names.
     let text = fs::read_to_string(&source)?;
     let mut used: Vec<&str> = text
         .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')

@@ -1,5 +1,5 @@
-//! Checks that the features of a device that HIP programs need work on the emulated device, for every release and every
-//! architecture that the release supports.
+//! Checks that the device features that HIP programs need work on the emulated device. The checks cover every release,
+//! and every architecture that the release supports.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +14,7 @@ use crate::{Done, product};
 
 type Places = [(&'static str, &'static [&'static str]); 4];
 
-/// Debian's releases, oldest first, each with the architectures on which its runtime finds a device.
+/// Debian's releases, oldest first, each with the architectures on which the HIP runtime of the release finds a device.
 const RELEASES: Places = [
     ("5.2.3", &["gfx906", "gfx908", "gfx90a", "gfx1030"]),
     (
@@ -28,7 +28,8 @@ const RELEASES: Places = [
     ("7.2.4", ALL),
 ];
 
-/// Releases and architectures of the gate's sample. Each architecture occurs once; `cargo test` uses gfx1151 too.
+/// Releases and architectures in the sample of the gate. Each architecture occurs once; gfx1151 is also covered by
+/// `cargo test`.
 const SAMPLE: Places = [
     ("5.2.3", &["gfx906", "gfx1030"]),
     ("5.7.1", &["gfx942"]),
@@ -36,7 +37,7 @@ const SAMPLE: Places = [
     ("7.2.4", &["gfx950", "gfx1151", "gfx1201"]),
 ];
 
-/// Architectures of the releases before ROCm 7. The runtime of 6.4.3 does not support gfx950.
+/// Architectures that the releases before ROCm 7 support. The runtime of 6.4.3 does not support gfx950.
 const BEFORE_7: &[&str] = &[
     "gfx906", "gfx908", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1101", "gfx1102", "gfx1103",
     "gfx1150", "gfx1151", "gfx1152", "gfx1200", "gfx1201",
@@ -47,7 +48,7 @@ const ALL: &[&str] = &[
     "gfx1103", "gfx1150", "gfx1151", "gfx1152", "gfx1200", "gfx1201",
 ];
 
-/// Evidence from which follows that a check passes.
+/// Evidence that a check passes.
 enum Evidence {
     /// Trials that must pass.
     Trials(&'static [&'static str]),
@@ -55,7 +56,7 @@ enum Evidence {
     Found,
     /// The runtime reported the architecture and a name to every worker.
     Described,
-    /// The worker of every passed trial ended by itself with its normal exit status.
+    /// The worker of every passed trial ended by itself with the normal exit status.
     Ended,
 }
 
@@ -163,9 +164,9 @@ const CHECKS: [(&str, Evidence); 27] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Answer {
     Pass,
-    /// Trials fail, as their cases expect.
+    /// Trials failed, as their cases expect.
     Known,
-    /// Trials are skipped, because the release lacks a function.
+    /// Trials were skipped, because the release lacks a function.
     Lacks,
     Fail,
 }
@@ -219,7 +220,7 @@ fn check(sh: &Shell, places: &Places) -> Done {
     if failed.is_empty() { Ok(()) } else { Err(failed.join("\n").into()) }
 }
 
-/// Runs the cases once and returns the records of all trials. The exit code is ignored, because the caller judges the
+/// Runs the cases once and returns the records of all trials. Ignores the exit code, because the caller judges the
 /// records.
 fn run(
     sh: &Shell,
@@ -245,7 +246,7 @@ fn run(
         .run()?;
     let text = fs::read_to_string(&file)?;
     let lines = text.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>()?;
-    // Other lines of the record say that a trial began or that the run has ended.
+    // Other lines of the record only state that a trial began or that the run has ended.
     Ok(lines.into_iter().filter(|line| !line["verdict"].is_null()).collect())
 }
 

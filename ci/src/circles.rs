@@ -1,9 +1,8 @@
-//! Finds files of a crate that use each other in a circle, because the files of a circle can only be understood
-//! together.
+//! Finds files of a crate that use each other in a circle. Such files can only be understood together.
 //!
-//! A file may use the declarations of its own parent modules, and a parent may use its children, because a module is
-//! divided into files in this way. Every other path from one file to another counts as a use. The use of a re-exported
-//! name counts as a use of the file that declares the name.
+//! A file may use the declarations of its own parent modules, and a parent may use its children, because this is how a
+//! module is divided into files. Every other path from one file to another counts as a use. If a path uses a
+//! re-exported name, it counts as a use of the file that declares the name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -107,7 +106,7 @@ impl Files {
         self.code.insert(module, code);
     }
 
-    /// Returns for each file the files that it uses, without its own parent modules.
+    /// Returns, for each file, the files that it uses, without the file's own parent modules.
     fn graph(&self) -> BTreeMap<String, BTreeSet<String>> {
         let edges = self.code.iter().map(|(module, code)| {
             let paths = self.uses[module].iter().cloned().chain(paths(code));

@@ -16,12 +16,12 @@ const WITHOUT_NAMESPACES: &str = r#"{"defaultAction":"SCMP_ACT_ALLOW","syscalls"
  "args":[{"index":0,"value":268435456,"valueTwo":268435456,"op":"SCMP_CMP_MASKED_EQ"}]}]}"#;
 
 /// A kind of container: options of `podman run`, a shell prefix for the command, and the frameworks that cannot run in
-/// it.
+/// such a container.
 struct Place {
     name: &'static str,
     options: &'static [&'static str],
     before: &'static str,
-    /// Frameworks that cannot run in this kind of container, because their programs start other programs of the stack,
+    /// Frameworks that cannot run in this kind of container, because their programs start other programs of the stack
     /// or search for GPUs below /sys.
     not: &'static [&'static str],
 }
@@ -31,7 +31,8 @@ const PLACES: &[Place] = &[
     Place {
         name: "a container as an ordinary user",
         options: &[],
-        // The prefix lets the user read root's Python and cache. This change is discarded with the container.
+        // The prefix lets the user read root's Python and cache. This change of permissions is discarded with the
+        // container.
         before: "chmod 755 /root; export HOME=/tmp/home XDG_CACHE_HOME=; mkdir $HOME; chown 65534 $HOME; \
                  exec setpriv --reuid 65534 --regid 65534 --clear-groups ",
         not: &[],

@@ -1,5 +1,5 @@
-//! Generates docs/matrix.html, which shows the results of all cases on all releases, and updates the output that the
-//! tutorial shows.
+//! Generates docs/matrix.html, which shows the results of all cases on all releases. Also updates the output of
+//! commands in the tutorial.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use xshell::{Shell, cmd};
 
 use crate::{Done, built};
 
-/// Releases in the matrix, each with architectures that its runtime supports.
+/// Releases in the matrix, each with architectures that the HIP runtime of the release supports.
 const COLUMNS: [(&str, &[&str]); 4] = [
     ("7.2.4", &["gfx1151", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"]),
     ("6.4.3", &["gfx1151", "gfx90a", "gfx1030", "gfx1100"]),
@@ -15,8 +15,8 @@ const COLUMNS: [(&str, &[&str]); 4] = [
     ("5.2.3", &["gfx90a", "gfx906", "gfx908", "gfx1030"]),
 ];
 
-/// Folder of the records, the results store and the page. If a run is interrupted, the next run resumes it from this
-/// folder.
+/// Folder that contains the records, the results store and the page. If a run is interrupted, the next run resumes it
+/// from this folder.
 const FOLDER: &str = "target/evidence";
 
 /// Path at which the matrix page is published.
@@ -73,7 +73,8 @@ pub(crate) fn readme(sh: &Shell) -> Done {
     Ok(())
 }
 
-/// Replaces the lines that follow a command in the text of the tutorial.
+/// Returns the text of the tutorial in which the output after a command is replaced by `lines`. Returns an error if the
+/// text does not contain the command.
 fn with_block(text: &str, command: &str, lines: &[&str]) -> Result<String, String> {
     let head = format!("```console\n$ {command}\n");
     let lacks = || format!("{FIRST_RUN} has no block with the output of `{command}`");

@@ -13,7 +13,7 @@ const EXAMPLES: [(&str, &str); 2] = [
     ("graphs-long-chain", "graphs/long-chain[nodes=30000]"),
 ];
 
-/// Folders of the examples about program cases, each with its trial. In such a folder there is only a report.
+/// Folders of the examples about program cases, each with its trial. Such a folder contains only a report.
 const PROGRAMS: [(&str, &str); 2] = [
     ("programs-masked-multiply", "programs/masked-multiply[level=O1,add=v]"),
     ("programs-missing-architecture", "programs/missing-architecture"),
@@ -45,7 +45,7 @@ pub(crate) fn examples(sh: &Shell) -> Done {
         let on = ["--rocm", STACK, "--device", "emulated", "--gfx", "gfx1151"];
         cmd!(sh, "{program} minimise {trial} {on...} --out {out}").run()?;
         cmd!(sh, "{program} mitigate {trial} {on...} --out {out}").run()?;
-        // cargo sets this variable, which the report would otherwise show as a property of the machine.
+        // cargo sets this variable. The report would otherwise show it as a property of the machine.
         let report = cmd!(sh, "{program} report {trial} {on...} --out {out}");
         report.env_remove("LD_LIBRARY_PATH").run()?;
         for file in SHOWN {

@@ -6,9 +6,9 @@ use xshell::{Shell, cmd};
 
 use crate::{Done, EIGHTH, SLOW, STACK, every, product};
 
-/// Cases whose programs are also compiled with the clang of the stack, which takes seconds for each program. There is
-/// one case for each family of features: expected failures, host and device memory, a library with kernels of its own,
-/// graphs, and arithmetic.
+/// Cases whose programs are also compiled with the clang of the stack. There are only a few, because clang takes
+/// seconds for each program: one case for each family of features, that is, expected failures, host and device memory,
+/// a library with kernels of its own, graphs, and arithmetic.
 const SAMPLE: &[&str] = &[
     "capture/stream-after-invalidated-capture",
     "copies/tensors",
@@ -24,14 +24,14 @@ const SAMPLE: &[&str] = &[
 /// Architectures on which the programs run: one with waves of 32 lanes and one with waves of 64 lanes.
 const ARCHITECTURES: &[&str] = &["gfx1151", "gfx90a"];
 
-/// Exports and verifies all cases as programs that compile kernels with hipRTC, and the cases in [`SAMPLE`] as programs
-/// for hipcc.
+/// Exports and verifies all cases as programs that compile kernels with hipRTC. Does the same for hipcc with the cases
+/// in [`SAMPLE`].
 pub(crate) fn exports(sh: &Shell) -> Done {
     verify(sh, &["--all".to_owned()], ARCHITECTURES)
 }
 
-/// Exports and verifies an eighth of all cases as programs that compile kernels with hipRTC, and the cases in
-/// [`SAMPLE`] as programs for hipcc on one architecture.
+/// Exports and verifies an eighth of all cases as programs that compile kernels with hipRTC. Does the same for hipcc
+/// with the cases in [`SAMPLE`], on one architecture.
 pub(crate) fn sample(sh: &Shell) -> Done {
     let program = product(sh)?;
     let eighth = every(sh, &program, EIGHTH, |case| {

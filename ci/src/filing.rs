@@ -18,8 +18,8 @@ use crate::{Done, STACK, product};
 /// Number of cases for which reports are made at the same time.
 const AT_ONCE: usize = 3;
 
-/// Cases for which the gate makes reports. They are quick. The fault is injected in the device for one of them, in a
-/// kernel for another one, and at a call for the third one.
+/// Cases for which the gate makes reports, because they are quick. One has a fault in the device, one in a kernel, and
+/// one at a call.
 const SAMPLE: [&str; 3] = ["capture/begin-twice", "copies/memset", "kernels/saxpy"];
 
 /// Makes a report for every case under the first fault that the case declares.

@@ -1,6 +1,6 @@
-//! Runs the tests of frameworks on the emulated device. From a seed, test files are drawn, and some tests of each file.
-//! The drawn tests of a file run in one process with a time limit. The test files come from a checkout of the framework
-//! that the user names, because this repository contains no copy.
+//! Runs the tests of frameworks on the emulated device. A seed determines which test files and which tests of each file
+//! are drawn. The drawn tests of a file run in one process with a time limit. The test files come from a checkout of
+//! the framework that the user names, because this repository contains no copy of them.
 
 use std::{
     collections::BTreeMap,
@@ -41,8 +41,8 @@ const SUITES: &[Suite] = &[
     },
 ];
 
-/// Shell script that merges standard output and standard error of a command. Messages of the device then appear after
-/// the name of the test that is running.
+/// Shell script that merges the standard output and standard error of a command. Therefore messages of the device
+/// appear after the name of the test that is running.
 const TOGETHER: &str = r#"exec "$@" 2>&1"#;
 
 #[derive(Debug, PartialEq)]
@@ -224,10 +224,10 @@ fn collected<'a>(text: &'a str, file: &str) -> Vec<&'a str> {
     text.lines().filter(is_of).collect()
 }
 
-/// Reads the outcomes of tests from the output of `pytest -v -s`. pytest prints the name of a test before the test
+/// Parses the outcomes of tests from the output of `pytest -v -s`. pytest prints the name of a test before the test
 /// begins, and the result after the output of the test. `late` is true if the time limit ended the process. If no test
 /// began, the first test gets an outcome nevertheless, so that each process makes progress. If the time limit ended a
-/// test that was not the first one in its process, that test has no outcome yet and runs again in another process.
+/// test that was not the first one in its process, that test gets no outcome yet and runs again in another process.
 fn became<'a>(text: &str, tests: &[&'a str], late: bool) -> Vec<(&'a str, Outcome)> {
     // pytest prints its summary of the failures after the output of the tests.
     let run = text.split("\n=== short test summary").next().unwrap_or(text);
@@ -264,7 +264,7 @@ fn became<'a>(text: &str, tests: &[&'a str], late: bool) -> Vec<(&'a str, Outcom
     became
 }
 
-/// Converts a result that pytest prints into an outcome. Expected failures (`xfail`) count as skipped.
+/// Converts the word with which pytest reports a result to an outcome. Expected failures (`xfail`) count as skipped.
 fn word(said: &str) -> Option<Outcome> {
     match said {
         "PASSED" | "XPASS" => Some(Outcome::Passed),

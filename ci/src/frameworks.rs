@@ -10,22 +10,22 @@ use crate::{Done, STACK, built};
 
 pub(crate) use self::table::table;
 
-/// A framework from PyPI. Its name is also the name of its Python environment, and the prefix of its cases in
-/// `cases/programs`.
+/// A framework from PyPI. The name of its Python environment, and the prefix of its cases in `cases/programs`, are
+/// equal to its name.
 pub(crate) struct Framework {
     pub name: &'static str,
     /// Python packages that the cases need. Packages that only the framework's own tests need are not included.
     pub packages: &'static [&'static str],
-    /// The libraries that it needs, as in `--with`.
+    /// Libraries of ROCm that the framework needs, named as in `--with`.
     with: Option<&'static str>,
-    /// A line of Python that fails with the cause if the framework cannot use the release.
+    /// A line of Python that fails if the framework cannot use the release. The error message then contains the cause.
     probe: &'static str,
     /// Architectures on which the cases run.
     gfx: &'static [&'static str],
-    /// An older release on which the cases also run, with the architectures to use on it.
+    /// An older release on which the cases also run, with the architectures for that release.
     older: Option<(&'static str, &'static [&'static str])>,
-    /// Cases that the gate runs on the first architecture. Empty if the libraries of the framework are too large; those
-    /// of CuPy, for example, have 1.8 GB.
+    /// Cases that the gate runs on the first architecture. Empty if the libraries of the framework are too large for
+    /// the gate; those of CuPy, for example, have 1.8 GB.
     sample: &'static [&'static str],
 }
 
@@ -137,7 +137,7 @@ pub(crate) fn all(sh: &Shell) -> Done {
     Ok(())
 }
 
-/// Proves the same for the framework cases that the gate runs.
+/// Proves that every declared fault makes the framework cases of the gate fail.
 pub(crate) fn sample(sh: &Shell) -> Done {
     let program = built(sh)?;
     for it in FRAMEWORKS.iter().filter(|it| !it.sample.is_empty()) {
@@ -149,8 +149,7 @@ pub(crate) fn sample(sh: &Shell) -> Done {
     Ok(())
 }
 
-/// Prepares the framework whose name is `name`, for a page with the same name. Does nothing if no framework has this
-/// name.
+/// Prepares the framework that a page of the same name describes. Does nothing if no framework has this name.
 pub(crate) fn prepare(sh: &Shell, name: &str) -> Done {
     let Some(it) = FRAMEWORKS.iter().find(|it| it.name == name) else { return Ok(()) };
     prepared(sh, &built(sh)?, it)

@@ -16,7 +16,7 @@ use crate::{
 type Part = (&'static str, fn() -> Done);
 
 /// Phases of the gate. The parts of a phase use results of earlier phases. Two parts of a phase run at the same time,
-/// because many parts wait for downloads or for single programs. The longest part of a phase comes first.
+/// because many parts wait for downloads or for a single program. The longest part of a phase comes first.
 const PHASES: [&[Part]; 3] = [
     &[("build", build)],
     &[("stack", stack), ("lint", lint)],
@@ -39,7 +39,7 @@ pub(crate) fn all() -> Done {
     PHASES.into_iter().try_for_each(run)
 }
 
-/// Runs the parts of a phase. After a failure, no further part begins.
+/// Runs the parts of a phase. Starts no further part after a failure.
 fn run(parts: &[Part]) -> Done {
     let mut waiting = parts.iter();
     let mut running: Vec<Running> = Vec::new();
@@ -71,8 +71,8 @@ fn run(parts: &[Part]) -> Done {
     }
 }
 
-/// A part of the gate that runs in a process of its own. Its output is printed when the part has ended, so that the
-/// output of two parts is not mixed.
+/// A part of the gate that runs in a process of its own. Its output is printed when it has ended, so that the outputs
+/// of two parts are not mixed.
 struct Running {
     name: &'static str,
     child: Child,

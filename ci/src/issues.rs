@@ -1,5 +1,5 @@
-//! Makes reports about twelve failures, and tests the statements of each: runs the printed program with the printed
-//! commands, and repeats the trial with each stated control, setting and release.
+//! Makes reports about twelve failures, and tests the statements in each report. Runs the printed program with the
+//! printed commands, and repeats the trial with each stated control, setting and release.
 
 mod page;
 
@@ -10,22 +10,23 @@ use xshell::{Shell, cmd};
 use crate::{Done, STACK, frameworks, product, target};
 use page::{Page, between};
 
-/// Time limit of a report, in seconds.
+/// Time limit for making a report, in seconds.
 const LIMIT: u64 = 300;
 
-/// Longest title, in characters: a prefix and the title.
+/// Maximum length of a title, which consists of a prefix and the title proper, in characters.
 const LONGEST_TITLE: usize = 150;
 
-/// Runs of a program after which one that fails in a fifth of its runs has failed with a probability of 99.9 %.
+/// Number of runs after which a program that fails in a fifth of its runs has failed at least once, with a probability
+/// of 99.9 %.
 const TRIES: u32 = 30;
 
 /// A failure about which a report is made.
 struct Subject {
     name: &'static str,
     gfx: &'static str,
-    /// Arguments of `report` that choose the failure.
+    /// Arguments of `report` that select the failure.
     words: &'static [&'static str],
-    /// Program of the user that the report is about, and the files that it needs.
+    /// Program of the user that the report is about, with its arguments; empty if the report is about a trial.
     command: &'static [&'static str],
 }
 
@@ -88,7 +89,8 @@ const SUBJECTS: [Subject; 12] = [
             "--title",
             "hipMallocAsync in the null stream is refused or succeeds while another stream is captured",
         ],
-        // The libraries of two major releases have different names, so a built program runs on one of them only.
+        // The libraries of two major releases have different names. A compiled program therefore runs on only one of
+        // the releases.
         command: &[
             "sh",
             "-c",
@@ -98,7 +100,7 @@ const SUBJECTS: [Subject; 12] = [
     },
 ];
 
-/// Debian's releases before 7 have no hipcc beside their compiler.
+/// Debian's releases before 7 have no hipcc next to their compiler.
 const HIPCC: &str = "command -v hipcc >/dev/null || hipcc() { $(ls /opt/rocm/bin/clang++-* | head -1) -x hip \"$@\" \
                      --rocm-path=/opt/rocm -L/opt/rocm/lib -lamdhip64; }";
 
@@ -108,8 +110,8 @@ const NULL_STREAM: &str = "ci/src/issues/null_stream.cpp";
 /// Source of the program of the subject `triton`.
 const SIGNED_ATOMICS: &str = "reports/examples/triton-signed-atomics/signed_atomics.py";
 
-/// Makes the reports in a folder, or reads those that are there if `made` is true, and tests their statements. `only`
-/// names the subjects; all if empty.
+/// Makes a report about each subject in a folder, and tests the statements in it. `only` contains the names of the
+/// subjects; an empty list means all of them.
 pub(crate) fn issues(sh: &Shell, only: &[String]) -> Done {
     let program = product(sh)?;
     for release in ["debian:5.7.1", "debian:6.4.3", STACK] {
@@ -134,7 +136,7 @@ pub(crate) fn issues(sh: &Shell, only: &[String]) -> Done {
     }
 }
 
-/// The making of one report.
+/// State for making and testing one report.
 struct Made<'a> {
     sh: &'a Shell,
     program: &'a Path,
@@ -142,7 +144,7 @@ struct Made<'a> {
     folder: &'a Path,
 }
 
-/// The end of a run: the exit status as a shell gives it, and the output.
+/// Result of a run: the exit status as a shell reports it, and the output.
 struct Ran {
     status: i32,
     output: String,
@@ -168,7 +170,7 @@ impl Made<'_> {
         let on = ["--rocm", STACK, "--device", "emulated", "--gfx", gfx];
         let dashes: &[&str] = if command.is_empty() { &[] } else { &["--"] };
         let begun = Instant::now();
-        // The shell variables of cargo would be reported as properties of the machine.
+        // Otherwise the report would contain the shell variables of cargo as properties of the machine.
         cmd!(here, "{program} report --out {out} {on...} {words...} {dashes...} {command...}")
             .env_remove("LD_LIBRARY_PATH")
             .ignore_stdout()
@@ -188,7 +190,7 @@ impl Made<'_> {
         Ok(wrong)
     }
 
-    /// Tests the form: the title, and the three lines at the beginning.
+    /// Tests the form of a report: the title, and the three lines at the beginning.
     fn form(&self, page: &Page, wrong: &mut Vec<String>) {
         if page.title.chars().count() > LONGEST_TITLE {
             wrong.push(format!("the title has {} characters", page.title.chars().count()));
@@ -203,14 +205,15 @@ impl Made<'_> {
         }
     }
 
-    /// Runs the printed program with the printed commands, on the failing release and on those on which it passes.
+    /// Runs the printed program with the printed commands, on the failing release and on the releases on which it
+    /// passes.
     fn printed_program(
         &self,
         page: &Page,
         wrong: &mut Vec<String>,
     ) -> Result<(), Box<dyn std::error::Error>> {
         let Some((file, text)) = &page.program else { return Ok(()) };
-        // A fault of a host call is part of the program; a fault of the device is not.
+        // A fault at a host call is part of the printed program; a fault of the device is not.
         let is_planted = page.title.contains("INJECTED") && !text.contains("// Injected fault: ");
         let stated = page
             .quoted("A failing run ended with: `", "`.")
@@ -249,7 +252,7 @@ impl Made<'_> {
         Ok(())
     }
 
-    /// Repeats the trial: as reported, with each control, and with each setting that helps.
+    /// Repeats the trial as the report describes, then with each control, and with each setting that helps.
     fn trial(
         &self,
         page: &Page,
@@ -265,7 +268,7 @@ impl Made<'_> {
         let always = rate.and_then(|rate| rate.split_once('/')).is_some_and(|(a, b)| a == b)
             && page.item("Fails").is_some_and(|item| !item.contains(" of them as described here"));
         let ran = self.repeated(again, if always { 2 } else { TRIES })?;
-        // `exec` makes no record, only the exit status shows how the program ended.
+        // `exec` writes no record, so only the exit status shows how the program ended.
         let is_alike = |ran: &&Repeated| match again.starts_with("rocrepro exec ") {
             true => ran.has_failed == Some(true),
             false => ran.signature == signature,
@@ -298,13 +301,13 @@ impl Made<'_> {
         Ok(())
     }
 
-    /// Compares the stated build ids with those of the files of the stack.
+    /// Compares the stated build ids with the build ids of the files in the stack.
     fn libraries(
         &self,
         page: &Page,
         wrong: &mut Vec<String>,
     ) -> Result<(), Box<dyn std::error::Error>> {
-        // An environment has its libraries below the folder of its Python.
+        // A Python environment has its libraries below the folder of its Python.
         let script = "p=$(command -v python3); IFS=:; for d in $LD_LIBRARY_PATH /opt/rocm/lib \
                       ${p%/bin/*}/lib/python3*/site-packages/*/_C \
                       ${p%/bin/*}/lib/python3*/site-packages/*/backends/*/lib; do for f in $d/lib*.so*; do echo \"$f $(readelf -n \
@@ -319,7 +322,7 @@ impl Made<'_> {
         Ok(())
     }
 
-    /// Builds and runs a program in an empty folder, on a release.
+    /// Builds and runs a program in an empty folder, on the given release.
     fn run_program(
         &self,
         file: &str,
@@ -346,7 +349,7 @@ impl Made<'_> {
         let (program, gfx) = (self.program, self.subject.gfx);
         let (release, gfx) = release.split_once('@').unwrap_or((release, gfx));
         let within: &[&str] = if self.subject.name == "triton" { &["--in", "triton"] } else { &[] };
-        // The status that a shell gives is printed, because rocrepro judges the end of a program.
+        // The script prints the status that a shell reports, because rocrepro judges the end of a program.
         let script = format!("{HIPCC}; ({script}) 2>&1; s=$?; echo; echo ENDED $s");
         let on = ["--rocm", release, "--device", "emulated", "--gfx", gfx, "--with", "dev"];
         let output = cmd!(here, "{program} exec {on...} {within...} -- sh -c {script}")
@@ -359,14 +362,14 @@ impl Made<'_> {
         Ok(Ran { status, output: output.trim().to_owned() })
     }
 
-    /// Runs a command of rocrepro up to `times` times. If that is more than three times, ends after a failure.
+    /// Runs a command of rocrepro up to `times` times. If `times` is more than three, stops after a failure.
     fn repeated(
         &self,
         command: &str,
         times: u32,
     ) -> Result<Vec<Repeated>, Box<dyn std::error::Error>> {
         let here = self.sh.clone();
-        // A shortened case or program is in the evidence folder.
+        // The evidence folder contains the shortened case or program.
         let evidence = self.folder.join(self.subject.name);
         let file = command.rsplit(' ').next().unwrap_or_default();
         let is_there = command.contains("--cases-from case.yaml") || evidence.join(file).is_file();
@@ -409,7 +412,7 @@ impl Made<'_> {
     }
 }
 
-/// The outcome of a run of a trial.
+/// Outcome of one run of a trial.
 #[derive(Debug)]
 struct Repeated {
     /// True if the trial failed; `None` if the run had no verdict.
@@ -417,7 +420,7 @@ struct Repeated {
     signature: String,
 }
 
-/// Makes a build command leave out the libraries that a release does not contain, as the report says.
+/// Changes a build command so that it leaves out the libraries that a release does not contain, as the report suggests.
 fn with_libraries_of_release(command: &str) -> String {
     let word = |word: &str| match word.strip_prefix("-l") {
         Some(name) => format!("$(test -e /opt/rocm/lib/lib{name}.so && echo {word})"),
@@ -426,7 +429,8 @@ fn with_libraries_of_release(command: &str) -> String {
     command.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns true if a run ended as the report states: with this status or signal, or with this line.
+/// Returns true if a run ended as the report states: with the stated exit status or signal, or with the stated last
+/// line.
 fn ends_as(ran: &Ran, stated: &str) -> bool {
     const SIGNALS: [(&str, i32); 6] = [
         ("SIGABRT", 6),
@@ -447,7 +451,7 @@ fn ends_as(ran: &Ran, stated: &str) -> bool {
     }
 }
 
-/// Returns true if an output contains a text, apart from spaces.
+/// Returns true if an output contains a text. Spaces and line ends are ignored.
 fn says(output: &str, text: &str) -> bool {
     let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     plain(output).contains(&plain(text).replace("...", ""))
@@ -456,7 +460,7 @@ fn says(output: &str, text: &str) -> bool {
 /// Returns the releases on which the report says that the program passes, for example `debian:6.4.3@gfx90a`.
 fn passing(page: &Page) -> Vec<String> {
     let item = page.item("Passes").unwrap_or_default();
-    // An exported program may expect other results than its test does on another release.
+    // An exported program may expect other results on another release than the test does there.
     let item = item.split("the test passes").next().unwrap_or_default();
     let releases = item.split("; ").filter_map(|part| {
         let version = between(part, "ROCm ", " ")?;
@@ -467,10 +471,10 @@ fn passing(page: &Page) -> Vec<String> {
     releases.collect()
 }
 
-/// Returns the settings that help, as options of `rocrepro run`.
+/// Returns the settings that make the failure go away according to the report, as options of `rocrepro run`.
 fn settings(page: &Page) -> Vec<String> {
     let item = page.item("What helps").unwrap_or_default();
-    // After these words, the page names settings with which the program fails in another way.
+    // After these words, the page lists settings with which the program fails in a different way.
     let item = item.split("; with `").next().unwrap_or_default();
     let named = item.split('`').skip(1).step_by(2).filter(|name| name.contains('='));
     named
@@ -488,7 +492,7 @@ fn with_option(command: &str, option: &str) -> String {
     }
 }
 
-/// Returns the command with the difference that a control describes; `None` if no option can express it.
+/// Returns the command with the change that a control describes; `None` if no option can express the change.
 fn with_control(command: &str, what: &str) -> Option<String> {
     if what == "no fault injected" {
         let words = command.split(" --fault ").collect::<Vec<_>>();

@@ -1,5 +1,5 @@
-//! Tests `--launcher` with real launchers: Slurm with one node, sshd, bubblewrap, podman and sudo. The task sets up
-//! Slurm and sshd in a temporary folder and ends them at the end. Slurm needs root.
+//! Tests `--launcher` with real launchers: Slurm with one node, sshd, bubblewrap, podman and sudo. The task starts
+//! Slurm and sshd with temporary folders, and stops them at the end. Slurm needs root.
 
 use std::{
     fs,
@@ -58,7 +58,7 @@ pub(crate) fn launchers(sh: &Shell) -> Done {
     }
     let built = crate::built(sh)?;
     let folder = PathBuf::from("/tmp/rocrepro-launchers");
-    // Creating the folder fails if it exists, because another user could have created it.
+    // Creating the folder must fail if it exists, because another user could have created it.
     fs::create_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let result = all(sh, &built, &folder);
     fs::remove_dir_all(&folder)?;
@@ -123,7 +123,8 @@ fn all(sh: &Shell, built: &Path, folder: &Path) -> Done {
     }
 }
 
-/// Returns a description of one process of the program that still runs after the trials; `None` if all have ended.
+/// Returns a description of one process of the program that is still running after the trials; `None` if all have
+/// ended.
 fn left(program: &Path) -> Option<String> {
     let begun = Instant::now();
     loop {
@@ -138,7 +139,7 @@ fn left(program: &Path) -> Option<String> {
     }
 }
 
-/// Starts Slurm with this machine as the only node, on ports of its own.
+/// Starts Slurm, with this machine as the only node, on ports of its own.
 fn slurm(sh: &Shell, folder: &Path) -> Result<[Daemon; 3], Box<dyn std::error::Error>> {
     let host = cmd!(sh, "hostname").read()?;
     let at = folder.display();

@@ -1,5 +1,5 @@
-//! Compares the two levels of the emulated device: the one that replaces the HSA runtime, and the one below the
-//! released HSA runtime. Each trial must have the same result on both.
+//! Compares the two levels of the emulated device: the device that replaces the HSA runtime, and the device below the
+//! released HSA runtime. Each trial must have the same result with both.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use crate::{Done, HANGS, PACKAGED, STACK, product};
 /// Architecture on which the levels are compared if the arguments name none.
 const USUAL: &str = "gfx1151";
 
-/// Signature of a trial that needs something that is not emulated.
+/// Signature of a trial that needs an unsupported feature.
 const GAP: &str = "(no-verdict:gap)";
 
-/// Trials whose results differ, with the reason. A word that ends with `*` matches every trial that begins with it.
+/// Trials whose results may differ, with the reason. A name that ends with `*` matches every trial that begins with it.
 const EXPLAINED: &[(&str, &str)] = &[];
 
-/// Runs trials on both levels, and prints those whose results differ. Words such as `gfx=gfx90a` name the architecture,
-/// and the others select cases.
+/// Runs trials on both levels, and prints the trials whose results differ. Words such as `gfx=gfx90a` select the
+/// architecture, and all other words select cases.
 ///
 /// # Errors
 /// Fails if results differ and the difference is not explained.
@@ -33,7 +33,7 @@ pub(crate) fn levels(sh: &Shell, words: &[String]) -> Done {
         let file = folder.path().join(format!("{level}.jsonl"));
         let on = ["--rocm", STACK, "--gfx", gfx, "--device", "emulated", "--record"];
         let (option, filters) = (format!("level={level}"), &filters);
-        // An unexpected result is compared like any other one.
+        // Unexpected results are compared like all others.
         cmd!(sh, "{program} run {filters...} {on...} {file} --device-option {option}")
             .args(PACKAGED)
             .args(HANGS)
@@ -99,11 +99,12 @@ struct Comparison {
     equal: usize,
     different: usize,
     explained: usize,
-    /// Number of trials that ran above and were skipped below the HSA runtime.
+    /// Number of trials that ran with the device that replaces the HSA runtime, but were skipped below the released
+    /// one.
     not_tried: usize,
-    /// Number of trials that need something that is not emulated below the HSA runtime.
+    /// Number of trials that need a feature that is not supported below the released HSA runtime.
     gaps: usize,
-    /// Mean time of the trials that ran on both levels, on each.
+    /// Mean run time on each of the two levels, in seconds, over the trials that ran on both.
     seconds: [f64; 2],
     lines: Vec<String>,
 }

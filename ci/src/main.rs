@@ -42,14 +42,14 @@ use xshell::{PushEnv, Shell, cmd};
 
 const STACK: &str = "debian:7.2.4";
 
-/// Components of [`STACK`] in addition to HIP: libraries for the cases, the compiler for exported programs, and AMD's
-/// tests.
+/// Components of [`STACK`] to fetch in addition to HIP: libraries for the cases, the compiler for exported programs,
+/// and AMD's tests.
 const WITH: &str = "hiprand,hipblaslt,rocblas,dev,tests";
 
-/// ROCm releases on which every change is tested, each with an architecture that its runtime supports and with options.
-/// `cargo test` runs all cases on the first release, except for cases that need large libraries which are not fetched.
-/// The option `gemm` selects those cases. The short timeout of the oldest release saves minutes, because some trials
-/// are expected to hang on it.
+/// ROCm releases on which every change is tested, each with an architecture that its runtime supports, and with
+/// options. `cargo test` runs all cases on the first release, except for the cases that need large libraries, which it
+/// does not fetch. The option `gemm` selects those cases. The short timeout on the oldest release saves minutes,
+/// because some trials are expected to hang there.
 const STACKS: [(&str, &str, &[&str]); 4] = [
     (STACK, "gfx1151", &["--with", WITH, "gemm"]),
     ("debian:6.4.3", "gfx1151", &[]),
@@ -83,7 +83,7 @@ const PACKAGED: &[&str] = &[
 /// would take two minutes.
 const HANGS: &[&str] = &["--quiet-timeout", "20"];
 
-/// Cases that take minutes, because they are slow to compile, or because their programs run long under every fault.
+/// Cases that take minutes, because they are slow to compile, or because their programs run long with every fault.
 const SLOW: &[&str] =
     &["programs/rocblas-shapes", "programs/eigenvectors-through-lds", "capture/every-call"];
 
@@ -93,7 +93,7 @@ const SAMPLE: &[&str] = &["seed=1", "batches=1", "kernels=32", "jobs=2", "gfx90a
 const WAITS: &[&str] = &["waits", "-O3", "loads=4", "gfx90a", "gfx1151"];
 /// Arguments of `isa-verify races` in the gate: four of nine architectures.
 const RACES: &[&str] = &["races", "-O3", "gfx90a", "gfx942", "gfx1151", "gfx1201"];
-/// Architectures on which the gate runs kernels that are not modified.
+/// Architectures on which the gate runs unmodified kernels.
 const KERNELS: &[&str] = &["gfx908", "gfx90a", "gfx950", "gfx1151", "gfx1201"];
 /// Arguments of `isa-verify forms` in the gate, which compares each operand form of an instruction with a model of one
 /// lane.
@@ -101,8 +101,8 @@ const FORMS: &[&str] = &["forms", "gfx908"];
 /// Arguments of `isa-verify words` in the gate, which compares each encoding of an instruction with the plain encoding
 /// of the same instruction.
 const WORDS: &[&str] = &["words", "native", "gfx90a", "gfx1100", "gfx1201"];
-/// Arguments of `isa-verify bits` in the gate, which tests random instruction words, for each of two releases. These
-/// releases are used because their disassemblers omit different bits.
+/// Arguments of `isa-verify bits` in the gate, for each of two releases. The task tests random instruction words. These
+/// releases are used because their disassemblers do not support the same bits.
 const BITS: [(&str, &[&str]); 2] = [
     (STACK, &["bits", "each=1", "gfx90a", "gfx1201"]),
     ("debian:6.4.3", &["bits", "each=1", "gfx1151"]),
@@ -115,9 +115,9 @@ const FUZZ: &[&str] = &["seed=1000", "batches=50", "jobs=2"];
 /// draws 5000.
 const ORDERED: &str = "75";
 
-/// The gate exports every eighth case, and runs `prove` on every eighth case.
+/// The gate exports one case in eight, and runs `prove` on one case in eight.
 const EIGHTH: usize = 8;
-/// The gate runs `prove --mutate` on every twentieth case.
+/// The gate runs `prove --mutate` on one case in twenty.
 const TWENTIETH: usize = 20;
 
 const USAGE: &str = "\
@@ -298,10 +298,10 @@ fn fetched(sh: &Shell, program: &Path) -> xshell::Result<()> {
     cmd!(sh, "{program} rocm fetch {STACK} --with {WITH}").run()
 }
 
-/// Builds rocrepro with the profile of `cargo test`, which optimises the crates that compute much. Returns the path of
-/// the program.
+/// Builds rocrepro with the profile of `cargo test`, which optimises the crates that need much computing time. Returns
+/// the path of the program.
 fn built(sh: &Shell) -> Result<PathBuf, Box<dyn std::error::Error>> {
-    // Building other packages would select other features of the dependencies, and cause a second build.
+    // Building only some packages would select other features of the dependencies, and therefore cause a second build.
     cmd!(sh, "cargo test --quiet --workspace --locked --no-run --test cli").run()?;
     Ok(debug(sh))
 }
@@ -322,8 +322,8 @@ fn shell() -> Result<Shell, Box<dyn std::error::Error>> {
     Ok(shell)
 }
 
-/// Selects the oldest supported Rust (`rust-version`) until the returned value is dropped. If rustup cannot install it,
-/// prints a message and keeps the current Rust.
+/// Selects the oldest supported Rust (`rust-version`) until the returned value is dropped. If rustup cannot install
+/// this version, prints a message and keeps the current Rust.
 fn oldest_rust(sh: &Shell) -> Result<Option<PushEnv<'_>>, Box<dyn std::error::Error>> {
     let manifest = sh.read_file("Cargo.toml")?;
     let version = manifest.lines().find_map(|line| line.strip_prefix("rust-version = "));
@@ -348,7 +348,7 @@ fn lint() -> Done {
     let _oldest = oldest_rust(&sh)?;
     let all = ["--workspace", "--all-targets", "--features", "fuzz/targets", "--locked"];
     cmd!(sh, "cargo clippy {all...} -- -D warnings").run()?;
-    // With `--examples`, dependencies get the same features as for clippy, so they are not checked a second time.
+    // With `--examples`, dependencies have the same features as for clippy, so they are not compiled a second time.
     cmd!(sh, "cargo doc --quiet --workspace --no-deps --locked --lib --bin ci --examples")
         .env("RUSTDOCFLAGS", "-D warnings")
         .run()?;
@@ -362,8 +362,8 @@ fn build() -> Done {
     Ok(())
 }
 
-/// Fetches the stack for all parts of the gate. Uses the program that is already built, because `cargo run` would wait
-/// for `lint`.
+/// Fetches the stack for all parts of the gate. Uses the program that has already been built, because `cargo run` would
+/// wait for `lint`.
 fn stack() -> Done {
     let sh = shell()?;
     fetched(&sh, &debug(&sh))?;
@@ -372,20 +372,20 @@ fn stack() -> Done {
 
 fn test() -> Done {
     let sh = shell()?;
-    // Tests of hangs mostly wait, so one thread more than there are processors keeps all processors busy.
+    // Tests of hangs mostly wait. Therefore one thread more than there are processors keeps all processors busy.
     let processors = std::thread::available_parallelism().map_or(2, usize::from);
     cmd!(sh, "cargo test --workspace --locked")
         .env("RUST_TEST_THREADS", (processors + 1).to_string())
         .env("ROCREPRO_ORDER_PROGRAMS", ORDERED)
-        // With a fixed seed, only the change can cause a failure of the gate. Runs outside of the gate draw new
-        // examples.
+        // With a fixed seed, only a change can make the gate fail, and not new random examples. Runs outside of the
+        // gate draw new examples.
         .env("PROPTEST_RNG_SEED", "2026")
         .run()?;
     Ok(())
 }
 
-/// Runs the verification of the interpreter that is part of the gate. It needs no emulated device, always uses the same
-/// kernels, and takes two minutes.
+/// Runs the part of the interpreter's verification that belongs to the gate. It needs no emulated device, always uses
+/// the same kernels, and takes two minutes.
 fn kernels_sample() -> Done {
     let sh = shell()?;
     kernels(&sh, KERNELS)?;
@@ -397,7 +397,7 @@ fn kernels_sample() -> Done {
     drawn(&sh, SAMPLE)
 }
 
-/// Runs random kernels in the interpreter and compares their results with the host's.
+/// Runs random kernels in the interpreter, and compares their results with those that the host computes.
 fn drawn(sh: &Shell, words: &[&str]) -> Done {
     let words: Vec<&str> = ["fuzz"].iter().chain(words).copied().collect();
     kernels(sh, &words)
@@ -429,7 +429,7 @@ fn kernels_of(sh: &Shell, stack: &str, words: &[&str]) -> Done {
         cmd!(sh, "{program} rocm fetch {stack}").run()?;
     }
     let root = cmd!(sh, "{program} rocm path {stack}").read()?;
-    // All packages are built, because other features would cause a second build; see `built`.
+    // All packages are built, because a build of some packages would select other features; see `built`.
     cmd!(sh, "cargo build --quiet --workspace --locked --bin isa-verify").run()?;
     let verify = program.with_file_name("isa-verify");
     cmd!(sh, "{verify} {words...}").env("ROCREPRO_ROCM_ROOT", root).run()?;
@@ -448,14 +448,14 @@ fn stacks() -> Done {
     on_stacks(0, |_| Vec::new())
 }
 
-/// Runs a quarter of the trials, distributed over the older releases. `cargo test` covers the newest release.
+/// Runs a quarter of the trials, distributed over the older releases. `cargo test` tests the newest release.
 fn stacks_sample() -> Done {
     let older = STACKS.len() - 1;
     on_stacks(1, |part| vec!["--shard".to_owned(), format!("{part}/{}", 4 * older)])
 }
 
-/// Runs the cases on the releases from index `first` on. `words` returns additional arguments, given the index of the
-/// release.
+/// Runs the cases on the releases whose index is at least `first`. `words` returns additional arguments for the release
+/// with the given index.
 fn on_stacks(first: usize, words: impl Fn(usize) -> Vec<String>) -> Done {
     let sh = shell()?;
     let program = product(&sh)?;

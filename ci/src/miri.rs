@@ -1,5 +1,6 @@
 //! Runs the unsafe code of the interpreter, and the table of calls in `hip-sys`, under Miri. Miri detects errors that a
-//! sanitizer for machine code cannot detect: accesses through invalidated references, and invalid values of a type.
+//! sanitizer for machine code cannot detect: accesses through invalidated references, and values that are invalid for
+//! their type.
 
 use xshell::{Shell, cmd};
 
@@ -10,7 +11,7 @@ const RUNS: [(&str, &[&str]); 2] = [
     ("plan", &["--lib", "--", "--skip", "the_reach_is_that_of_the_reference"]),
 ];
 
-/// Runs the tests under Miri, with the newest nightly Rust. rustup installs that version.
+/// Runs the tests under Miri with the newest nightly Rust, which rustup installs.
 ///
 /// # Errors
 /// Fails if Miri reports undefined behaviour or a test fails.

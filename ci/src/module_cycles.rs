@@ -1,6 +1,6 @@
-//! Finds cyclic dependencies between the top-level modules of a crate, because the modules of a cycle can only be
-//! understood together. The check reads paths that start at the root of the crate, with `crate` or with enough `super`,
-//! and the names that the root re-exports.
+//! Finds cyclic dependencies between the top-level modules of a crate. The modules of a cycle can only be understood
+//! together. The check reads the paths that start at the root of the crate, with `crate` or with enough `super`, and
+//! the names that the root re-exports.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -117,8 +117,8 @@ pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n").into()) }
 }
 
-/// Returns, for each name that the root re-exports, the module that declares the name. `public` contains the public
-/// names of each module.
+/// Returns, for each name that the root re-exports, the module that declares it. `public` contains the public names of
+/// each module.
 fn handed_on(root: &str, public: &BTreeMap<String, BTreeSet<String>>) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for statement in root.split(';') {
@@ -141,8 +141,8 @@ fn declared(text: &str) -> BTreeSet<String> {
     public.filter_map(named).collect()
 }
 
-/// Returns the names of the file's own crate that the file uses outside of its tests. `levels` is the number of module
-/// levels between the file and the root.
+/// Returns the names of its own crate that a file uses outside of its tests. `levels` is the number of module levels
+/// between the root and the file.
 fn used_by(text: &str, levels: usize) -> BTreeSet<String> {
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let code: String = code.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
@@ -178,7 +178,7 @@ fn name(path: &str) -> Option<String> {
     (!name.is_empty()).then(|| name.to_owned())
 }
 
-/// Returns the graph with all these modules merged into one.
+/// Returns the graph with all of these modules merged into one module.
 fn as_one(graph: &Graph, modules: &BTreeSet<&str>) -> Graph {
     let all = modules.iter().copied().collect::<Vec<_>>().join("+");
     let of = |name: &String| if modules.contains(&**name) { all.clone() } else { name.clone() };
@@ -191,7 +191,7 @@ fn as_one(graph: &Graph, modules: &BTreeSet<&str>) -> Graph {
     whole
 }
 
-/// Returns true if `module` depends on itself through modules in `modules`.
+/// Returns true if `module` depends on itself through the modules in `modules`.
 fn comes_back(graph: &Graph, modules: &BTreeSet<&str>, module: &str) -> bool {
     let used = |of: &str| graph.get(of).into_iter().flatten().map(String::as_str);
     let mut reached = BTreeSet::new();
@@ -204,8 +204,8 @@ fn comes_back(graph: &Graph, modules: &BTreeSet<&str>, module: &str) -> bool {
     reached.contains(module)
 }
 
-/// Returns a cycle in the graph, if there is one: each module uses the next one, and the last module is the first one
-/// again.
+/// Returns a cycle in the graph, if it contains one: each module uses the next one, and the last module equals the
+/// first one.
 fn circle(graph: &Graph) -> Option<Vec<String>> {
     fn follow<'a>(
         graph: &'a Graph,
@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(circle(&as_one(&uses, &known)), None);
         let back = known.iter().map(|module| comes_back(&uses, &known, module));
         assert_eq!(back.collect::<Vec<_>>(), [true, true, false]);
-        // A cycle that leads through a module outside of the accepted set is not accepted.
+        // A cycle through a module outside of the accepted set is not accepted.
         let uses = graph(&[("b", &["c", "x"]), ("c", &["b"]), ("x", &["b"])]);
         let found = circle(&as_one(&uses, &BTreeSet::from(["b", "c"])));
         assert_eq!(found, Some(["b+c", "x", "b+c"].map(str::to_owned).into()));

@@ -5,16 +5,16 @@ use std::{collections::BTreeMap, path::Path};
 
 use xshell::{Shell, cmd};
 
-/// Crates to mutate, each with crates that depend on it and whose tests count too.
+/// Crates to mutate, each with the crates that depend on it and whose tests may also detect its mutants.
 const CRATES: [(&str, &str); 3] =
     [("plan", "case,export,rewrite"), ("judge", "report"), ("case", "export")];
 
-/// Mutants that may survive, one per line, with the reason after ` # `. Their names are those of cargo-mutants, but
-/// without line and column.
+/// Mutants that may survive, one per line, with the reason after ` # `. Their names are those of cargo-mutants without
+/// line and column.
 const ACCEPTED: &str = include_str!("../mutants.txt");
 
-/// Options that limit the time for the tests and for the build of one mutant, in seconds. The limit for tests ends
-/// mutants with endless loops.
+/// Options that limit the time for building and for testing one mutant, in seconds. The limit for testing ends mutants
+/// that contain endless loops.
 const LIMITS: [&str; 4] = ["--timeout", "300", "--build-timeout", "300"];
 
 /// Tests all mutants of all crates, or of the crates in `only`. This takes hours.
@@ -33,7 +33,7 @@ pub(crate) fn mutants(sh: &Shell, only: &[String]) -> Result<(), Box<dyn std::er
         .into());
     }
     let accepted = accepted(ACCEPTED)?;
-    // proptest need not simplify failing examples, because its messages are not read.
+    // proptest does not have to simplify failing examples, because its messages are not read.
     let _quick = sh.push_env("PROPTEST_MAX_SHRINK_ITERS", "1");
     let mut problems = Vec::new();
     let named = |name: &str| only.is_empty() || only.iter().any(|other| other == name);
@@ -59,7 +59,7 @@ pub(crate) fn mutants(sh: &Shell, only: &[String]) -> Result<(), Box<dyn std::er
             )
             .into());
         }
-        // With `--iterate`, mutants that the crate's own tests have caught are left out.
+        // With `--iterate`, cargo-mutants leaves out the mutants that the crate's own tests have caught.
         cmd!(sh, "cargo mutants --package {name} --output {out} --iterate --test-package {others} {LIMITS...} -- --lib --tests")
             .ignore_status()
             .run()?;

@@ -1,6 +1,6 @@
 //! Measures the memory of the harness during a long run, and its processor time per trial. For comparison, also
-//! measures other test runners that start a process for each test. Processor time is measured because a busy machine
-//! changes it little.
+//! measures other test runners that start a process for each test. Processor time is measured because it depends little
+//! on how busy the machine is.
 
 use std::{
     error::Error,
@@ -20,7 +20,7 @@ const TRIALS: u32 = 10_000;
 /// Number of tests that the other runners run. Their time per test does not depend on this number.
 const TESTS: u32 = 1000;
 
-/// Maximum growth of the harness's memory after a tenth of the run, in KB.
+/// Maximum growth of the harness's memory after the first tenth of the run, in KB.
 const MOST_GROWTH_KB: u64 = 20 << 10;
 
 const CASE: &str = "\
@@ -33,8 +33,8 @@ faults: [call.denied]
 
 #[derive(Default)]
 struct Taken {
-    /// Processor time of the measured program itself. `children` is the processor time of the processes that it
-    /// started.
+    /// Processor time of the measured program itself. `children` is the processor time of the processes that the
+    /// program started.
     own: Duration,
     children: Duration,
     wall: Duration,
@@ -82,7 +82,7 @@ fn print_row(name: &str, tests: u32, taken: &Taken) {
     println!("{name:25}  {own:6.2}  {children:8.2}  {wall:4.2}");
 }
 
-/// Measures the start of processes that do nothing, which is a lower bound for the time per test.
+/// Measures how long it takes to start processes that do nothing, which is a lower bound for the time per test.
 fn bare() -> Result<Taken, Box<dyn Error>> {
     let (begun, before) = (Instant::now(), times("self")?);
     for _ in 0..TESTS {
@@ -110,7 +110,7 @@ fn run(program: &Path, folder: &Path, trials: u32) -> Result<Taken, Box<dyn Erro
 fn others(sh: &Shell, folder: &Path) -> Result<(Taken, Taken), Box<dyn Error>> {
     let folder = folder.join("others");
     fs::create_dir_all(folder.join("tests"))?;
-    // The dependencies get the same versions as in this project.
+    // This makes cargo select the same versions of the dependencies as in this project.
     sh.copy_file("Cargo.lock", &folder)?;
     let manifest = "[package]\nname = \"others\"\nedition = \"2024\"\n[workspace]\n[lib]\npath = \"lib.rs\"\n\
                     [dev-dependencies]\nlibtest-mimic = \"0.8.2\"\n[[test]]\nname = \"mimic\"\nharness = false\n";
@@ -139,7 +139,7 @@ fn others(sh: &Shell, folder: &Path) -> Result<(Taken, Taken), Box<dyn Error>> {
     Ok((mimic, nextest))
 }
 
-/// Runs a program, and samples its processor time and its memory until it ends.
+/// Runs a program, and samples its processor time and its memory repeatedly until it ends.
 fn watched(command: &mut Command) -> Result<Taken, Box<dyn Error>> {
     let begun = Instant::now();
     let mut child = command.stdin(Stdio::null()).spawn()?;

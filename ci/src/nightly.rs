@@ -1,8 +1,8 @@
 //! The nightly task of a machine with a GPU: runs the case library on the newest build and reports unexpected results.
 //!
 //! docs/hardware-runner.md explains how to set up such a machine. The task keeps its state in the folder that
-//! `NIGHTLY_STATE` names (default `nightly`). The state has a folder for each build, so that the task can compare with
-//! earlier nights.
+//! `NIGHTLY_STATE` names (default `nightly`). The folder has a subfolder for each build, so that the task can compare
+//! the results with those of earlier nights.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -13,11 +13,11 @@ use xshell::{Shell, cmd};
 
 use crate::Done;
 
-/// Number of runs of a trial that passed unexpectedly. 30 runs without a failure show that the failure rate is at most
+/// Number of runs for a trial that passed unexpectedly. 30 runs without a failure show that the failure rate is at most
 /// about 10 %.
 const REPEATS: &str = "30";
 
-/// Maximum number of bisects in one night. If a failure is not bisected, it is reported again the next night.
+/// Maximum number of bisects in one night. A failure that is not bisected is reported again the next night.
 const MOST_BISECTS: usize = 4;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub(crate) fn nightly(sh: &Shell) -> Done {
     let out = state.join(build);
     let record = out.join("run.jsonl");
     sh.create_dir(&out)?;
-    // If the task runs twice in one night, the second run starts again from the beginning.
+    // If the task runs twice in one night, the second run starts from the beginning.
     sh.remove_path(&record)?;
     let on = ["--rocm", prefix, "--gfx", &gfx, "--device", &device];
     let junit = out.join("junit.xml");
@@ -112,13 +112,13 @@ pub(crate) fn nightly(sh: &Shell) -> Done {
     if news.is_empty() { Ok(()) } else { Err(head.trim().into()) }
 }
 
-/// Returns the worst result of each trial in a record. If one of many runs of a trial fails, the result is that
+/// Returns the worst result of each trial in a record. If one of several runs of a trial failed, the result is that
 /// failure.
 fn seen(record: &str) -> Result<BTreeMap<String, Seen>, Box<dyn std::error::Error>> {
     let mut trials: BTreeMap<String, Seen> = BTreeMap::new();
     for line in record.lines().filter(|line| !line.trim().is_empty()) {
         let line: Value = serde_json::from_str(line)?;
-        // Other lines of the record say that a trial began or that a run has ended.
+        // Other lines of the record only state that a trial began or that a run has ended.
         if line["verdict"].is_null() {
             continue;
         }
@@ -157,7 +157,7 @@ fn earlier(sh: &Shell, state: &Path, build: &str) -> Result<Earlier, Box<dyn std
     Ok(records)
 }
 
-/// Returns true if a result is unexpected and differs from the trial's last earlier result.
+/// Returns true if a result is unexpected and differs from the result of the trial in the last earlier build.
 fn is_news(trial: &str, seen: &Seen, before: &Earlier) -> bool {
     let last = before.iter().find_map(|(_, trials)| trials.get(trial));
     seen.verdict.starts_with("news")
@@ -192,7 +192,7 @@ fn fixed(
     let mut verdicts: Vec<String> = Vec::new();
     for line in sh.read_file(&record)?.lines() {
         let line: Value = serde_json::from_str(line)?;
-        // Other lines of the record say that a trial began or that the run has ended.
+        // Other lines of the record only state that a trial began or that the run has ended.
         verdicts.extend(line["verdict"]["kind"].as_str().map(str::to_owned));
     }
     let draft = folder.join("possibly-fixed.md");
@@ -200,8 +200,8 @@ fn fixed(
     Ok(draft)
 }
 
-/// Drafts a comment about a trial that passed. Runs without a failure give only an upper bound of the failure rate, so
-/// the comment never claims that the rate is zero.
+/// Drafts a comment about a trial that passed. Runs without a failure give only an upper bound of the failure rate.
+/// Therefore the comment never claims that the rate is zero.
 fn comment(trial: &str, seen: &Seen, build: &str, verdicts: &[String]) -> String {
     let passed = verdicts.iter().filter(|v| *v == "news-fixed" || *v == "pass").count();
     let runs = verdicts.len();

@@ -13,7 +13,8 @@ const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 /// Widths of the browser window, in pixels.
 const WIDTHS: [u32; 2] = [1280, 390];
 
-/// Script that tests the page. The page is shown in a frame, because its content security policy forbids other scripts.
+/// Script that tests the page. The page is shown in a frame, because its content security policy forbids scripts other
+/// than its own.
 const SCRIPT: &str = include_str!("page.js");
 
 pub(crate) fn page(sh: &Shell) -> Done {
@@ -44,7 +45,7 @@ pub(crate) fn page(sh: &Shell) -> Done {
             .ignore_stderr()
             .run()?;
         let test = format!("file://{}{}", test.display(), if dark { "?dark" } else { "" });
-        // With a virtual time budget, the browser skips the time in which the page is idle.
+        // With a virtual time budget, the browser skips the time while the page is idle.
         let wait = ["--virtual-time-budget=20000", "--allow-file-access-from-files", "--dump-dom"];
         let seen =
             cmd!(sh, "{browser} {common...} {wait...} {test}").quiet().ignore_stderr().read()?;

@@ -9,10 +9,10 @@ use xshell::{Shell, cmd};
 
 use crate::{Done, architectures, circles, module_cycles, reports, style, tidy};
 
-/// Family of cases that uses every crate between a case and its record.
+/// Family of cases that uses every crate from reading a case to writing its record.
 const SAMPLE: &str = "copies/";
 
-/// Integration tests that take longer than the complete quick check.
+/// Integration tests that take longer than the whole quick check.
 const LONG: &[&str] = &["chaos", "cases", "cli"];
 
 pub(crate) fn run(sh: &Shell) -> Done {
@@ -65,12 +65,12 @@ pub(crate) fn texts(sh: &Shell) -> Done {
     if errors.is_empty() { Ok(()) } else { Err(errors.join("\n").into()) }
 }
 
-/// Runs `cargo test` with the same features whatever the crate, so that shared dependencies are built only once.
+/// Runs `cargo test` with the same features for all crates, so that shared dependencies are built only once.
 fn cargo_test(sh: &Shell, arguments: &[impl AsRef<std::ffi::OsStr>]) -> Done {
     Ok(cmd!(sh, "cargo test --quiet --locked -p rocrepro {arguments...}").quiet().run()?)
 }
 
-/// Returns the files that differ from the last commit, including new ones. If there are none, returns the files that
+/// Returns the files that differ from the last commit, including new files. If no file differs, returns the files that
 /// the last commit changed.
 fn changed_files(sh: &Shell) -> Result<Vec<String>, xshell::Error> {
     let new = cmd!(sh, "git ls-files --others --exclude-standard").quiet().read()?;
@@ -83,8 +83,8 @@ fn changed_files(sh: &Shell) -> Result<Vec<String>, xshell::Error> {
     Ok(files)
 }
 
-/// Returns the folder of the crate to which a file belongs. Cases and kernels belong to the crate `cli`, which embeds
-/// them.
+/// Returns the folder of the crate to which a file belongs; `None` if it belongs to no crate. Cases and kernels belong
+/// to the crate `cli`, which embeds them.
 fn folder_of_crate(file: &str) -> Option<&str> {
     match file.split('/').next()? {
         "harness" => file.match_indices('/').nth(1).map(|(end, _)| &file[..end]),

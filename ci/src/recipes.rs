@@ -9,23 +9,23 @@ use crate::{Done, frameworks};
 
 const PAGES: &str = "docs/recipes";
 
-/// Pages whose commands cannot be repeated on every machine, with the reason.
+/// Pages whose commands cannot be repeated on every machine, each with the reason.
 const ELSEWHERE: [(&str, &str); 3] = [
     ("performance.md", "the measured times depend on the machine and its load"),
     ("pytorch.md", "the page uses placeholders for environments with PyTorch wheels"),
     ("record.md", "the page uses placeholders for a program of the user"),
 ];
 
-/// Keys of output lines that must be equal in every run. In all other lines, the numbers may differ.
+/// Keys of output lines that must be equal in every run. In all other lines, numbers may differ.
 const SAME: [&str; 4] = ["answer", "signature", "device", "moved"];
 
-/// Width of the key at the start of a line, in characters.
+/// Width of the key at the start of an output line, in characters.
 const KEY: usize = 11;
 
-/// A command on a page, and the lines of output that the page shows.
+/// A command on a page, and the lines of its output that the page shows.
 #[derive(Debug, PartialEq)]
 struct Recipe {
-    /// Shell commands that must run before the command. They create the files that the page mentions.
+    /// Shell commands that must run before the command, because they create the files that it uses.
     before: String,
     command: String,
     /// Each shown line: its line number on the page, and its text without the indent.
@@ -121,8 +121,8 @@ fn read(page: &str) -> Vec<Recipe> {
     recipes
 }
 
-/// Pairs each line that the page shows with the printed line that has the same key. If several lines have the same key,
-/// they are paired in order.
+/// Pairs each line that the page shows with the printed line that has the same key; `None` if no printed line has it.
+/// Several lines with the same key are paired in order.
 fn compared(shown: &[(usize, String)], printed: &str) -> Vec<(usize, String, Option<String>)> {
     let with_rank = shown.iter().enumerate().map(|(at, (number, was))| {
         let rank = shown[..at].iter().filter(|(_, other)| key(other) == key(was)).count();
@@ -136,7 +136,7 @@ fn key(line: &str) -> &str {
     line.get(..KEY).unwrap_or(line).trim_end()
 }
 
-/// Removes from a line the numbers that differ from run to run.
+/// Returns the part of a line that is equal in every run: the line without numbers, except for the keys in [`SAME`].
 fn lasting(line: &str) -> String {
     if SAME.contains(&key(line)) {
         return line.to_owned();
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(differs("answer      a 1\n"), 1);
     }
 
-    /// If the pages changed their format, no command would be found, and the pages would silently not be tested.
+    /// If the format of the pages changed, no command would be found, and the pages would silently not be tested.
     #[test]
     fn finds_commands_in_the_pages() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/recipes");

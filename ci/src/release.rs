@@ -13,9 +13,9 @@ const BESIDE: [&str; 5] =
 const COMPLETIONS: [(&str, &str); 3] =
     [("bash", "rocrepro.bash"), ("zsh", "_rocrepro"), ("fish", "rocrepro.fish")];
 
-/// Builds `target/archive/rocrepro-VERSION-x86_64-linux.tar.gz`, its SHA-256 file and a wheel. Then unpacks the archive in
-/// another folder and runs a case there. `newest` is the newest version of glibc that the program may need, for example
-/// 2.31.
+/// Builds `target/archive/rocrepro-VERSION-x86_64-linux.tar.gz`, its SHA-256 file and a wheel. Then unpacks the archive
+/// in another folder and runs a case there. `newest` is the newest version of glibc that the program may need, for
+/// example 2.31.
 pub(crate) fn release(sh: &Shell, newest: Option<&String>) -> Done {
     cmd!(sh, "cargo build --release --locked -p rocrepro").run()?;
     let program = sh.current_dir().join(crate::target()).join("release/rocrepro");

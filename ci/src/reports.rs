@@ -1,5 +1,5 @@
-//! Checks the last lines of the reports, and prints the age of each report. A report ends with a line that contains the
-//! date and the paths of the measured code, for example ``Measured 2026-11-26: `harness/isa`, `harness/emulator` ``.
+//! Checks the last line of each report, and prints the age of each report. The last line contains the date and the
+//! paths of the measured code, for example ``Measured 2026-11-26: `harness/isa`, `harness/emulator` ``.
 
 use std::path::Path;
 
@@ -39,8 +39,8 @@ fn all(sh: &Shell) -> xshell::Result<Vec<(String, String)>> {
     files.map(|file| Ok((file.to_owned(), sh.read_file(file)?))).collect()
 }
 
-/// Checks that the last line of each report contains a date and the paths of the measured code. Also checks that the
-/// paths exist, and that no report's file name contains a digit, which would be part of a date.
+/// Checks that the last line of each report contains a date and the paths of the measured code. Also checks that these
+/// paths exist, and that the file name of a report contains no digits, which would belong to a date.
 ///
 /// # Errors
 /// Lists every report that violates a rule.

@@ -7,10 +7,10 @@ use xshell::{Shell, cmd};
 
 use crate::{Done, built};
 
-/// File for the tables.
+/// File to which the tables are written.
 const TABLES: &str = "reports/data/shipped-code.md";
 
-/// Releases whose libraries are read, with the libraries to fetch.
+/// Releases whose libraries are read, each with the libraries to fetch.
 const RELEASES: [(&str, &str); 2] = [
     ("debian:7.2.4", "hiprand,rocblas,rocfft,rocsparse,rocsolver,miopen,rccl"),
     ("debian:6.4.3", "hiprand,rocfft,rocsparse,rocsolver"),
@@ -30,8 +30,8 @@ const LIBRARIES: [&str; 7] = [
 /// Architectures that are read: one of each generation of RDNA, and two of CDNA.
 const ARCHITECTURES: &str = "gfx1030,gfx1100,gfx1151,gfx1201,gfx90a,gfx942";
 
-/// Reads the libraries of all releases, or only the named files with the disassembler of the newest release, and writes
-/// the tables to a file. Also reads the PyTorch of the folder `ROCREPRO_TORCH`, if that variable is set.
+/// Reads the libraries of all releases, or only the named files with the disassembler of the newest release. Writes the
+/// tables to a file. If the variable `ROCREPRO_TORCH` is set, also reads the PyTorch in the folder that it names.
 ///
 /// # Errors
 /// Fails if a stack cannot be fetched, or if a file cannot be read.
@@ -42,7 +42,7 @@ pub(crate) fn shipped_code(sh: &Shell, files: &[String]) -> Done {
     let audit = |stack: &str, files: &[String]| {
         let list = files.join(",");
         let words = ["--barriers", "--json", "--gfx", ARCHITECTURES, "--lib"];
-        // The exit status 1 means that waits are missing.
+        // Exit status 1 means that waits are missing.
         let output = cmd!(sh, "{program} device audit --rocm {stack} {words...} {list}")
             .ignore_status()
             .read()?;
@@ -123,7 +123,8 @@ fn write_tables(text: &mut String, title: &str, answer: &Value) -> std::fmt::Res
     Ok(())
 }
 
-/// Groups kernels by their names without arguments. Returns the number of kernels and the kinds of the operations.
+/// Groups kernels by their names without arguments. Returns the number of kernels and the kinds of operations of each
+/// group.
 fn by_template(kernels: &Value) -> BTreeMap<String, (usize, Vec<&str>)> {
     let mut groups: BTreeMap<String, (usize, Vec<&str>)> = BTreeMap::new();
     for kernel in kernels.as_array().into_iter().flatten() {
@@ -139,8 +140,8 @@ fn by_template(kernels: &Value) -> BTreeMap<String, (usize, Vec<&str>)> {
 }
 
 /// Returns the qualified name of a mangled function without template arguments and parameters, for example
-/// `rocsparse::csrmv` for `_ZN9rocsparse5csrmvIfEEvPT_`. Other names are returned unchanged. The part of a name that
-/// follows template arguments is left out, and so is the mark of an internal function.
+/// `rocsparse::csrmv` for `_ZN9rocsparse5csrmvIfEEvPT_`. Leaves out everything after the template arguments, and the
+/// mark of an internal function. Returns other names unchanged.
 fn short_name(mangled: &str) -> String {
     let Some(rest) = mangled.strip_prefix("_Z") else { return mangled.to_owned() };
     let mut rest = rest.strip_prefix('N').unwrap_or(rest);

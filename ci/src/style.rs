@@ -1,6 +1,6 @@
-//! Counts violations of those rules in STYLE.md that a program can check: first words of doc comments, forbidden words,
-//! names of types, files and tests, and long lines of pages. `ci/style.txt` contains the accepted count of violations
-//! for each crate. The lint fails if a count grows.
+//! Counts violations of the rules in STYLE.md that a program can check: first words of doc comments, forbidden words,
+//! names of types, files and tests, and long lines of pages. `ci/style.txt` contains the accepted number of violations
+//! for each crate. The lint fails if a number grows.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -107,8 +107,8 @@ pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     if grown.is_empty() { Ok(()) } else { Err(grown.join("\n").into()) }
 }
 
-/// Lists the findings in the areas that `words` names, or in all. With `--write`, stores the current counts as accepted
-/// instead.
+/// Lists the findings in the areas that `words` names, or in all areas. With `--write`, stores the current counts as
+/// accepted counts instead.
 ///
 /// # Errors
 /// Returns an error if a file cannot be read or written.
@@ -190,8 +190,8 @@ fn findings(sh: &Shell) -> Result<Vec<Finding>, Box<dyn std::error::Error>> {
     let mut found = Vec::new();
     let mut types: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
     for file in cmd!(sh, "git ls-files *.rs *.md").read()?.lines() {
-        // `style.rs` itself and STYLE.md quote forbidden words. CHANGELOG and reports are not changed after they were
-        // written.
+        // `style.rs` itself and STYLE.md quote forbidden words. CHANGELOG and reports are not changed after they have
+        // been written.
         let quoting = ["ci/src/style.rs", "STYLE.md", "CHANGELOG.md"].contains(&file);
         if quoting || file.starts_with("reports/") {
             continue;
@@ -291,7 +291,7 @@ fn page_findings(file: &str, text: &str) -> Vec<Finding> {
     found
 }
 
-/// Returns those parts of a line of Rust code that are prose: the comment and the string literals.
+/// Returns the parts of a line of Rust code that are prose: the comment and the string literals.
 fn prose_of(line: &str) -> String {
     if let Some(comment) = line.trim_start().strip_prefix("//") {
         return comment.to_owned();

@@ -4,13 +4,13 @@ use xshell::{Shell, cmd};
 
 const MAX_LINES: usize = 600;
 
-/// Files that may write to standard output and standard error directly. Their functions escape text from outside and
-/// handle streams that cannot be written. All other files call these functions.
+/// Files that may write to standard output and standard error directly. Their functions escape text from outside, and
+/// handle streams to which they cannot write. All other files call these functions.
 const SINKS: [&str; 6] = [
     "harness/report/src/sink.rs",
     // The functions in this file write output for programs, without changing a byte.
     "harness/cli/src/outputs.rs",
-    // The files from here on belong to processes whose output only rocrepro reads.
+    // The remaining files belong to processes whose output only rocrepro reads.
     "harness/worker/src/tell.rs",
     "harness/supervise/src/start.rs",
     "harness/supervise/src/stacks/looker.rs",
@@ -48,7 +48,7 @@ fn problems_of(file: &str, text: &str) -> Vec<String> {
             problems.push(format!("{file}:{}: {rule}: {}", number + 1, line.trim()));
         };
         let stub = ["todo!(", "unimplemented!(", "#[ignore", "dbg!("];
-        // `tidy.rs` itself contains the forbidden words in the list above.
+        // `tidy.rs` itself contains the forbidden words, in the list above.
         if stub.iter().any(|s| line.contains(s)) && file != "ci/src/tidy.rs" {
             broken("code that is left as a stub");
         }
@@ -77,8 +77,8 @@ fn is_library(file: &str) -> bool {
     LIBRARIES.iter().any(|library| file.starts_with(library))
 }
 
-/// Returns the lines of a library crate that only the crate `cli` may contain: lines that print, end the process or use
-/// clap.
+/// Returns the lines of a library crate that are allowed only in the crate `cli`: lines that print, end the process or
+/// use clap.
 fn commands_of(file: &str, text: &str) -> Vec<String> {
     const WAYS: [&str; 4] = ["clap", "report::print(", "report::note(", "process::exit("];
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -111,8 +111,8 @@ fn is_product(file: &str) -> bool {
         && !file.ends_with("tests.rs")
 }
 
-/// Returns true if a string in the line contains a run of spaces between two words. Such a run remains if a long string
-/// was broken and joined again. Tables in strings begin on lines of their own.
+/// Returns true if a string in the line contains a run of spaces between two words. Such a run is left if a long string
+/// was split and joined again. Tables in strings begin on lines of their own.
 fn is_torn(line: &str) -> bool {
     let texts = line.split('"').skip(1).step_by(2);
     let gap = " ".repeat(6);

@@ -15,8 +15,8 @@ use zip::{ZipWriter, write::SimpleFileOptions};
 
 use crate::{Done, release::c_library};
 
-/// Shared libraries that every manylinux system has and that the program may need. Source: PEP 600, and the policies of
-/// auditwheel, <https://github.com/pypa/auditwheel/blob/main/src/auditwheel/policy/manylinux-policy.json>.
+/// Shared libraries that exist on every manylinux system, so that the program may need them. Source: PEP 600, and the
+/// policies of auditwheel, <https://github.com/pypa/auditwheel/blob/main/src/auditwheel/policy/manylinux-policy.json>.
 const ON_EVERY_SYSTEM: [&str; 7] = [
     "libc.so.6",
     "libm.so.6",
@@ -30,8 +30,8 @@ const ON_EVERY_SYSTEM: [&str; 7] = [
 const MODULE: &str = "harness/cli/program/rocrepro.py";
 const LICENCES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 
-/// Builds `target/wheel/rocrepro-VERSION-TAG.whl` from the given program, or from the release build. Then installs it in
-/// an empty environment, with pip and, if this machine has it, with uv.
+/// Builds `target/wheel/rocrepro-VERSION-TAG.whl` from the given program, or from the release build. Then installs the
+/// wheel in an empty environment, with pip and, if this machine has uv, with uv.
 pub(crate) fn wheel(sh: &Shell, program: Option<&String>) -> Done {
     let program = match program {
         Some(program) => sh.current_dir().join(program),
@@ -81,7 +81,7 @@ fn tag(symbols: &str, headers: &str) -> Result<String, String> {
     Ok(format!("py3-none-manylinux_{major}_{minor}_x86_64"))
 }
 
-/// Returns the bytes of a wheel. The same files make the same bytes.
+/// Returns the bytes of a wheel. Equal files result in equal bytes.
 fn packed(
     version: &str,
     tag: &str,

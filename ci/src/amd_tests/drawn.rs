@@ -30,7 +30,7 @@ const SUITES: &[(&str, &str)] = &[
     ("rocwmma", "librocwmma-tests"),
 ];
 
-/// Suites that choose some of their tests at random and accept a seed.
+/// Suites that select some of their tests at random, for which they accept a seed.
 const SEEDED: &[&str] = &["hipfft", "rocfft"];
 
 /// Environment variables of the test programs: the folders in which Debian installs their data (below `usr/share`), and
@@ -84,13 +84,13 @@ impl Draw {
         Ok(draw)
     }
 
-    /// Returns true if tests are drawn from this program of this suite.
+    /// Returns true if tests must be drawn from this program of this suite.
     fn wants(&self, suite: &str, program: &str) -> bool {
         let path = format!("{suite}/{program}");
         self.names.is_empty() || self.names.iter().any(|name| name == suite || *name == path)
     }
 
-    /// Draws some of the listed tests. On every architecture that has the drawn tests, the same ones are drawn.
+    /// Draws some of the listed tests. Architectures with the same list get the same tests.
     fn of<'a>(&self, listed: &[&'a str]) -> Vec<&'a str> {
         drawn_of(self.seed, listed, self.tests)
     }
@@ -140,9 +140,9 @@ impl fmt::Display for Outcome {
 }
 
 impl Outcome {
-    /// Determines the outcome of a test from the output and the exit status of `timeout`, which runs the program. The
-    /// status is `None` if a signal ended `timeout`. `test` is `None` for a program that cannot list its tests; then
-    /// the status alone decides.
+    /// Determines the outcome of a test from the output and the exit status of `timeout`, which runs the program.
+    /// `status` is `None` if a signal ended `timeout`. `test` is `None` for a program that cannot list its tests; the
+    /// outcome then depends only on the status.
     fn of(status: Option<i32>, said: &str, test: Option<&str>) -> Self {
         let reported = |word: &str| {
             said.lines().any(|line| {
@@ -219,8 +219,8 @@ pub(super) fn run(sh: &Shell, draw: &Draw) -> Done {
             if SEEDED.contains(suite) {
                 own.push(format!("--seed={}", draw.seed));
             }
-            // Some programs have libraries of their own in the folder of the program. AMD's `run-tests` scripts set
-            // this variable too.
+            // Some programs have libraries of their own in the folder of the program. AMD's `run-tests` scripts also
+            // set this variable.
             let beside = format!("LD_LIBRARY_PATH={}", folder.display());
             let on = ["--device", "emulated", "--gfx", gfx, "--env", &beside];
             let exec = |limit: &str, test: &PathBuf, arguments: &[String]| {

@@ -1,4 +1,4 @@
-//! Writes reports/frameworks.md: which versions of the frameworks run right, on which releases and architectures.
+//! Writes reports/frameworks.md: which versions of the frameworks work on which releases and architectures.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -10,14 +10,14 @@ use crate::{Done, STACK};
 
 const PAGE: &str = "reports/frameworks.md";
 
-/// Folder of the records. If a cell of the table has a file there, the next run uses the file.
+/// Folder of the records. If the folder contains the records for a cell of the table, the trials are not run again.
 const FOLDER: &str = "target/frameworks";
 
-/// A version of a framework in addition to that of its cases.
+/// A version of a framework to test in addition to the version that the cases use.
 struct Version {
     framework: &'static str,
     packages: &'static [&'static str],
-    /// The Python that the version needs, if it does not support Python 3.11.
+    /// Name of the Python that the version needs; `None` if it supports Python 3.11.
     python: Option<&'static str>,
 }
 
@@ -35,7 +35,7 @@ const MORE: &[Version] = &[
     Version { framework: "triton", packages: &["triton==3.6.0", "numpy"], python: None },
 ];
 
-/// Older releases with the architecture on which the cases run there.
+/// Older releases, each with the architecture on which the cases run.
 const OLDER: [(&str, &str); 2] = [("debian:6.4.3", "gfx1151"), ("debian:5.7.1", "gfx1100")];
 
 /// Runs the cases of every version of every framework, and writes the table.
@@ -111,7 +111,7 @@ fn cell(
     if cell.date.is_none() {
         if !probe.exists() {
             let (python, on) = (it.probe, ["--rocm", stack, "--gfx", gfx, "--device", "emulated"]);
-            // The libraries of the other frameworks are too large for a probe.
+            // The libraries that other frameworks need are too large to fetch for a probe.
             let with = it.with.filter(|with| *with == "dev").map(|dev| ["--with", dev]);
             let on = on.into_iter().chain(with.into_iter().flatten());
             let ran = cmd!(sh, "{program} exec {on...} --in {env} -- python3 -c {python}");
@@ -125,7 +125,7 @@ fn cell(
     Ok(cell)
 }
 
-/// Creates the environment of a version. Returns the reason if this machine has no Python for it.
+/// Creates the environment of a version. If this machine lacks the required Python, returns that as a reason.
 fn environment(
     sh: &Shell,
     program: &Path,

@@ -1,10 +1,10 @@
-//! Reads the parts of a report file whose statements can be tested.
+//! Parses those parts of a report file whose statements can be tested.
 
 /// The testable parts of a report.
 #[derive(Debug, Default)]
 pub(super) struct Page {
     pub(super) title: String,
-    /// Items of the list at the beginning, without the mark `* `.
+    /// Items of the list at the beginning, without the leading `* `.
     pub(super) first: Vec<String>,
     /// File name and text of the printed program.
     pub(super) program: Option<(String, String)>,
@@ -12,9 +12,9 @@ pub(super) struct Page {
     pub(super) commands: Vec<String>,
     /// Command that repeats the trial with rocrepro.
     pub(super) again: String,
-    /// Rows of the table of controls: description, failures, runs.
+    /// Rows of the table of controls: description, number of failures, number of runs.
     pub(super) controls: Vec<(String, u32, u32)>,
-    /// Names and build ids of the libraries.
+    /// Names of the libraries with their build ids.
     pub(super) libraries: Vec<(String, String)>,
     pub(super) text: String,
 }
@@ -22,7 +22,7 @@ pub(super) struct Page {
 impl Page {
     pub(super) fn read(text: &str) -> Page {
         let title = between(text, "<!-- title: ", " -->").unwrap_or_default().to_owned();
-        // A comment for a known issue has no headings.
+        // A comment for an existing issue has no headings.
         let body = text.split_once("-->\n\n").map_or("", |(_, body)| body);
         let problem = body.split("\n### ").next().unwrap_or_default();
         let first = problem.lines().skip_while(|line| !line.starts_with("* "));
@@ -64,7 +64,7 @@ pub(super) fn between<'t>(text: &'t str, start: &str, end: &str) -> Option<&'t s
     rest.split_once(end).map(|(found, _)| found)
 }
 
-/// Returns the content of the first code block of a language.
+/// Returns the content of the first code block in a language.
 fn block(text: &str, language: &str) -> Option<String> {
     between(text, &format!("```{language}\n"), "\n```").map(str::to_owned)
 }
