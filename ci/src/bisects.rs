@@ -58,7 +58,7 @@ const BETWEEN_5_AND_6: (&str, &str) = ("debian:5.7.1", "debian:6.4.3");
 const BETWEEN_6_AND_7: (&str, &str) = ("debian:6.4.3", "debian:7.2.4");
 const MENDED_IN_5_7: (&str, &str) = ("debian:5.7.1", "debian:5.2.3");
 
-/// Known changes of behaviour. Each answer was determined by running the trial on all four releases. The table of
+/// Known changes of behaviour. Each `answer` was determined by running the trial on all four releases. The table of
 /// results is in reports/.
 const CHANGES: [Change; 12] = [
     Change::fix(

@@ -246,7 +246,7 @@ fn start(machine: &Machine<'_>, mends: bool) -> Result<CommandEnd, String> {
         }
         std::thread::sleep(Duration::from_millis(5));
     };
-    // From now on, nothing keeps the process that could not be killed from ending.
+    // After this, the process that could not be killed can end.
     drop(holder);
     let _ = fs::remove_file(machine.at("card/hold"));
     let left = processes::kill_leftovers(&machine.folder);

@@ -22,7 +22,7 @@ pub struct SourcePlace {
     pub file: String,
     /// Line, from 1.
     pub line: u32,
-    /// Function; empty if unknown.
+    /// Name of the function; empty if it is unknown.
     pub function: String,
 }
 

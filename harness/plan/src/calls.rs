@@ -199,15 +199,15 @@ pub enum Cpp {
     /// A function call with this template. `{field}` is replaced by the field's variable, number or enumerator. A
     /// placeholder such as `&{count: int}` is replaced by the address of a variable for the returned value.
     Function(&'static str),
-    /// C++ code that the crate `export` writes, in its function for memory calls.
+    /// C++ code that the crate `export` writes with its Rust function for memory calls.
     Memory,
-    /// C++ code that the crate `export` writes, in its function for copies and memsets.
+    /// C++ code that the crate `export` writes with its Rust function for copies and memsets.
     Transfer,
-    /// C++ code that the crate `export` writes, in its function for kernel calls.
+    /// C++ code that the crate `export` writes with its Rust function for kernel calls.
     Kernel,
-    /// C++ code that the crate `export` writes, in its function for stream and event calls.
+    /// C++ code that the crate `export` writes with its Rust function for stream and event calls.
     Stream,
-    /// C++ code that the crate `export` writes, in its function for graph calls.
+    /// C++ code that the crate `export` writes with its Rust function for graph calls.
     Graph,
     /// C++ code that the crate `export` writes with its Rust function for hipRAND calls.
     Random,

@@ -436,7 +436,7 @@ fn is_event(step: &Step) -> bool {
 /// Ids of the steps in the body that belong to captures or graphs.
 #[derive(Debug, Default, PartialEq)]
 pub struct CapturedSteps {
-    /// Steps between the begin and the end of any capture, including those that use streams outside of the capture.
+    /// Steps between the beginning and the end of any capture, including those that use streams outside of the capture.
     pub during: BTreeSet<u32>,
     /// Steps that are captured, or that add nodes to a graph.
     pub inside: BTreeSet<u32>,

@@ -128,7 +128,7 @@ pub enum Event {
         code: i32,
         /// Name of the status, as the library spells it.
         status: String,
-        /// Value that the call returned. If the step compiles and the compilation failed, the log of the compiler.
+        /// Value that the call returned. For a compilation that failed, the log of the compiler.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         value: Option<String>,
         /// The function that returned the status, if it is not the function that [`api`](crate::api) returns for the

@@ -202,8 +202,8 @@ impl Scalar {
         }
     }
 
-    /// Returns the least of the numbers of type `ty` that `bytes` contains, with its index; `None` if `bytes` contains
-    /// no whole number. A NaN counts as less than any number.
+    /// Returns the least of the numbers of type `ty` that `bytes` contains, with its index; `None` if `bytes` is
+    /// shorter than one number. A NaN counts as less than any number.
     pub fn least_of(ty: ScalarType, bytes: &[u8]) -> Option<(usize, Scalar)> {
         let elements = bytes.chunks_exact(ty.bytes()).map(|chunk| {
             let mut raw = [0; 8];

@@ -34,7 +34,7 @@ pub const LOADED: &str = "loaded";
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TraceLine {
-    /// The first line.
+    /// First line of the file. It describes the process.
     Start(ProcessStart),
     /// A call begins.
     Call(TraceCall),
@@ -51,7 +51,7 @@ pub struct ProcessStart {
     pub version: u32,
     /// Id of the process.
     pub process: u32,
-    /// Words of its command line.
+    /// Words of the command line of the process.
     pub command: Vec<String>,
     /// Path of the libamdhip64 that the process loaded.
     pub library: String,
