@@ -31,8 +31,15 @@ impl Language {
 }
 
 /// A library that a C++ program includes: the folder of its headers, its name in `stack fetch --with`, and the linker
-/// option.
-const LIBRARIES: [(&str, &str, &str); 11] = [
+/// option, which is empty for a library of headers alone.
+const LIBRARIES: [(&str, &str, &str); 18] = [
+    ("hipcub/", "hipcub", ""),
+    ("rocprim/", "rocprim", ""),
+    ("rocrand/", "hiprand", "-lrocrand"),
+    ("rocsparse/", "rocsparse", "-lrocsparse"),
+    ("rocwmma/", "rocwmma", ""),
+    ("roctracer/roctx", "roctx", "-lroctx64"),
+    ("thrust/", "rocthrust", ""),
     ("hipblas/", "hipblas", "-lhipblas"),
     ("hipblaslt/", "hipblaslt", "-lhipblaslt"),
     ("hipfft/", "hipfft", "-lhipfft"),
@@ -48,8 +55,21 @@ const LIBRARIES: [(&str, &str, &str); 11] = [
 
 /// A framework that a Python program imports: the name of its module, the name of its package, and its name in `stack
 /// fetch --with`.
-const FRAMEWORKS: [(&str, &str, Option<&str>); 8] = [
+const FRAMEWORKS: [(&str, &str, Option<&str>); 21] = [
     ("accelerate", "accelerate", None),
+    ("datasets", "datasets", None),
+    ("diffusers", "diffusers", None),
+    ("einops", "einops", None),
+    ("flash_attn", "flash-attn", None),
+    ("numba", "numba", None),
+    ("onnx", "onnx", None),
+    ("pandas", "pandas", None),
+    ("pytest", "pytest", None),
+    ("safetensors", "safetensors", None),
+    ("scipy", "scipy", None),
+    ("torchaudio", "torchaudio", None),
+    ("torchvision", "torchvision", None),
+    ("tqdm", "tqdm", None),
     ("cupy", "cupy-rocm-7-0", Some("cupy")),
     ("jax", "jax", Some("jax")),
     ("numpy", "numpy", None),
@@ -71,7 +91,7 @@ pub fn draft(file: &str, is_beside: bool, language: Language, text: &str) -> Str
             for (header, group, option) in LIBRARIES {
                 if text.contains(&format!("<{header}")) || text.contains(&format!("\"{header}")) {
                     groups.insert(group);
-                    options.push(option);
+                    options.extend(Some(option).filter(|option| !option.is_empty()));
                 }
             }
             if text.contains("hip/hiprtc.h") {
@@ -100,7 +120,7 @@ pub fn draft(file: &str, is_beside: bool, language: Language, text: &str) -> Str
         let groups: Vec<_> = groups.into_iter().collect();
         needs.push(format!("with: [{}]", groups.join(", ")));
     }
-    let devices = devices(text);
+    let devices = devices(language, text);
     if devices > 1 {
         needs.push(format!("devices: {devices}"));
     }
@@ -131,12 +151,7 @@ pub fn draft(file: &str, is_beside: bool, language: Language, text: &str) -> Str
     yaml.push_str(
         "# A fault of the device that the program must notice; `rocrepro prove` tests it.\n",
     );
-    let _ = writeln!(
-        yaml,
-        "faults: {{fault: {}, signature: \"{}\"}}",
-        fault(text),
-        end_of_failure(language, text)
-    );
+    let _ = writeln!(yaml, "faults: {}", fault(language, text));
     yaml
 }
 
@@ -216,51 +231,91 @@ fn prints(text: &str, word: &str) -> bool {
     })
 }
 
-/// Returns true if the program may end with a status other than 0, or prints a word that reports a failure. A case with
-/// any other program could not fail.
+/// Returns true if the program may end with a status other than 0 because of its results, or prints a word that reports a
+/// failure. A case with any other program could not fail. Lines that end the program because a call of HIP failed count
+/// only if the program prints nothing, because its results are then the statuses.
 fn can_report_a_failure(text: &str) -> bool {
-    let words = ["exit(", "abort(", "assert", "raise ", "throw ", "EXIT_FAILURE", "testing."];
-    let returns_another = text.split("return ").skip(1).any(|rest| {
-        let value = rest.split(';').next().unwrap_or_default().trim();
-        !["", "0", "EXIT_SUCCESS"].contains(&value)
-    });
-    let stated = expectations(text);
-    words.iter().any(|word| text.contains(word)) || returns_another || stated.lines().count() > 1
+    let has = |line: &str, words: &[&str]| words.iter().any(|word| line.contains(word));
+    let (mut of_status, mut ends_after_calls, mut prints) = (false, false, false);
+    for line in text.lines().map(without_comment) {
+        let status_here = has(line, &["hip", "err", "Err", "ERR", "status", "#define"]);
+        let returns_another = line.split("return ").skip(1).any(|rest| {
+            let value = rest.split(';').next().unwrap_or_default().trim();
+            !["", "0", "EXIT_SUCCESS"].contains(&value)
+        });
+        let ends = returns_another || has(line, &["exit(", "abort(", "EXIT_FAILURE"]);
+        let is_of_status = status_here || of_status;
+        if has(line, &["assert", "raise ", "throw ", "testing."]) || ends && !is_of_status {
+            return true;
+        }
+        ends_after_calls |= ends;
+        prints |= !is_of_status && has(line, &["print", "puts(", "cout"]);
+        of_status = status_here;
+    }
+    ends_after_calls && !prints || expectations(text).lines().count() > 1
+}
+
+/// Returns a line without the comment at its end.
+fn without_comment(line: &str) -> &str {
+    let begin = [line.find("//"), line.find("# ")].into_iter().flatten().min();
+    if line.trim_start().starts_with("#") && !line.trim_start().starts_with("# ") {
+        return line;
+    }
+    begin.map_or(line, |begin| &line[..begin])
 }
 
 /// Returns the number of devices that the program uses, derived from the device numbers in its text.
-fn devices(text: &str) -> u32 {
-    let numbers = ["hipSetDevice(", "cuda:", "torch.cuda.device("].iter().flat_map(|call| {
-        text.split(call).skip(1).filter_map(|rest| {
-            let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
-            digits.parse::<u32>().ok().filter(|number| *number < 16)
-        })
+fn devices(language: Language, text: &str) -> u32 {
+    let calls: &[&str] = match language {
+        Language::Cpp => &["hipSetDevice(", "hipDeviceGet(&dev, "],
+        Language::Python => &[
+            "hipSetDevice(",
+            "cuda:",
+            "torch.cuda.device(",
+            "cuda.Device(",
+            "set_device(",
+            ".cuda(",
+            ".to(",
+            "device=",
+            "'cuda', ",
+            "\"cuda\", ",
+        ],
+    };
+    let lists = text.split("device_ids=[").skip(1).filter_map(|rest| rest.split(']').next());
+    let listed = lists.flat_map(|list| list.split(',').filter_map(|n| n.trim().parse().ok()));
+    let after_calls = || calls.iter().flat_map(|call| text.split(call).skip(1));
+    let numbers = after_calls().filter_map(|rest| {
+        let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+        digits.parse::<u32>().ok().filter(|number| *number < 16)
     });
-    let peer = u32::from(text.contains("hipDeviceEnablePeerAccess"));
-    numbers.max().unwrap_or_default().max(peer) + 1
+    // A program that asks for the number of devices also runs on one.
+    let asks = ["DeviceCount", "device_count("].iter().any(|word| text.contains(word));
+    let computed = ["hipSetDevice(", "cuda:{", "set_device("].iter().any(|call| {
+        let rests = text.split(call).skip(1);
+        rests.into_iter().any(|rest| rest.starts_with(|c: char| c.is_ascii_alphabetic()))
+    });
+    let several = u32::from(text.contains("hipDeviceEnablePeerAccess") || computed && !asks);
+    numbers.chain(listed).max().unwrap_or_default().max(several) + 1
 }
 
-/// Returns the pattern of the signature with which the program probably reports wrong data.
-fn end_of_failure(language: Language, text: &str) -> &'static str {
-    let raises = ["assert", "raise ", "testing."].iter().any(|word| text.contains(word));
-    let aborts = ["assert(", "abort("].iter().any(|word| text.contains(word));
-    match language {
-        Language::Python if raises => "exception:*",
-        Language::Cpp if aborts => "crash:program:SIGABRT:*",
-        Language::Python | Language::Cpp => "exit:*",
-    }
-}
-
-fn fault(text: &str) -> &'static str {
+/// Returns a fault that the program probably notices: of its copies or kernels, or the refusal of one of its calls.
+fn fault(language: Language, text: &str) -> String {
     let copies = ["hipMemcpy", ".cpu()", ".get()", "asnumpy", ".item()", "to(\"cpu\""];
     let launches = ["<<<", "hipLaunchKernel", "hipModuleLaunchKernel"];
-    if copies.iter().any(|call| text.contains(call))
-        || !launches.iter().any(|call| text.contains(call))
-    {
-        "copy.zero"
-    } else {
-        "kernel.drop"
+    if copies.iter().any(|call| text.contains(call)) {
+        return "copy.zero".to_owned();
     }
+    if launches.iter().any(|call| text.contains(call)) {
+        return "kernel.drop".to_owned();
+    }
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric());
+    let refused = words.filter(|_| language == Language::Cpp).find_map(|word| {
+        let fault = format!("{{fault: call.refused, with: {{call: {word}}}}}");
+        let mut planted = device::Planted::from(device::Fault::CallRefused);
+        let is_possible = word.starts_with("hip") && planted.set("call", word).is_ok();
+        (is_possible && crate::program::refuses(true, &planted).is_none()).then_some(fault)
+    });
+    refused.unwrap_or_else(|| "copy.zero".to_owned())
 }
 
 /// Quotes a text for YAML.
@@ -298,7 +353,7 @@ mod tests {
             "  cpp: repro.cpp",
             "  says: PASS",
             "  never: FAIL",
-            "faults: {fault: copy.zero, signature: \"exit:*\"}",
+            "faults: copy.zero",
         ] {
             assert!(yaml.lines().any(|found| found == line), "`{line}` in\n{yaml}");
         }
@@ -313,8 +368,57 @@ mod tests {
         let stated = "  exit: 0\n  says: PASSED\n  never: [ERROR, mismatch]\n";
         assert_eq!(expectations(both), stated);
         assert!(!can_report_a_failure("int main() { printf(\"%d\", n); return 0; }"));
-        let yaml = valid("a.cpp", Language::Cpp, "int main() { assert(x == 1); }\n");
-        assert!(yaml.contains("signature: \"crash:program:SIGABRT:*\""), "{yaml}");
+    }
+
+    #[test]
+    fn ends_after_failed_calls_report_no_result() {
+        let set_up = "int main() {\n  if (hipMalloc(&p, 4) != hipSuccess)\n    return 2;\n  printf(\"%d\", n);\n  return 0;\n}\n";
+        assert!(!can_report_a_failure(set_up));
+        let macros = "#define CHECK(x) if (x) exit(1)\nint main() {\n  CHECK(hipMalloc(&p, 4));\n\n  puts(n ? \"a\" : \"b\");\n}\n";
+        assert!(!can_report_a_failure(macros));
+        assert!(can_report_a_failure("int main() { if (hipMalloc(&p, 4)) return 1; }\n"));
+        assert!(can_report_a_failure("int main() {\n  return n == 4 ? 0 : 1;\n}\n"));
+        assert!(!can_report_a_failure("import torch  # raise no error\nprint(x)\n"));
+        assert!(can_report_a_failure("import torch\nraise SystemExit(1)\n"));
+    }
+
+    #[test]
+    fn devices_are_found_in_each_usual_form() {
+        let python = |text: &str| devices(Language::Python, text);
+        for text in [
+            "x.to(1)",
+            "x.cuda(1)",
+            "torch.ones(4, device=1)",
+            "torch.cuda.set_device(1)",
+            "torch.device('cuda', 1)",
+            "for i in range(2): f(f\"cuda:{i}\")",
+            "DataParallel(m, device_ids=[0, 1])",
+            "cupy.cuda.Device(1)",
+        ] {
+            assert_eq!(python(text), 2, "{text}");
+        }
+        for text in
+            ["x.to(device)", "x.to(torch.float16)", "x.cuda()", "device='cuda:0'", "y.to('cpu')"]
+        {
+            assert_eq!(python(text), 1, "{text}");
+        }
+        let cpp = |text: &str| devices(Language::Cpp, text);
+        assert_eq!(cpp("for (int i = 0; i < 2; i++) hipSetDevice(i);"), 2);
+        assert_eq!(cpp("hipGetDeviceCount(&n); for (int i = 0; i < n; i++) hipSetDevice(i);"), 1);
+        assert_eq!(cpp("hipSetDevice(0); y.to(3);"), 1);
+    }
+
+    #[test]
+    fn program_without_copies_and_launches_gets_a_refused_call() {
+        let text = "#include <hip/hip_runtime.h>\nint main() { hipDeviceProp_t p; return hipGetDeviceProperties(&p, 0) != hipSuccess; }\n";
+        let yaml = valid("a.cpp", Language::Cpp, text);
+        let line = "faults: {fault: call.refused, with: {call: hipGetDeviceProperties}}";
+        assert!(yaml.contains(line), "{yaml}");
+        let headers =
+            "#include <thrust/sort.h>\n#include <hipcub/hipcub.hpp>\nint main() { return 1; }\n";
+        let yaml = valid("a.cpp", Language::Cpp, headers);
+        assert!(yaml.contains("needs: {with: [dev, hipcub, rocthrust]}"), "{yaml}");
+        assert!(!yaml.contains("options"), "{yaml}");
     }
 
     #[test]
@@ -322,7 +426,7 @@ mod tests {
         let text = "#include <hip/hip_runtime.h>\n\n__global__ void k() {}\nint main() {\n\tk<<<1, 1>>>(); // costs $5\n}\n";
         let yaml = valid("repro.cu", Language::Cpp, text);
         assert!(yaml.contains("    \tk<<<1, 1>>>(); // costs $$5\n"), "{yaml}");
-        assert!(yaml.contains("fault: kernel.drop"), "{yaml}");
+        assert!(yaml.contains("faults: kernel.drop\n"), "{yaml}");
         assert!(yaml.contains("title: \"repro.cu exits with status 0\""), "{yaml}");
     }
 

@@ -188,12 +188,21 @@ pub fn judge_program(
     } else {
         outcome.details.extend(seen.observation.left_behind.iter().map(left::named));
     }
-    let refused = seen.said.contains(&Said::ToldOfFault) || red.iter().any(|at| at.api.is_some());
+    let refused = seen.said.contains(&Said::ToldOfFault)
+        || red.iter().any(|at| at.api.is_some())
+        || requires_assertion(context);
     let mut outcome = log::attribute_fault(outcome, seen.observation, refused);
     if matches!(outcome.kind, Kind::Crash | Kind::TeardownCrash) {
         outcome.at.api = seen.crash.and_then(Crash::call).map(str::to_owned);
     }
     (outcome, red)
+}
+
+/// Returns true if the case requires the text that HIP prints when an `assert` of a kernel fails, for example
+/// `Device-side assertion`. The kernel is then expected to stop.
+fn requires_assertion(context: &ProgramContext<'_>) -> bool {
+    let says = context.program.stated.says.iter();
+    says.map(|text| text.to_lowercase()).any(|text| text.contains("assertion"))
 }
 
 fn nothing_to_judge(seen: &ProgramSeen<'_>) -> Option<Outcome> {

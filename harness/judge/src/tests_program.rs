@@ -450,6 +450,20 @@ fn device_faults_fail_a_program_that_does_not_expect_them() {
     Run { stderr: fault, said, ..good() }.is("pass");
     let finding = "rocrepro-device: finding: kernel k: a race\n";
     Run { stderr: finding, ..good() }.is("memory-fault:k");
+    let asserts = "Device-side assertion `n > 0' failed.\nrocrepro-device: fault: kernel k: device-side abort: s_trap 2\n";
+    let says =
+        |text: &str| ProgramExpectations { says: vec![text.to_owned()], ..Default::default() };
+    let run = |says| Run {
+        program: command(says),
+        said: Vec::new(),
+        stderr: asserts,
+        stdout: "end\n",
+        end: End::Exited(0),
+        ..good()
+    };
+    run(says("Device-side assertion")).is("pass");
+    run(says("end")).is("memory-fault:k");
+    run(says("Device-side assertion `m")).is("wrong-data:output:missing");
 }
 
 #[test]

@@ -288,6 +288,12 @@ fn noticed(fault: Fault, record: &Record, pattern: Option<String>) -> Result<(),
             false => Err(format!("{got} instead of {pattern}")),
         };
     }
+    // If the case declares no signature, any of these ends counts for a program that makes no check.
+    let makes_no_check = record.program.as_ref().is_some_and(|program| program.checks.is_empty());
+    let ends = ["exit:*", "exception:*", "crash:program:SIGABRT:*", "wrong-data:output:*"];
+    if pattern.is_none() && makes_no_check && ends.iter().any(|end| signature_fits(end, got)) {
+        return Ok(());
+    }
     let kinds = expected_under(fault);
     if !kinds.contains(&outcome.kind) || pattern.as_ref().is_some_and(|p| !signature_fits(p, got)) {
         let names = || kinds.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(" or ");

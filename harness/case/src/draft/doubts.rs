@@ -8,13 +8,14 @@ pub fn doubts(text: &str, language: Language) -> Vec<&'static str> {
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
     let uses_hip = has(&["hipMalloc", "hipError_t", "hipGetLastError", "hipMemcpy"])
         && language == Language::Cpp;
+    let is_cuda = has(&["cuda_runtime", "cudaMalloc", "cudaMemcpy"]);
     let doubts = [
         (
-            has(&["cuda_runtime", "cudaMalloc", "cudaMemcpy"]),
+            is_cuda,
             "the program is written for CUDA; translate it to HIP first, for example with `hipify-perl`",
         ),
         (
-            uses_hip && !has(&["hip/hip_runtime", "rocrepro.h"]),
+            uses_hip && !is_cuda && !has(&["hip/hip_runtime", "rocrepro.h"]),
             "the program uses HIP and does not include <hip/hip_runtime.h>",
         ),
         (
@@ -27,7 +28,7 @@ pub fn doubts(text: &str, language: Language) -> Vec<&'static str> {
         ),
         (
             !can_report_a_failure(text),
-            "the program seems to end with status 0 whatever it finds; add `says` or `never` with words of its output, \
+            "the program seems to end with status 0 whatever its results are; add `says` or `never` with words of its output, \
              or let it return 1",
         ),
     ];

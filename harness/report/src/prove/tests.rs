@@ -65,6 +65,32 @@ fn skipped_trials_are_reported_and_do_not_count() {
 }
 
 #[test]
+fn program_without_checks_shows_a_fault_by_its_end() {
+    let red = |signature: &str, checks: &[bool]| {
+        let mut record = without_location(with_fault(Fault::CopyZero, failed("programs/a")));
+        record.outcome.signature = signature.to_owned();
+        record.outcome.kind = Kind::LibraryExit;
+        let check = |held: &bool| crate::CheckRun { name: "a".to_owned(), line: 1, held: *held };
+        let checks = checks.iter().map(check).collect();
+        let program = crate::ProgramRun {
+            kind: "cpp".to_owned(),
+            runs_on: None,
+            environment: None,
+            packages: Vec::new(),
+            lock: None,
+            checks,
+        };
+        record.program = Some(Box::new(program));
+        proof(&[vec![passed("programs/a")], vec![record]]).exit_status()
+    };
+    for signature in ["exit:1:FAIL", "exception:ValueError", "wrong-data:output:missing"] {
+        assert_eq!(red(signature, &[]), 0, "{signature}");
+        assert_eq!(red(signature, &[true]), 1, "{signature}");
+    }
+    assert_eq!(red("crash:hipMemcpy:SIGSEGV", &[]), 1);
+}
+
+#[test]
 fn guards_count_for_faults_about_guards() {
     let healthy = vec![passed("copies/a")];
     let red = |fault| vec![without_location(with_fault(fault, failed("copies/a")))];
