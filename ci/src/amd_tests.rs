@@ -33,7 +33,7 @@ const SAMPLE: &[(&str, u32)] = &[
 /// Filter for hipBLASLt's test program that selects matrix products of f16, bf16 and f32 with a bias.
 const HIPBLASLT_FILTER: &str = "--gtest_filter=*smoke_matmul_bias_only*";
 
-/// Number of hipBLASLt's tests that the filter selects.
+/// Number of hipBLASLt's tests that [`HIPBLASLT_FILTER`] selects.
 const HIPBLASLT_TESTS: u32 = 72;
 
 const ROCBLAS_TEST: &str = "librocblas5-tests/rocblas-test";
@@ -114,7 +114,8 @@ fn tests(sh: &Shell, wanted: impl Fn(&str, bool) -> bool) -> Done {
 /// with its 129 000 tests.
 ///
 /// The file begins with a header, which is one record between two magic words. Records of fixed size follow. Each
-/// record begins with function, name and category (rocBLAS, `rocblas_arguments.hpp` and `rocblas_gentest.py`).
+/// record begins with three texts: function, name and category (rocBLAS, `rocblas_arguments.hpp` and
+/// `rocblas_gentest.py`).
 fn sample(from: &Path, to: &Path) -> Done {
     const TEXT: usize = 64;
     const RECORD: usize = 576;

@@ -60,14 +60,14 @@ fn problems_of(file: &str, text: &str, enums: &[String]) -> Vec<String> {
         if enums.iter().any(|name| compares(code, name)) {
             broken(
                 at,
-                "replace this comparison by a match that lists every value, or by a field of `Facts`",
+                "replace this comparison with a match that lists every value, or with a field of `Facts`",
             );
         }
         if let Some(arm) = wildcard(&lines, at, enums) {
             broken(arm, "list every value instead of `_`");
         }
         if is_product && names_an_architecture(code) {
-            broken(at, "replace the name of the architecture by a field of `Facts`");
+            broken(at, "replace the name of the architecture with a field of `Facts`");
         }
         if file == ROWS && code.trim_start().starts_with("..") {
             broken(at, "list every field of this constant instead of `..`");
@@ -76,7 +76,8 @@ fn problems_of(file: &str, text: &str, enums: &[String]) -> Vec<String> {
     problems
 }
 
-/// Returns true if a line compares with a variant of this enum, or tests for its variants with `matches!`.
+/// Returns true if a line compares a value with a variant of the enum `name`, or tests for such variants with
+/// `matches!`.
 fn compares(code: &str, name: &str) -> bool {
     let value = format!("{name}::");
     let operators = ["==", "!=", ">=", "<=", ">", "<"];

@@ -130,7 +130,7 @@ const OLD: &str = "debian:5.7.1";
 /// Runs all bisects and prints the tables for the reports.
 ///
 /// # Errors
-/// Fails if an answer or a signature differs from the table, or if a command cannot be run.
+/// Fails if an answer or a signature differs from that in [`CHANGES`], or if a command cannot be run.
 pub(crate) fn bisects(sh: &Shell) -> Done {
     let program = product(sh)?;
     let folder = sh.create_temp_dir()?;
@@ -155,6 +155,8 @@ pub(crate) fn bisects(sh: &Shell) -> Done {
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n").into()) }
 }
 
+/// Runs `rocrepro bisect` on `what`, a trial or program, between the good and the bad release of a change. Returns the
+/// standard output.
 fn ends(
     sh: &Shell,
     program: &Path,
@@ -175,6 +177,8 @@ fn ends(
     Ok(printed)
 }
 
+/// Prints a row of the table from the output of a bisect. Returns a message if the answer or the signature is not the
+/// expected one.
 fn row(name: &str, printed: &str, change: &Change, signature: &str) -> Option<String> {
     let value = |key: &str| {
         let line = printed.lines().find_map(|line| line.strip_prefix(key))?;

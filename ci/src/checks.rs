@@ -12,6 +12,7 @@ use xshell::{Shell, cmd};
 
 use crate::{Done, product};
 
+/// Versions of ROCm, each with a list of architectures.
 type Places = [(&'static str, &'static [&'static str]); 4];
 
 /// Debian's releases, oldest first, each with the architectures on which the HIP runtime of the release finds a device.
@@ -161,6 +162,8 @@ const CHECKS: [(&str, Evidence); 27] = [
     ("teardown", Ended),
 ];
 
+/// Result of a check on one release and architecture. If its trials have different results, the one that is last in
+/// this enum counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Answer {
     Pass,
@@ -331,7 +334,7 @@ fn print(table: &[BTreeMap<Answer, Vec<String>>], releases: &Places) {
     };
     println!(
         "{} of {} checks pass on {places} pairs of release and architecture, {} fail as expected, \
-         {} need a missing function",
+         {} need a function that the release lacks",
         count(&[Answer::Pass]),
         CHECKS.len() * places,
         count(&[Answer::Known]),

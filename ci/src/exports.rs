@@ -51,7 +51,7 @@ fn verify(sh: &Shell, cases: &[String], architectures: &[&str]) -> Done {
         SAMPLE.iter().filter_map(|case| Some(case.split_once('/')?.0.to_owned())).collect();
     if families != sampled {
         return Err(format!(
-            "`SAMPLE` must have a case of each folder {families:?}, but has cases of {sampled:?}"
+            "`SAMPLE` must have a case from each of the folders {families:?}, but has cases from {sampled:?}"
         )
         .into());
     }

@@ -81,7 +81,8 @@ fn case(trial: &str) -> &str {
     trial.split('[').next().unwrap_or(trial)
 }
 
-/// Makes the report for one case. Returns one line that summarises the results of all commands.
+/// Makes the report for one case. Returns the line in which `rocrepro minimise` states the number of calls before and
+/// after.
 fn file(program: &Path, trial: &str, fault: &str, out: &Path) -> Result<String, String> {
     let run = |arguments: &[&str]| -> Result<Output, String> {
         let mut command = Command::new(program);

@@ -47,11 +47,13 @@ const TOGETHER: &str = r#"exec "$@" 2>&1"#;
 
 #[derive(Debug, PartialEq)]
 struct Draw {
+    /// Index in [`SUITES`].
     suite: usize,
     /// Folder `tests` in a checkout of the framework.
     at: PathBuf,
     seed: u64,
     gfx: String,
+    /// Maximum number of test files to draw.
     files: usize,
     /// Maximum number of tests to draw from each file.
     tests: usize,
@@ -274,7 +276,8 @@ fn word(said: &str) -> Option<Outcome> {
     }
 }
 
-/// Returns the reason for a test's failure from pytest's summary.
+/// Returns the reason for a test's failure from pytest's summary; an empty text if the summary does not contain the
+/// test.
 fn why<'a>(text: &'a str, test: &str) -> &'a str {
     ["FAILED", "ERROR"]
         .iter()

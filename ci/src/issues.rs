@@ -201,7 +201,7 @@ impl Made<'_> {
             }
         }
         if page.program.is_none() && !page.text.contains("which this report does not include") {
-            wrong.push("no program".to_owned());
+            wrong.push("the report contains no program".to_owned());
         }
     }
 
@@ -239,14 +239,19 @@ impl Made<'_> {
                     ends_as(&ran, stated) && last.is_none_or(|last| says(&ran.output, last));
                 if !as_stated {
                     let Ran { status, output } = ran;
-                    wrong.push(format!("stated: {stated}; status {status}, output: {output}"));
+                    wrong.push(format!(
+                        "the report states `{stated}`, but the status is {status}, and the output is: {output}"
+                    ));
                 }
             }
         }
         for release in passing(page) {
             let ran = self.run_program(file, text, &page.commands, &release)?;
             if ran.status != 0 {
-                wrong.push(format!("does not pass on {release}: {} {}", ran.status, ran.output));
+                wrong.push(format!(
+                    "the program does not pass on {release}: status {}, output: {}",
+                    ran.status, ran.output
+                ));
             }
         }
         Ok(())
@@ -288,14 +293,14 @@ impl Made<'_> {
             let ran = self.repeated(&command, 2)?;
             let right = ran.iter().all(|ran| ran.has_failed == Some(*failed != 0));
             if !right {
-                wrong.push(format!("the control `{what}`: {failed}/{runs}; `{command}`: {ran:?}"));
+                wrong.push(format!("the control `{what}` has {failed}/{runs} failures, but `{command}` gives {ran:?}"));
             }
         }
         for setting in settings(page) {
             let command = with_option(again, &setting);
             let ran = self.repeated(&command, 3)?;
             if ran.iter().any(|ran| ran.has_failed != Some(false)) {
-                wrong.push(format!("does not help: `{command}`: {ran:?}"));
+                wrong.push(format!("the setting does not help: `{command}` gives {ran:?}"));
             }
         }
         Ok(())
@@ -316,7 +321,7 @@ impl Made<'_> {
         for (name, id) in &page.libraries {
             let right = there.output.lines().any(|line| line.contains(name) && line.contains(id));
             if !right {
-                wrong.push(format!("{name} has another build id than {id}"));
+                wrong.push(format!("the build id of {name} is not {id}"));
             }
         }
         Ok(())

@@ -41,14 +41,14 @@ pub(crate) fn levels(sh: &Shell, words: &[String]) -> Done {
             .run()?;
         results.push(read(&sh.read_file(&file)?)?);
     }
-    let [hsa, thunk] = &results[..] else { return Err("two levels were run".into()) };
+    let [hsa, thunk] = &results[..] else { return Err("expected two levels".into()) };
     let compared = compare(hsa, thunk);
     for line in &compared.lines {
         println!("{line}");
     }
     println!(
         "{gfx}: {} equal, {} different ({} of them explained); below the HSA runtime {} not tried, {} not emulated; \
-         seconds of a trial above {:.2}, below {:.2}",
+         mean time per trial in seconds: {:.2} above, {:.2} below",
         compared.equal,
         compared.different,
         compared.explained,
@@ -125,7 +125,7 @@ fn compare(
         };
         if below.text.contains(GAP) && above.text != below.text {
             found.gaps += 1;
-            found.lines.push(format!("{trial}: needs what is not emulated below"));
+            found.lines.push(format!("{trial}: needs a feature that is not emulated below"));
             continue;
         }
         found.seconds[0] += above.seconds;
@@ -183,7 +183,7 @@ mod tests {
             found.lines,
             [
                 "b: pass (pass) above, fail (wrong-data) below: NOT EXPLAINED",
-                "e: needs what is not emulated below"
+                "e: needs a feature that is not emulated below"
             ]
         );
         assert_eq!(compare(&hsa, &hsa).different, 0);

@@ -153,7 +153,7 @@ usage: cargo run -p ci -- TASK
            of every library: `amd seed=7 gfx=gfx90a,gfx1201 tests=24 limit=60 rocprim hipcub/test_hipcub_grid` (all: 7 GB)
   frameworks  runs the cases about frameworks of PyPI on three releases and two architectures, and writes
            reports/frameworks.md; uses the records in target/frameworks of an earlier run; downloads 10 GB. `frameworks
-           prove`: every case about them fails with each fault that it declares. `frameworks PATH` uses this rocrepro
+           prove`: every case about them fails with each fault that it declares. `frameworks PATH` uses the program PATH
   containers  the programs of docs/programs in podman: plain, as an ordinary user, and without namespaces; needs root
   foreign  random tests of CuPy and JAX, drawn by a seed, on the emulated device: `foreign cupy at=FOLDER seed=7
            gfx=gfx90a files=20 tests=15 limit=120 cupy_tests/core_tests`; FOLDER is `tests` in the source of that release
@@ -168,17 +168,18 @@ usage: cargo run -p ci -- TASK
            same results as the host
   mutants  mutates every line of the crates plan, judge and case, or of the named ones: a test must detect each mutant;
            takes hours
-  miri     tests the unsafe code of the interpreter, and the table of calls, under Miri
+  miri     tests the unsafe code of the interpreter, and runs the unit tests of the crate plan, under Miri
   waits    removes a wait or barrier from kernels, or changes a load to a store, on every architecture: the sanitizer
            reports each change that causes an error
   races    kernels whose workgroups access the same memory, on every architecture: the sanitizer reports the racy ones
-  words    forms of vector and scalar instructions, on every architecture: each has the effect of the plain form after
-           an equivalent change of the registers
+  words    forms of vector and scalar instructions, on every architecture: each form must have the same effect as the
+           plain form with accordingly changed registers
   bits     random instructions of all encodings, on every architecture, with the disassembler of each release: every bit
            of an instruction has an effect; with more encodings of each instruction: `bits each=8 seed=2`
-  chaos    every kind of trouble from the environment of the command, and 3000 combinations of them
+  chaos    runs the command with every kind of trouble from its environment, and with 3000 combinations of troubles
   interrupts  SIGINT and SIGTERM at random moments of every long command, which must end within 2 s, leave nothing behind
-           and keep the best so far: 7 moments each; other numbers and one command: `interrupts 20 seed=3 of=mitigate`
+           and keep the best result so far; 7 moments for each command; with 20 other moments of one command:
+           `interrupts 20 seed=3 of=mitigate`
   launchers  trials that are started by Slurm with one node, ssh, bubblewrap, podman and sudo, which must be installed;
            needs root
   soak     runs one command after another for an hour, or for the given number of minutes: no process, file or folder

@@ -20,6 +20,7 @@ const REPEATS: &str = "30";
 /// Maximum number of bisects in one night. A failure that is not bisected is reported again the next night.
 const MOST_BISECTS: usize = 4;
 
+/// Result of a trial on one build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Seen {
     /// Kind of the verdict as records contain it, for example `pass`, `news-fail` or `news-fixed`.

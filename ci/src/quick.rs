@@ -1,7 +1,7 @@
 //! The quick check, for frequent use. It takes about two minutes after the tests have been built once.
 //!
 //! The quick check runs all checks of source texts, the tests of the crates that changed, and a sample of the case
-//! library. The sampled cases use every crate between a case and its record.
+//! library. The sampled cases use every crate that takes part in running a case, from its YAML file to its record.
 
 use std::{collections::BTreeSet, time::Instant};
 

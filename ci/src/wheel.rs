@@ -71,7 +71,8 @@ pub(crate) fn written(
     Ok(file)
 }
 
-/// Returns the tag of a program with these dynamic symbols and headers, for example `py3-none-manylinux_2_31_x86_64`.
+/// Returns the tag in the file name of a program's wheel, for example `py3-none-manylinux_2_31_x86_64`. `symbols` and
+/// `headers` are the outputs of `objdump -T` and `objdump -p` for the program.
 fn tag(symbols: &str, headers: &str) -> Result<String, String> {
     let needed = headers.lines().filter_map(|line| line.trim().strip_prefix("NEEDED"));
     if let Some(other) = needed.map(str::trim).find(|name| !ON_EVERY_SYSTEM.contains(name)) {

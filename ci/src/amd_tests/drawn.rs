@@ -1,5 +1,5 @@
-//! Draws tests from AMD's own programs for the libraries above HIP. Runs each test in a process of its own with a time
-//! limit, and counts the outcomes.
+//! Draws tests at random from AMD's own test programs for the libraries that use HIP. Runs each test in a process of
+//! its own with a time limit, and counts the outcomes.
 
 use std::{
     collections::BTreeMap,
@@ -33,8 +33,8 @@ const SUITES: &[(&str, &str)] = &[
 /// Suites that select some of their tests at random, for which they accept a seed.
 const SEEDED: &[&str] = &["hipfft", "rocfft"];
 
-/// Environment variables of the test programs: the folders in which Debian installs their data (below `usr/share`), and
-/// an option to print the name of each test.
+/// Environment variables that name the folders in which Debian installs the data of the test programs. The folders are
+/// relative to the root of the stack.
 const ENVIRONMENT: &[(&str, &str)] = &[
     ("HIPSOLVER_TEST_DATA", "usr/share/libhipsolver1-tests/data"),
     ("ROCSPARSE_CLIENTS_TEST_DATA_DIR", "usr/share/librocsparse1-tests/data/"),
@@ -96,7 +96,7 @@ impl Draw {
     }
 }
 
-/// Draws `number` of the listed names. The result depends only on the seed and the names.
+/// Draws `number` of the listed names, or all if there are fewer. The result depends only on the seed and the names.
 pub(crate) fn drawn_of<'a>(seed: u64, listed: &[&'a str], number: usize) -> Vec<&'a str> {
     let key = |name: &&str| {
         name.bytes().fold(device::mix(seed), |hash, byte| device::mix(hash ^ u64::from(byte)))
@@ -167,6 +167,7 @@ impl Outcome {
         }
     }
 
+    /// Returns true for outcomes that make the task fail.
     pub(crate) fn is_bad(self) -> bool {
         self >= Self::Failed
     }

@@ -21,6 +21,7 @@ struct Version {
     python: Option<&'static str>,
 }
 
+/// Versions to test in addition to those in [`FRAMEWORKS`].
 const MORE: &[Version] = &[
     Version {
         framework: "jax",
@@ -66,8 +67,8 @@ pub(crate) fn table(sh: &Shell, program: &Path) -> Done {
 const HEAD: &str = "\
 # Versions of frameworks on releases and architectures
 
-Packages from PyPI, unmodified, on Debian's ROCm and the **emulated device**; not a GPU result. A cell counts the checks
-of all cases `programs/NAME-*` that were right, of those that were made, or has the line that says why none was made.
+Packages from PyPI, unmodified, on Debian's ROCm and the **emulated device**; not a GPU result. The last
+column says how many of the checks that the cases `programs/NAME-*` made were right, or why they made none.
 
     cargo run -p ci -- frameworks
 
@@ -146,7 +147,8 @@ fn environment(
     Ok(None)
 }
 
-/// Counts the checks of recorded trials.
+/// Returns the text of a cell for the recorded trials, for example `3 of 4` right checks, followed by the failed trials
+/// and the skip reasons.
 fn counted(records: &str) -> Result<Cell, serde_json::Error> {
     let (mut right, mut all) = (0, 0);
     let (mut failed, mut skipped) = (BTreeSet::new(), BTreeSet::new());
