@@ -1,4 +1,4 @@
-// A libamdhip64 with simulated cards. A process sees the card that ROCR_VISIBLE_DEVICES names, or the first card.
+// A libamdhip64 with simulated GPU cards. A process sees the card that ROCR_VISIBLE_DEVICES names, or the first card.
 // Device memory is memory of the process, and the only kernel adds 7 to each number.
 //
 // CARD is the folder `card` next to the stack that contains this library. The file CARD/actions says what a card does
@@ -155,7 +155,7 @@ static void count(void) {
 }
 
 static void once(const char *what) {
-    // An action that ends the runner happens only once for each trial. When the trial is repeated, it passes.
+    // An action that ends the command happens only once for each trial. When the trial is repeated, it passes.
     char name[96];
     snprintf(name, sizeof name, "did-%s", trial);
     if (!access(in_card(name), F_OK)) return;

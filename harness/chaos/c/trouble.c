@@ -94,8 +94,8 @@ static void remove_here(void) {
     wait(NULL);
 }
 
-// Replaces the files in the worker's folder by links to `target`. If `whole` is true, replaces the folder itself by a
-// link to the folder of `target`.
+// Replaces the files in the worker's folder with links to `target`. If `whole` is true, replaces the folder itself with
+// a link to the folder of `target`.
 static void plant_link(const char *target, int whole) {
     char script[8192];
     snprintf(script, sizeof script, whole
@@ -203,7 +203,8 @@ static void act(const char *action, const char *argument) {
 #undef IS
 }
 
-// Executes the actions that are requested at this point. Returns the argument of the action `fail`, or 0 without one.
+// Executes the actions that are requested at this point. Returns the argument of the action `fail`, or 0 if no such
+// action is requested.
 static int at(const char *point) {
     static __thread int busy;
     const char *asked = getenv(VARIABLE);

@@ -24,7 +24,7 @@ use crate::processes;
 const TRIALS: usize = 8;
 /// Maximum duration of a run. No run takes this long, even on a busy machine.
 const LONGEST: Duration = Duration::from_secs(300);
-/// Maximum number of times that a test starts the command. Then the run must be complete.
+/// Maximum number of times that a test starts the command until the run is complete.
 const STARTS: usize = 2 * TRIALS + 2;
 
 pub(crate) struct Cards {
@@ -102,7 +102,7 @@ impl Cards {
         }
         let log = machine.text("card/log");
         if log.contains("is-not-alone") {
-            return Err(format!("two trials on one card\n{log}"));
+            return Err(format!("two trials used the same card at the same time\n{log}"));
         }
         let used: Vec<usize> = ["0000:03:00.0", "0000:43:00.0"]
             .iter()
@@ -290,7 +290,7 @@ fn stopped(
     mends: bool,
 ) -> Result<(), String> {
     if code != 1 && code != 3 {
-        return Err(format!("it stopped with exit code {code}"));
+        return Err(format!("the command stopped with exit code {code}"));
     }
     let log = machine.text("card/log");
     let last = |words: &[&str]| {
@@ -299,17 +299,17 @@ fn stopped(
     };
     let culprit = last(&[" poisons", " loses", " cannot-be-killed", " holds-and-works"]);
     let Some(culprit) = culprit else {
-        return Err("it stopped, and nothing broke the card".to_owned());
+        return Err("the command stopped, although nothing broke the card".to_owned());
     };
     let number: usize = culprit.parse().map_err(|_| format!("`{culprit}` is not a trial"))?;
     let told = fates[number];
     if mends && !told.stays() {
-        return Err("it stopped, although the card was mended".to_owned());
+        return Err("the command stopped, although the card was repaired".to_owned());
     }
     let blamed = format!("`card/t[n={culprit}]` of run ");
     let others = said.matches("the suspected cause is").count();
     match said.lines().filter(|line| line.contains(&blamed)).count() {
-        0 => Err(format!("trial {culprit} is not blamed")),
+        0 => Err(format!("the output does not name trial {culprit} as the suspect")),
         _ if others == 0 => Err("no suspect is named".to_owned()),
         _ => Ok(()),
     }
@@ -334,7 +334,7 @@ fn at_the_end(
     }
     let log = machine.text("card/log");
     if log.contains("is-not-alone") {
-        wrong.push("two processes were on one card at the same time".to_owned());
+        wrong.push("two processes used the same card at the same time".to_owned());
     }
     for (n, fate) in fates.iter().enumerate() {
         let name = format!("card/t[n={n}]");
@@ -363,7 +363,10 @@ fn at_the_end(
         }
         let counted = record["device"]["errors"].as_array().is_some_and(|all| !all.is_empty());
         if counted != fate.action.starts_with("counts") {
-            wrong.push(format!("{name}, which {}: {}", fate.action, record["device"]["errors"]));
+            wrong.push(format!(
+                "{name}, which {}, has the device errors {}",
+                fate.action, record["device"]["errors"]
+            ));
         }
     }
     wrong.extend(records.keys().map(|name| format!("a record of {name}, which was not planned")));
@@ -399,7 +402,7 @@ fn blame(record: &Value, fate: &PlannedTrial, name: &str, mends: bool) -> Option
             after.contains(&format!("`{name}` of run ")) && after.contains("the suspected cause is")
         }
     };
-    (!right).then(|| format!("{name}, which {}: of the card after it: {after:?}", fate.action))
+    (!right).then(|| format!("{name}, which {}: wrong report on the card: {after:?}", fate.action))
 }
 
 fn word(value: &Value) -> String {

@@ -12,15 +12,15 @@ pub(crate) const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 /// Change that is applied to all libraries whose names match a pattern.
 pub(crate) enum Change {
     Remove,
-    /// Replaces the library by a copy of this file.
+    /// Replaces the library with a copy of this file.
     Copy(PathBuf),
-    /// Replaces the library by a symbolic link to this path.
+    /// Replaces the library with a symbolic link to this path.
     Link(PathBuf),
-    /// Replaces the library by a file with this content.
+    /// Replaces the library with a file that has this content.
     Content(Vec<u8>),
     /// Keeps only the first half of the library's bytes.
     Half,
-    /// Replaces the library by a folder.
+    /// Replaces the library with a folder.
     Folder,
 }
 

@@ -7,6 +7,7 @@ pub(crate) struct Expectation {
     pub(crate) any: AllowedAnswers,
     /// Strings that the output must contain.
     pub(crate) says: &'static [&'static str],
+    /// Strings that the output must not contain.
     pub(crate) hides: &'static [&'static str],
 }
 

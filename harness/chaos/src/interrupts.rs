@@ -39,6 +39,7 @@ struct Moment {
     took: Duration,
     /// Number of threads that ran on the machine at the time of the signal.
     running: u32,
+    /// End of the command, for example `exit 3`.
     ended: String,
     /// Mistakes other than that the command ended too late.
     wrong: Vec<String>,
@@ -57,7 +58,8 @@ impl Moment {
     }
 
     fn mistakes(&self) -> Vec<String> {
-        let slow = self.is_slow().then(|| format!("it took {:.2} s", self.took.as_secs_f64()));
+        let slow =
+            self.is_slow().then(|| format!("it ended after {:.2} s", self.took.as_secs_f64()));
         slow.into_iter().chain(self.wrong.iter().cloned()).collect()
     }
 }
@@ -245,7 +247,7 @@ fn end(
         (Some(code), _) if code == command.code => (format!("exit {code}"), None),
         (Some(code), _) => {
             let ended = format!("exit {code}");
-            (ended.clone(), Some(format!("it must end with {}: {ended}", command.interrupted)))
+            (ended.clone(), Some(format!("it must exit with {}, not {ended}", command.interrupted)))
         }
         (None, Some(number)) if number == signal.as_raw() => (format!("signal {number}"), None),
         (None, number) => {
@@ -287,6 +289,6 @@ fn follow_up(setup: &RunSetup<'_>, arguments: &[&str]) -> Option<String> {
     }
     (!output.status.success()).then(|| {
         let [out, err] = [&output.stdout, &output.stderr].map(|b| String::from_utf8_lossy(b));
-        format!("afterwards {arguments:?} ends with {}: {out}{err}", output.status)
+        format!("after the interrupt, {arguments:?} ended with {}: {out}{err}", output.status)
     })
 }

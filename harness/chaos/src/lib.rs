@@ -77,7 +77,7 @@ pub fn main(program: PathBuf) -> ExitCode {
         let here = mixtures >= LONG || !row.long;
         Trial::ignorable_test(row.name, move || match here {
             true => slots.during(|| check_row(tools.get(), row)),
-            false => Ok(not_run("for the long form, `ci -- chaos`")),
+            false => Ok(not_run("only `ci -- chaos` runs this test")),
         })
     });
     let mixed = (0..mixtures).map(|seed| {
@@ -110,7 +110,7 @@ pub fn main(program: PathBuf) -> ExitCode {
         let name = format!("interrupt/{}", command.name.replace(' ', "-"));
         Trial::ignorable_test(name, move || {
             if mixtures < LONG {
-                return Ok(not_run("for the long form, `ci -- chaos`"));
+                return Ok(not_run("only `ci -- chaos` runs this test"));
             }
             slots.during(|| interrupts::once(tools.get(), command, 1))?;
             Ok(Completion::Completed)

@@ -6,9 +6,11 @@ use crate::{
     table,
 };
 
+/// A generator of pseudo-random numbers with its state.
 pub(crate) struct Numbers(pub(crate) u64);
 
 impl Numbers {
+    /// Returns the next number, which is less than `limit`.
     pub(crate) fn next(&mut self, limit: usize) -> usize {
         // This is a linear congruential generator with the constants of Knuth's MMIX.
         self.0 =

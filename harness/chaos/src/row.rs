@@ -30,6 +30,7 @@ impl Row {
         self
     }
 
+    /// Adds strings that neither standard output nor standard error may contain.
     pub(crate) const fn hides(mut self, texts: &'static [&'static str]) -> Row {
         self.expect.hides = texts;
         self

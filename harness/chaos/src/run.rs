@@ -47,10 +47,10 @@ impl RunOutcome {
             self.wrong.insert(0, format!("the answer is `{}` and must be {wanted}", self.answer));
         }
         for text in expect.says.iter().filter(|text| !self.said.contains(**text)) {
-            self.wrong.push(format!("it does not say {text:?}"));
+            self.wrong.push(format!("the output does not contain {text:?}"));
         }
         for text in expect.hides.iter().filter(|text| self.said.contains(**text)) {
-            self.wrong.push(format!("it says {text:?}"));
+            self.wrong.push(format!("the output must not contain {text:?}"));
         }
         (!self.wrong.is_empty()).then(|| {
             let said: String = self.said.chars().take(6000).collect();
@@ -194,7 +194,7 @@ fn answer(ended: Option<ExitStatus>, records: &[Value], wrong: &mut Vec<String>)
     };
     // If the command itself is in trouble, for example because a record cannot be written, the exit code becomes 3.
     if records.len() == 1 && code != wanted && code != 3 {
-        wrong.push(format!("the record says {verdict} and the exit code is {code}"));
+        wrong.push(format!("the verdict in the record is {verdict}, but the exit code is {code}"));
     }
     if verdict != "no-verdict"
         && verdict != "skip"

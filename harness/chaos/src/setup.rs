@@ -38,6 +38,7 @@ pub(crate) struct RunSetup<'t> {
     trial: Option<String>,
     stack: Option<PathBuf>,
     cache: Option<PathBuf>,
+    /// Value of `--quiet-timeout`, in seconds.
     quiet: u32,
     record: Option<PathBuf>,
     /// Files and folders that the run may write.
@@ -48,6 +49,7 @@ pub(crate) struct RunSetup<'t> {
     pub(crate) conflict: bool,
     /// Reason why the run is impossible on this machine; `None` if it is possible.
     pub(crate) impossible: Option<String>,
+    /// Number of times that the command runs, one run after the other.
     pub(crate) times: u32,
 }
 
@@ -118,6 +120,7 @@ impl<'t> RunSetup<'t> {
         self.launchers.push(words.to_owned());
     }
 
+    /// Sets an environment variable of the worker, given as `NAME=VALUE`. Two rows that set the same variable conflict.
     pub(crate) fn worker_variable(&mut self, pair: &str) {
         let name = |pair: &str| pair.split('=').next().unwrap_or_default().to_owned();
         let known =

@@ -110,7 +110,7 @@ pub(crate) fn soak(program: PathBuf, time: Duration) -> Result<(), String> {
     let half = copies.len() / 2;
     let mean = |part: &[Duration]| part.iter().sum::<Duration>() / part.len().max(1) as u32;
     println!(
-        "`run copies`: {:.1?} in the first half, {:.1?} in the second",
+        "mean time of `run copies`: {:.1?} in the first half, {:.1?} in the second half",
         mean(&copies[..half]),
         mean(&copies[half..])
     );

@@ -76,6 +76,7 @@ expect:
 faults: [copy.zero]
 ";
 
+/// Returns the reason why no machine can be simulated here; `None` if it is possible.
 pub(super) fn impossible() -> Option<&'static str> {
     if !rustix::process::geteuid().is_root() {
         return Some("mounts need root");
@@ -177,7 +178,7 @@ impl Machine<'_> {
         String::from_utf8_lossy(&fs::read(self.at(name)).unwrap_or_default()).into_owned()
     }
 
-    /// Returns the command that starts or resumes the run. The shell replaces itself by rocrepro, so killing the
+    /// Returns the command that starts or resumes the run. The shell replaces itself with rocrepro, so killing the
     /// returned process kills rocrepro.
     pub(super) fn run(&self, record: &str, mends: bool) -> Command {
         let mut command = Command::new("unshare");

@@ -13,6 +13,7 @@ pub(super) struct PlannedTrial {
     /// True if the card is broken after the trial. The report must then name this trial as the suspect, and no further
     /// trial may run.
     pub(super) breaks: bool,
+    /// Number of times that the trial must begin on a working card.
     pub(super) begins: usize,
     /// Share of this behaviour among the trials with a behaviour other than healthy, in percent.
     weight: u64,

@@ -187,7 +187,7 @@ fn smaller_case(setup: &RunSetup<'_>, said: &str) -> Vec<String> {
         return Vec::new();
     }
     match setup.folder.join("work/small/case.yaml").exists() {
-        false => vec![format!("{printed:?} calls left, but no small/case.yaml")],
+        false => vec![format!("{printed:?} calls left, but small/case.yaml does not exist")],
         true => follow_up(setup, &["case", "check", "--cases-from", "small/case.yaml"])
             .into_iter()
             .collect(),
@@ -214,13 +214,13 @@ fn report(setup: &RunSetup<'_>, said: &str) -> Vec<String> {
         .iter()
         .any(|step| said.contains(step));
     let exists = setup.folder.join("work/out/report.md").exists();
-    (improves && !exists).then(|| "no report before the controls".to_owned()).into_iter().collect()
+    (improves && !exists).then(|| "report.md was written too late".to_owned()).into_iter().collect()
 }
 
 fn page(setup: &RunSetup<'_>, said: &str) -> Vec<String> {
     let over = said.contains(" passed");
     let exists = setup.folder.join("work/page/index.html").exists();
-    (over && !exists).then(|| "a column ended, but no page".to_owned()).into_iter().collect()
+    (over && !exists).then(|| "a column ended, but no index.html".to_owned()).into_iter().collect()
 }
 
 /// Sets up a bisect of builds that fail from the fourth build on. The bisected command takes a while.

@@ -16,7 +16,7 @@ fn walk(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Returns a mistake for each entry of a folder of temporary files.
+/// Returns a description of each file or folder that is left in a folder of temporary files.
 pub(super) fn left(temporary: &Path) -> Vec<String> {
     let entries = fs::read_dir(temporary).into_iter().flatten().flatten();
     entries.map(|entry| format!("left in TMPDIR: {}", entry.file_name().display())).collect()
@@ -45,12 +45,14 @@ fn mistake(path: &Path) -> Option<String> {
         "md" => {
             let text = text();
             let fences = text.lines().filter(|line| line.trim_start().starts_with("```")).count();
-            (!text.ends_with('\n') || fences % 2 != 0).then(|| "it stops in the middle".to_owned())
+            (!text.ends_with('\n') || fences % 2 != 0)
+                .then(|| "the text stops in the middle".to_owned())
         }
-        "html" => (!text().trim_end().ends_with("</html>")).then(|| "no end".to_owned()),
+        "html" => (!text().trim_end().ends_with("</html>"))
+            .then(|| "`</html>` is missing at the end".to_owned()),
         _ => None,
     };
-    wrong.map(|why| format!("{} is not whole: {why}", path.display()))
+    wrong.map(|why| format!("{} is not complete: {why}", path.display()))
 }
 
 /// Returns the number before `words` in the last line that contains both, for example 3 in `12 runs: 3 calls left`.

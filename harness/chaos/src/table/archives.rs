@@ -190,6 +190,6 @@ fn bisect_site(setup: &mut RunSetup<'_>, publish: impl Fn(&mut Site, &str, &Fake
                 _ => 0,
             })
             .sum();
-        (bytes > BUDGET).then(|| format!("{} MiB lie in the cache", bytes >> 20))
+        (bytes > BUDGET).then(|| format!("the cache contains {} MiB", bytes >> 20))
     });
 }

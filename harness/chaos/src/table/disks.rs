@@ -361,7 +361,7 @@ fn fault(setup: &mut RunSetup<'_>) {
     setup.option("--fault", "copy.zero");
 }
 
-/// Makes a library replace the file in which the worker saved the wrong bytes, or the folder of that file, by a
+/// Makes a library replace the file in which the worker saved the wrong bytes, or the folder of that file, with a
 /// symbolic link to another file.
 fn planted_link(setup: &mut RunSetup<'_>, action: &str) {
     fault(setup);
@@ -371,6 +371,7 @@ fn planted_link(setup: &mut RunSetup<'_>, action: &str) {
     setup.trouble(&format!("{action}={}@bye", secret.display()));
 }
 
+/// Gives the run a cache with the emulated device on a file system on which only `kilobytes` KB are free.
 fn full(setup: &mut RunSetup<'_>, folder: &str, kilobytes: u32) {
     setup.own_cache();
     let device = setup.tools.cache().join("rocrepro/device");

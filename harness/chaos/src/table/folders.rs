@@ -344,6 +344,6 @@ fn abandoned(setup: &mut RunSetup<'_>) {
         let left = crate::folder_snapshot::snapshot(&tmp);
         let file =
             left.iter().find(|(_, entry)| **entry != crate::folder_snapshot::Entry::Folder)?;
-        Some(format!("what the killed run left is still there: {}", file.0.display()))
+        Some(format!("a file of the killed run still exists: {}", file.0.display()))
     });
 }
