@@ -29,7 +29,8 @@ const SIZE: u64 = 2;
 /// Maximum size of a kernel's arguments that are read, in bytes.
 const MOST: u64 = 1 << 16;
 
-/// Returns the kernel and its arguments if the function launches one. `words` are the arguments of the function.
+/// Returns the kernel that a call launches, with its arguments; `None` if the function does not launch a kernel.
+/// `words` contains the first word of each argument of the call.
 pub(crate) fn kernel(function: &str, words: &[u64], objects: &Objects) -> Option<KernelLaunch> {
     let (_, at) = LAUNCHES.iter().find(|(name, _)| *name == function)?;
     let found = objects.function(*words.first()?);

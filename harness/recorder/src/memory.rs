@@ -37,7 +37,8 @@ pub(crate) fn number(address: u64, bytes: usize) -> Option<u64> {
     read(address, number.get_mut(..bytes)?).then(|| u64::from_le_bytes(number))
 }
 
-/// Reads a text that ends with a zero byte.
+/// Reads a text that ends with a zero byte. Returns `None` if the memory cannot be read or the text is longer than
+/// [`LONGEST_TEXT`].
 pub(crate) fn text(address: u64) -> Option<String> {
     let mut text = Vec::new();
     if address == 0 {

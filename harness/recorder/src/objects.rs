@@ -20,7 +20,9 @@ pub(crate) struct Kernel {
 /// Objects by their addresses or handles.
 #[derive(Default)]
 pub(crate) struct Objects {
+    /// Kernels in each loaded module, by the handle of the module.
     modules: HashMap<u64, Arc<Kernels>>,
+    /// Kernels by their function handles.
     functions: HashMap<u64, Kernel>,
     /// Ranges of memory that HIP allocated. The key is the address of the first byte, the value the number of bytes.
     memory: BTreeMap<u64, u64>,

@@ -125,7 +125,7 @@ unsafe extern "C" {
 /// Addresses of the functions that the stubs replace; 0 for a function that is not bound.
 static FUNCTIONS: [AtomicU64; STUBS] = [const { AtomicU64::new(0) }; STUBS];
 
-/// A library of HIP in the process.
+/// Relation between a stub and a library that defines the stub's function.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Library {
     /// The library whose function the stub calls.
@@ -265,7 +265,7 @@ fn thread() -> u32 {
     id
 }
 
-/// The registers and the memory of a stub, as the assembler code lays them out.
+/// Memory of a running stub on the stack, in the layout of the assembler code.
 #[repr(C)]
 struct Frame {
     registers: Registers,
@@ -311,7 +311,7 @@ unsafe extern "C" fn before(frame: *mut Frame, stack: *const u64) -> Target {
 /// Writes the return of a call to the trace.
 ///
 /// # Safety
-/// The stub passes the same as to [`before`].
+/// The stub passes the same arguments as to [`before`].
 unsafe extern "C" fn after(frame: *mut Frame, stack: *const u64) {
     // SAFETY: as in `before`.
     let frame = unsafe { &*frame };

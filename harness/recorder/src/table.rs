@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use plan::{HipFunction, HipParameter, HipRole, hip_declarations, hip_declared, is_handle, scalar};
 
+/// Declarations of functions that no step of a case calls.
 const OTHERS: &str = include_str!("functions.txt");
 
 /// Number of stubs. It exceeds the number of functions.
@@ -30,7 +31,7 @@ pub(crate) enum Passing {
     Float,
     /// In this many integer registers if enough of them are unused, otherwise on the stack.
     Words(usize),
-    /// In this many words of the stack.
+    /// In this number of words on the stack.
     Stack(usize),
 }
 
@@ -100,7 +101,7 @@ pub(crate) fn functions() -> &'static [Recorded] {
     &ALL
 }
 
-/// Returns the index of a function.
+/// Returns the index of a function in [`functions`]; `None` if the function is not recorded.
 pub(crate) fn index(name: &[u8]) -> Option<usize> {
     functions().binary_search_by_key(&name, |function| function.name.as_bytes()).ok()
 }

@@ -143,7 +143,7 @@ pub struct Content {
 /// The kernel of a launch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KernelLaunch {
-    /// Name of the kernel in its code object.
+    /// Name of the kernel in its code object. Empty if the recorder does not know the kernel.
     pub name: String,
     /// Arguments of the kernel. `None` if the code object has no metadata that the recorder can read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
