@@ -37,7 +37,7 @@ pub(crate) enum Purpose {
     Scratch,
     /// Address range without memory.
     Reservation,
-    /// Memory without an address; see `buffer_objects.rs`. The key is a handle.
+    /// Memory without an address; see `buffer_objects.rs`. Its key in the map is a handle.
     Object,
 }
 
@@ -70,6 +70,7 @@ impl Registration {
 
 #[derive(Debug, Default)]
 pub(crate) struct AddressMap {
+    /// Allocations by their start addresses or handles.
     pub(crate) allocations: BTreeMap<u64, Allocation>,
     /// Registrations, oldest first. They may overlap, and two of them may be equal.
     pub(crate) registrations: Vec<Registration>,

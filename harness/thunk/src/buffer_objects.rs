@@ -27,7 +27,7 @@ pub(crate) struct Object {
 /// Objects by their keys. The key of an object is its offset in the file plus [`FIRST_KEY`] and is never reused.
 static OBJECTS: Mutex<BTreeMap<u64, Object>> = Mutex::new(BTreeMap::new());
 
-/// End of the part of the file that is in use.
+/// End of the part of the file that is in use, in bytes.
 static END: Mutex<u64> = Mutex::new(0);
 
 /// For each exported object, its key, by the inode of the file that was exported for it.
@@ -56,7 +56,7 @@ pub(crate) fn file() -> RawFd {
     file.as_ref().map_or(-1, |file| file.as_raw_fd())
 }
 
-/// Creates an object with one handle, and returns its key.
+/// Creates an object with one handle, and returns its key; `None` if the file has no space left.
 pub(crate) fn create(bytes: u64) -> Option<u64> {
     if file() < 0 {
         return None;

@@ -116,6 +116,8 @@ unsafe extern "C" fn hsaKmtQueryEventState(event: *const Event) -> Status {
     if found == Status::SUCCESS && !set { Status::WAIT_TIMEOUT } else { found }
 }
 
+/// Waits until one of the events is set, or all of them if `all` is true. `ages` contains the ages that the caller
+/// knows, and receives the current ones.
 fn wait(ids: &[u32], ages: &mut [u64], all: bool, milliseconds: u32) -> Status {
     let end = Instant::now() + Duration::from_millis(milliseconds.into());
     let mut events = address_map::lock(&EVENTS);

@@ -128,6 +128,7 @@ impl Queue {
         result
     }
 
+    /// Stops the queue. Waits for the end of its thread, unless the thread is executing a kernel.
     pub(crate) fn end(&self) {
         self.stop.store(true, Ordering::SeqCst);
         self.ring();

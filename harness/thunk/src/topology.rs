@@ -196,7 +196,7 @@ fn links(config: &Config, node: Node) -> Vec<LinkProperties> {
     Node::all().filter(exists).map(link).collect()
 }
 
-/// Writes values to an array of the caller.
+/// Writes the first `wanted` of the values to an array of the caller.
 ///
 /// # Safety
 /// `to` must be null or valid for writing `wanted` values.
