@@ -185,9 +185,9 @@ impl Arch {
     /// Returns true if the host of an ordinary machine can access all memory of the card directly.
     ///
     /// Instinct cards have a BAR as large as their memory:
-    /// [UCX](https://github.com/openucx/ucx/wiki/Build-and-run-ROCM-UCX-OpenMPI) requires it of the MI series, and
-    /// [Open MPI](https://github.com/open-mpi/ompi/pull/12982) expects it of data centre cards. A Radeon card has such
-    /// a BAR only if the machine's firmware resizes the BAR, and Open MPI says that not all firmware does.
+    /// [UCX](https://github.com/openucx/ucx/wiki/Build-and-run-ROCM-UCX-OpenMPI) requires such a BAR of the MI series,
+    /// and [Open MPI](https://github.com/open-mpi/ompi/pull/12982) expects one of data centre cards. A Radeon card has
+    /// such a BAR only if the machine's firmware resizes the BAR, and according to Open MPI, some firmware does not.
     /// `large-bar=yes` emulates a machine whose firmware does.
     ///
     /// The memory of an APU is memory of the host, which can access all of it: `gmc_v11_0_mc_init` sets the aperture to

@@ -135,8 +135,8 @@ impl Config {
         self.memory.saturating_add(self.gtt)
     }
 
-    /// Returns a description of the mistake if no device of this architecture can have this configuration, otherwise
-    /// `None`.
+    /// Returns a description of the mistake if a device of this architecture, or at this level, cannot have this
+    /// configuration; otherwise `None`.
     pub fn mistake(&self) -> Option<String> {
         if self.gtt > 0 && !self.arch.is_apu() {
             let apus: Vec<_> = Arch::ALL.iter().filter(|a| a.is_apu()).map(|a| a.name()).collect();
@@ -145,7 +145,7 @@ impl Config {
         }
         self.missing_at_level().map(|what| {
             format!(
-                "the emulated device has no {what} at `level={}`; the default, `level={}`, does",
+                "the emulated device has no {what} at `level={}`; use the default, `level={}`",
                 self.level,
                 Level::default()
             )

@@ -117,7 +117,7 @@ pub enum MatrixUnit {
 /// [MMA-Sim](https://arxiv.org/abs/2511.10909).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MatrixSums {
-    /// The order was not measured, or each sum is rounded in ascending order of k.
+    /// Products are added in ascending order of k, and each sum is rounded. Also used if the order was not measured.
     Ascending,
     /// f16 and bf16 products are added in pairs (CDNA 1).
     Pairs,
@@ -178,8 +178,8 @@ pub struct Facts {
     pub wave_sizes: &'static [u32],
     /// True if the compute units form pairs (workgroup processors), and a workgroup may use both units of a pair.
     pub has_workgroup_processors: bool,
-    /// Largest LDS of a workgroup, in bytes. Source: AMDGPU usage guide, "Processors", and the CDNA 4 ISA guide, "Local
-    /// Data Share".
+    /// Maximum LDS size of a workgroup, in bytes. Source: AMDGPU usage guide, "Processors", and the CDNA 4 ISA guide,
+    /// "Local Data Share".
     pub lds_bytes: u32,
     /// Granule in which a compute unit allocates LDS to a workgroup, in bytes. Source: LLVM, "Model LDS encoding
     /// granularity" (pull request 224852).

@@ -34,7 +34,7 @@ pub enum Values {
         /// Largest valid value.
         most: u64,
     },
-    /// The value is one of the names in `all`.
+    /// One of the names in `of`.
     Name {
         /// Default value.
         usual: &'static str,
@@ -218,11 +218,11 @@ faults! {
     HostFuncLost "host-func.lost" Call
         "A host function in a stream is never called."
     CallAccepted "call.accepted" Call
-        "A call that fails, as the case expects, returns success; each such call is an opportunity."
+        "A call for which the case accepts only errors returns success; each such call is an opportunity."
     CallDenied "call.denied" Call
         "A call that the case allows to fail succeeds, but returns hipErrorUnknown."
     ValueWrong "value.wrong" Call
-        "A call whose value the case states returns another value: an impossible number or another word."
+        "A call for which the case states a value returns another value: an impossible number or another word."
     CallCrash "call.crash" Call (call: function("hipMalloc"))
         "A call of `call` kills the process."
     CallHang "call.hang" Call (call: function("hipFreeAsync"))
@@ -234,7 +234,7 @@ faults! {
     CallLeak "call.leak" Call (call: function("hipMemcpy")) (bytes: number(256, 16, 1_048_576))
         "A call of `call` in a C++ program does its work but leaks `bytes` bytes of host memory."
     CallSlow "call.slow" Call (call: function("hipModuleLaunchKernel")) (ms: number(3000, 1, HOUR))
-        "A call of `call` is made `ms` milliseconds late."
+        "A call of `call` is delayed by `ms` milliseconds."
     RngCaptureError "rng.capture-error" Call
         "The random generator fails to generate while its stream is captured."
     RngSkips "rng.skips" Call (generate: number(2, 1, 1000))

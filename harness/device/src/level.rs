@@ -36,7 +36,7 @@ impl Level {
 
     /// Returns the environment variables that make a released HSA runtime use the device's library.
     ///
-    /// The library has no engines for copies (SDMA), so the HSA runtime must copy with kernels.
+    /// At the level of the thunk, the device has no copy engines (SDMA), so the HSA runtime must copy with kernels.
     pub const fn variables(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Level::Hsa => &[],

@@ -11,13 +11,13 @@ pub struct Model {
     pub chip_id: u32,
     /// Number of compute units.
     pub compute_units: u32,
-    /// SIMD units in each compute unit.
+    /// Number of SIMD units in each compute unit.
     pub simds_per_unit: u32,
     /// Maximum number of waves that a compute unit runs at the same time.
     pub waves_per_unit: u32,
     /// Number of shader engines on all dies together.
     pub shader_engines: u32,
-    /// Shader arrays in each shader engine.
+    /// Number of shader arrays in each shader engine.
     pub arrays_per_engine: u32,
     /// Engine clock in MHz.
     pub clock: u32,

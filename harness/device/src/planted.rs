@@ -208,8 +208,8 @@ impl Planted {
         format!("`{name}={value}` of `{}`: write {meant}", self.fault)
     }
 
-    /// Describes the mistake if the fault has no parameter `name`, or if `amount` is not a valid value of that
-    /// parameter.
+    /// Returns a description of the mistake if the fault has no parameter `name`, or if `amount` is not a valid value
+    /// of that parameter; `None` if both are valid.
     fn wrong(&self, name: &str, amount: &Amount) -> Option<String> {
         match self.values(name) {
             None => Some(format!("`{}` has no parameter `{name}`; {}", self.fault, self.offered())),
