@@ -11,7 +11,8 @@ use crate::{
 
 impl Printer<'_> {
     /// Returns the arguments of a kernel as C++, separated by commas. In a [`Form::Hipcc`] program, pointers are cast
-    /// to the kernel's parameter types. Before that, prints declarations of variables for structs.
+    /// to the kernel's parameter types. For struct arguments, first prints the declarations of variables that contain
+    /// the structs.
     pub(crate) fn arguments(&mut self, kernel: &str, args: &[Arg]) -> String {
         let types = match self.form_of(kernel) {
             Form::Hipcc => parameter_types(self.plan.kernels.get(kernel).map_or("", |s| s), kernel),
@@ -36,8 +37,8 @@ impl Printer<'_> {
         text.join(", ")
     }
 
-    /// Returns the compiler options of a case's own kernel as C++ string literals, separated by commas; `None` if the
-    /// kernel has no options.
+    /// Returns the compiler options of a kernel that the case defines, as C++ string literals, separated by commas;
+    /// `None` if the kernel has no options.
     pub(crate) fn options(&self, kernel: &str) -> Option<String> {
         let options = &self.plan.own_kernels.get(kernel)?.options;
         let texts: Vec<_> = options.iter().map(|option| text(option)).collect();

@@ -42,7 +42,7 @@ impl Printer<'_> {
             self.line(format!("hipModule_t {kernel}_module = nullptr;"));
             return self.line(format!("hipFunction_t {function} = nullptr;"));
         }
-        // The program later uses the guards of this buffer.
+        // The program later uses the guard areas of this buffer.
         if let Call::Alloc { buffer, .. } = call
             && self.buffer(buffer).guarded
         {

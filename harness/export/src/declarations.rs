@@ -82,6 +82,7 @@ pub(crate) fn type_of(kind: NameKind) -> &'static str {
     }
 }
 
+/// Returns the kind and name of the object that a call creates; `None` if the call creates no object.
 pub(crate) fn created_variable(call: &Call) -> Option<(NameKind, &str)> {
     mentions(call).into_iter().find(|(_, _, makes)| *makes).map(|(kind, name, _)| (kind, name))
 }

@@ -22,6 +22,7 @@ use crate::{
 /// State of the computation of expected bytes while the steps of the plan are visited in program order.
 pub(crate) struct Expected<'a> {
     plan: &'a Plan,
+    /// Names of the buffers whose expected bytes the program computes.
     tracked: BTreeSet<&'a str>,
     captures: Captures<'a>,
     /// Effects of the captures in progress, by the stream that began the capture.
@@ -36,7 +37,9 @@ pub(crate) struct Expected<'a> {
     execs: HashMap<&'a str, Option<String>>,
     /// Number of loops around the current step.
     depth: usize,
+    /// C++ heads of the loops around the current step, outermost loop first.
     loops: Vec<String>,
+    /// C++ functions that apply the effects of graph launches: name and lines of each.
     functions: Vec<(String, Vec<String>)>,
     variables: BTreeSet<String>,
     kernels: BTreeSet<String>,

@@ -4,6 +4,7 @@ use plan::Place;
 
 use crate::names::{NameKind, Names};
 
+/// Returns the name of the C++ variable that contains the expected bytes of a buffer.
 pub(crate) fn expected_bytes_of(names: &mut Names, buffer: &str) -> String {
     format!("want_{}", names.identifier(NameKind::Buffer, buffer))
 }

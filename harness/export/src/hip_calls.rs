@@ -1,4 +1,5 @@
-//! Prints calls to HIP functions that have no call of their own in the plan, and checks of the values that they return.
+//! Prints calls to HIP functions for which the plan has only the generic call `hip`, and checks of the values that the
+//! functions return.
 
 use plan::{HipArg, HipParameter, HipRead, HipRole, Sort, Step, hip_function, pointed};
 

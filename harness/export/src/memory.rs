@@ -254,7 +254,7 @@ impl Printer<'_> {
         self.status(step, &call, HIP);
     }
 
-    /// Returns a C++ expression of type `hipPitchedPtr` for a box in a buffer, which begins at `offset`.
+    /// Returns a C++ expression of type `hipPitchedPtr` for a box that begins at `offset` in a buffer.
     fn pitched(&mut self, of: &Box3d, offset: u64) -> String {
         let place = self.place(&Place { buffer: of.buffer.clone(), offset });
         format!("make_hipPitchedPtr({place}, {0}, {0}, {1})", of.pitch, of.rows)

@@ -139,7 +139,7 @@ impl<'a> Printer<'a> {
             [one] if short.is_about(step) && one != "any" => self.short_check(call, one),
             [] => self.line(format!("(void){call};")),
             [one] if one == "any" => self.line(format!("(void){call};")),
-            [one] => self.line(format!("(void){call};  // answers {one}")),
+            [one] => self.line(format!("(void){call};  // returns {one}")),
             _ => self.line(format!("(void){call};")),
         }
     }

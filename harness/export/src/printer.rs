@@ -75,7 +75,8 @@ pub(crate) struct Printer<'a> {
 impl<'a> Printer<'a> {
     pub(crate) fn new(plan: &'a Plan, form: Form, version: &'a Version) -> Self {
         let mut names = Names::default();
-        // Buffers get identifiers first, and therefore those without suffixes, because readers look for them first.
+        // Buffers get their identifiers first, so that these have no suffixes, because readers look for the buffers
+        // first.
         for buffer in plan.buffers.keys() {
             names.identifier(NameKind::Buffer, buffer);
         }

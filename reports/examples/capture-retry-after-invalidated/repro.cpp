@@ -12,7 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-// Ends the program where a call does not answer what is right.
+// Ends the program if a call does not return the right status.
 #define CHECK(call, right)                                                                               \
   if (const auto status = (call); status != (right)) {                                                   \
     std::printf("FAIL: %s returned %s; expected %s (line %d)\n", #call, hipGetErrorName(status), #right, \
@@ -29,9 +29,9 @@ int main() {
   CHECK(hipHostMalloc(&src, 4, hipHostMallocDefault), hipSuccess);
   CHECK(hipStreamBeginCapture(s, hipStreamCaptureModeGlobal), hipSuccess);
   CHECK(hipMemcpyAsync(out, src, 4, hipMemcpyHostToDevice, s), hipSuccess);
-  (void)hipStreamQuery(s);  // answers hipErrorStreamCaptureUnsupported
+  (void)hipStreamQuery(s);  // returns hipErrorStreamCaptureUnsupported
   hipGraph_t broken = nullptr;
-  (void)hipStreamEndCapture(s, &broken);  // answers hipErrorStreamCaptureInvalidated
+  (void)hipStreamEndCapture(s, &broken);  // returns hipErrorStreamCaptureInvalidated
   CHECK(hipStreamBeginCapture(s, hipStreamCaptureModeGlobal), hipSuccess);
   CHECK(hipMemcpyAsync(out, src, 4, hipMemcpyHostToDevice, s), hipSuccess);
   std::puts("PASS");

@@ -12,7 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-// Ends the program where a call does not answer what is right.
+// Ends the program if a call does not return the right status.
 #define CHECK(call, right)                                                                               \
   if (const auto status = (call); status != (right)) {                                                   \
     std::printf("FAIL: %s returned %s; expected %s (line %d)\n", #call, hipGetErrorName(status), #right, \

@@ -1,4 +1,4 @@
-// A kernel behind the last node of a graph.
+// Adds a kernel node after the last node of a graph.
 template <class... Args>
 static hipError_t add_kernel(hipGraphNode_t* node, hipGraph_t graph, const hipGraphNode_t* last, size_t count,
                              void* kernel, dim3 grid, dim3 block, unsigned shared, Args... args) {

@@ -1,4 +1,4 @@
-// What the host functions in streams do: one more in every byte.
+// The host function that is used in streams: increments every byte.
 template <size_t bytes>
 static void add_one(void* data) {
   for (size_t i = 0; i < bytes; i++) static_cast<unsigned char*>(data)[i]++;

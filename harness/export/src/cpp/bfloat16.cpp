@@ -1,4 +1,4 @@
-// A bfloat16 as bits, for any compiler: the upper half of a 32-bit float.
+// A bfloat16 as bits (the upper half of a 32-bit float), for compilers without this type.
 struct Bfloat16 {
   uint16_t bits;
   explicit Bfloat16(float number) {

@@ -1,4 +1,4 @@
-// The product by the heuristic's first algorithm that needs no workspace.
+// Computes a product with the first algorithm of the heuristic that needs no workspace.
 static hipblasStatus_t matmul(hipblasLtHandle_t handle, hipStream_t stream, const void* a, const void* b, void* d,
                               const void* bias, uint64_t m, uint64_t n, uint64_t k, hipblasOperation_t op_a,
                               hipblasOperation_t op_b, hipDataType in, hipDataType out, hipDataType scale,
@@ -10,7 +10,7 @@ static hipblasStatus_t matmul(hipblasLtHandle_t handle, hipStream_t stream, cons
   BLASLT_CHECK(hipblasLtMatmulAlgoGetHeuristic(handle, problem.description, problem.a, problem.b, problem.c, problem.d,
                                                problem.preference, 8, results, &count));
   if (count == 0) return HIPBLAS_STATUS_NOT_SUPPORTED;
-  // 1 and 0 in the scale type.
+  // The factors alpha = 1 and beta = 0 in the scale type.
   double one = 1, zero = 0;
   const float one_f32 = 1;
   const int32_t one_i32 = 1;

@@ -1,4 +1,4 @@
-// Compares a buffer with what it must hold; says how many bytes are wrong and where the first ones are.
+// Compares a buffer with its expected bytes. Prints how many bytes are wrong, and the first of them.
 static void check(const char* what, const unsigned char* got, const unsigned char* right, size_t bytes) {
   size_t wrong = 0, first = 0;
   for (size_t i = bytes; i-- > 0;)

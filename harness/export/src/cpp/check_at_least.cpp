@@ -1,4 +1,4 @@
-// A buffer of which each element must be at least a number.
+// Checks that each element of a buffer is at least a given number.
 template <class T>
 static void check_at_least(const char* name, const unsigned char* buffer, size_t count, T least) {
   for (size_t i = 0; i < count; i++) {

@@ -1,4 +1,4 @@
-// Two buffers that must not hold the same bytes.
+// Checks that two buffers do not contain the same bytes.
 static void check_differ(const char* a_name, const unsigned char* a, const char* b_name, const unsigned char* b,
                          size_t bytes) {
   if (std::memcmp(a, b, bytes) != 0) return;

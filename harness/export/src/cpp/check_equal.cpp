@@ -1,4 +1,4 @@
-// Two buffers that must hold the same bytes.
+// Checks that two buffers contain the same bytes.
 static void check_equal(const char* a_name, const unsigned char* a, const char* b_name, const unsigned char* b,
                         size_t bytes) {
   size_t wrong = 0, first = 0;

@@ -1,7 +1,7 @@
 #define BLASLT_CHECK(call) \
   if (const hipblasStatus_t status = call; status != HIPBLAS_STATUS_SUCCESS) return status
 
-// The descriptors of a problem: D = op(A) op(B), with a bias perhaps.
+// The descriptors of a matrix product: D = op(A) op(B), optionally with a bias.
 struct Problem {
   hipblasLtMatmulDesc_t description = nullptr;
   hipblasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr, d = nullptr;

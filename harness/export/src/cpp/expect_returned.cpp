@@ -1,5 +1,5 @@
-// Notes that less device memory is free than at the first look, or `exactly` that another amount is, and goes on. The
-// runtime may free memory of finished work a little later, so the look is repeated for up to a second.
+// Reports if less device memory is free than at the first query, or, with `exactly`, if another amount is free. The
+// runtime may free memory of finished work a little later, so the query is repeated for up to a second.
 static size_t free_at_first = 0;
 
 static void expect_returned(size_t free_bytes, size_t total_bytes, bool exactly = false) {
@@ -10,7 +10,7 @@ static void expect_returned(size_t free_bytes, size_t total_bytes, bool exactly 
     return;
   }
   if (free_at_first == 0) free_at_first = free_bytes;
-  // A single right answer among wrong ones is no proof, so two in a row are wanted.
+  // A single right value among wrong ones may be a coincidence, so two in a row are required.
   size_t least = free_bytes;
   for (int tries = 0; tries < 100 && least < free_at_first; tries++) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));

@@ -1,4 +1,4 @@
-// Notes a call whose status is none of the expected ones, and goes on; says whether the call succeeded.
+// Reports a call that returned an unexpected status, and continues. Returns true if the call succeeded.
 #define HIP_EXPECT(call, ...) expect_status(call, #call, __LINE__, {__VA_ARGS__})
 
 template <class Status>

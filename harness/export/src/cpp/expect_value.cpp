@@ -1,4 +1,4 @@
-// Notes a value that is not the expected one, and goes on.
+// Reports an unexpected value, and continues.
 static void expect_value(const char* function, const std::string& got, const char* right, bool fits) {
   if (fits) return;
   failures++;

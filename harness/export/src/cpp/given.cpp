@@ -1,4 +1,4 @@
-// Room for what a function is given behind a pointer, or gives there.
+// Memory for a value that a function reads or writes through a pointer.
 struct Given {
   alignas(16) unsigned char bytes[4096] = {};
   template <class T>

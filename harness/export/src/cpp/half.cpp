@@ -1,4 +1,4 @@
-// A 16-bit float as bits, for any compiler: whole numbers need no denormals, infinities or NaNs.
+// A 16-bit float as bits, for compilers without this type. Whole numbers need no denormals, infinities or NaNs.
 struct Half {
   uint16_t bits;
   explicit Half(float number) {

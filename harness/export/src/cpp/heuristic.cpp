@@ -1,4 +1,4 @@
-// How many algorithms the heuristic offers.
+// Sets `count` to the number of algorithms that the heuristic offers.
 static hipblasStatus_t matmul_heuristic(hipblasLtHandle_t handle, int* count, uint64_t m, uint64_t n, uint64_t k,
                                         hipblasOperation_t op_a, hipblasOperation_t op_b, hipDataType in,
                                         hipDataType out, hipDataType scale, hipblasComputeType_t compute, bool bias) {

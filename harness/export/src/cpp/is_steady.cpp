@@ -1,4 +1,4 @@
-// Whether a time is at most 20 times the first one and a second, in microseconds.
+// Returns true if a time is at most 20 times the first time plus one second. Times are in microseconds.
 static bool is_steady(long long time) {
   static long long first = -1;
   if (first < 0) first = time;

@@ -1,4 +1,4 @@
-// <<<>>> gives no status, and hipGetLastError would also tell of an earlier call.
+// <<<>>> returns no status, and hipGetLastError could return the error of an earlier call.
 template <class... Params>
 static hipError_t launch(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared, hipStream_t stream, Params... args) {
   void* pointers[sizeof...(args) + 1] = {&args...};

@@ -1,4 +1,4 @@
-// D = op(A) op(B) + bias, column by column; exact for small whole numbers.
+// Computes D = op(A) op(B) + bias, column by column. The result is exact for small whole numbers.
 template <class Out, class In>
 static void matmul_on_host(Out* d, const In* a, const In* b, const Out* bias, size_t m, size_t n, size_t k, bool a_turned,
                            bool b_turned) {

@@ -1,1 +1,1 @@
-constexpr unsigned char POISON = 0xA5;  // what a fresh buffer holds
+constexpr unsigned char POISON = 0xA5;  // initial value of every byte of a buffer

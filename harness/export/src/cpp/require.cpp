@@ -1,4 +1,4 @@
-// Ends the program at a call that fails. 0 is success in every ROCm library.
+// Ends the program if a call fails. 0 means success in every ROCm library.
 #define HIP_CHECK(call) require(call, #call, __LINE__)
 
 template <class Status>
