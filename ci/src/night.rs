@@ -42,10 +42,10 @@ struct Taken {
     memory: Vec<u64>,
 }
 
-/// Measures the harness and the other runners, and prints a table.
+/// Measures rocrepro and the other runners, and prints a table.
 ///
 /// # Errors
-/// Fails if the memory of the harness grows by more than [`MOST_GROWTH_KB`].
+/// Fails if the memory of rocrepro grows by more than [`MOST_GROWTH_KB`].
 pub(crate) fn night(sh: &Shell, trials: Option<&String>) -> Done {
     let trials = trials.map_or(Ok(TRIALS), |text| text.parse())?;
     let folder = sh.current_dir().join("target/night");

@@ -31,7 +31,7 @@ pub(crate) fn read(address: u64, to: &mut [u8]) -> bool {
     true
 }
 
-/// Reads a number of 1 to 8 bytes.
+/// Reads a number of 1 to 8 bytes; `None` if the memory cannot be read.
 pub(crate) fn number(address: u64, bytes: usize) -> Option<u64> {
     let mut number = [0; 8];
     read(address, number.get_mut(..bytes)?).then(|| u64::from_le_bytes(number))

@@ -19,7 +19,8 @@ pub(crate) struct SignalCell {
 
 const _: () = assert!(size_of::<SignalCell>() == 64);
 
-/// `hsa_signal_t`: the address of a [`SignalCell`], or zero for no signal.
+/// Returns the signal with this `hsa_signal_t`, which is the address of a [`SignalCell`]; `None` for 0, which means no
+/// signal.
 pub(crate) fn cell(signal: u64) -> Option<&'static SignalCell> {
     // SAFETY: HSA requires that a signal in a packet lives until the packet is complete. All fields are atomic.
     (signal != 0).then(|| unsafe { &*(signal as *const SignalCell) })
