@@ -60,38 +60,53 @@ impl Grounds {
 }
 
 fn of(record: &Record) -> Ground {
+    let mut words = stack_and_device(record);
     let device = &record.device;
-    let spec = record.stack.identity();
-    // Requested features of the emulated device are part of its options below. Features of a GPU are part of its name.
-    let gfx = device.gfx.split(':').next().unwrap_or_default();
-    let (mut name, mut words) = match device.emulated {
-        true => (format!("{spec}@{gfx}"), stack_and_device(record)),
-        false => (format!("{spec}@{} GPU", device.gfx), stack_and_device(record)),
-    };
     if !device.emulated {
-        let card = device.card.as_ref().and_then(|card| card.card.as_deref());
-        match card {
-            Some(card) => {
-                name.push_str(&format!(" {card}"));
-                words.push_str(&format!(", card {card}"));
-            }
-            // A card without a serial number is identified by its PCI address.
-            None if !device.bdf.is_empty() => {
-                name.push_str(&format!(" {}", device.bdf));
-                words.push_str(&format!(", at {}", device.bdf));
-            }
+        match card(record) {
+            Some(card) => words.push_str(&format!(", card {card}")),
+            None if !device.bdf.is_empty() => words.push_str(&format!(", at {}", device.bdf)),
             None => {}
         }
         if !device.driver.is_empty() {
             words.push_str(&format!(", {}", device.driver));
+        }
+    }
+    for asked in asked(record) {
+        words.push_str(&format!("; {asked}"));
+    }
+    Ground { name: format!("{}@{}", record.stack.identity(), device_and_options(record)), words }
+}
+
+/// Returns the anonymous identity of the GPU, if it has a serial number.
+fn card(record: &Record) -> Option<&str> {
+    record.device.card.as_ref().and_then(|card| card.card.as_deref())
+}
+
+/// Returns the part of a configuration's name that does not depend on the stack, for example `gfx1151; schedule lazy` or
+/// `gfx1100 GPU 0123456789ab`.
+pub(crate) fn device_and_options(record: &Record) -> String {
+    let device = &record.device;
+    // Requested features of the emulated device are part of its options below. Features of a GPU are part of its name.
+    let mut name = match device.emulated {
+        true => device.gfx.split(':').next().unwrap_or_default().to_owned(),
+        false => format!("{} GPU", device.gfx),
+    };
+    if !device.emulated {
+        // A card without a serial number is identified by its PCI address.
+        match card(record) {
+            Some(card) => name.push_str(&format!(" {card}")),
+            None if !device.bdf.is_empty() => name.push_str(&format!(" {}", device.bdf)),
+            None => {}
+        }
+        if !device.driver.is_empty() {
             name.push_str(&format!(", {}", device.driver));
         }
     }
     for asked in asked(record) {
         name.push_str(&format!("; {asked}"));
-        words.push_str(&format!("; {asked}"));
     }
-    Ground { name, words }
+    name
 }
 
 #[cfg(test)]
