@@ -186,6 +186,7 @@ mod tests {
     fn finds_commands_in_the_pages() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/recipes");
         for (page, commands) in [
+            ("bugs.md", 5),
             ("cpp.md", 5),
             ("cupy.md", 3),
             ("deterministic.md", 1),

@@ -2,6 +2,7 @@
 
 mod baseline;
 mod bisect;
+mod bugs;
 mod case;
 mod case_files;
 mod complete;
@@ -43,6 +44,7 @@ pub(crate) use self::help::{command, parse};
 pub(crate) use self::{
     baseline::Baselines,
     bisect::{Bisect, Regress},
+    bugs::{BugId, Bugs, Retest},
     case::{Case, Explain, List, Schema},
     demo::Demo,
     device::Device,

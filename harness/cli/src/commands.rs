@@ -1,6 +1,7 @@
 //! Executes the subcommands, one module for each.
 
 mod bisect;
+mod bugs;
 mod check;
 mod demo;
 mod device;
@@ -61,6 +62,7 @@ pub(crate) fn run(mut cli: Cli) -> Result<ExitCode, Stop> {
         Command::Records(Records::Merge(args)) => merge::merge(&args),
         Command::Records(Records::Store(args)) => store::store(&args),
         Command::Records(Records::History(args)) => store::history(&args),
+        Command::Records(Records::Bugs(args)) => bugs::bugs(&args),
         Command::Records(Records::Unfinished(args)) => unfinished::unfinished(&args),
         Command::Records(Records::Redact(args)) => redact::redact(&args),
         Command::Records(Records::Schema) => schema::schema(&Schema { record: true }),

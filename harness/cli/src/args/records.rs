@@ -1,7 +1,8 @@
 use clap::Subcommand;
 
 use super::{
-    Diff, History, Merge, Redact, Show, Store, Unfinished, diff, redact, show, store, unfinished,
+    Bugs, Diff, History, Merge, Redact, Show, Store, Unfinished, bugs, diff, redact, show, store,
+    unfinished,
 };
 
 pub(crate) const EXAMPLES: &str = "\
@@ -33,6 +34,9 @@ pub(crate) enum Records {
     /// Show the outcomes of a case over all stored runs
     #[command(after_help = store::HISTORY)]
     History(History),
+    /// List the bugs of all stored runs, and test them again
+    #[command(subcommand, after_help = bugs::EXAMPLES)]
+    Bugs(Bugs),
     /// List trials that started and never finished
     #[command(after_help = unfinished::EXAMPLES)]
     Unfinished(Unfinished),

@@ -3,6 +3,7 @@
 
 mod baselines;
 mod bisect;
+mod bugs;
 mod builds;
 mod calibration;
 mod check_time;

@@ -1,0 +1,138 @@
+//! Lists the bugs of a store, shows them, and tests them again.
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::Parser as _;
+use engine::{CaseLibrary, DeviceChoice, SessionOptions, Stop, select};
+use report::{Bug, Bugs, Series, count};
+
+use super::{run, store};
+use crate::{
+    args::{self, BugId, Cli, Command, Retest, Run},
+    outputs,
+};
+
+pub(crate) fn bugs(args: &args::Bugs) -> Result<ExitCode, Stop> {
+    match args {
+        args::Bugs::List { file, json } => {
+            let bugs = all(&file.store)?;
+            match json {
+                true => outputs::data(&(store::json(&bugs)? + "\n"))?,
+                false => outputs::print(&Bugs::list(&bugs))?,
+            }
+        }
+        args::Bugs::Show { bug, json } => {
+            let bug = named(bug)?;
+            match json {
+                true => outputs::data(&(store::json(&bug)? + "\n"))?,
+                false => outputs::print(&bug.text())?,
+            }
+        }
+        args::Bugs::Comment { bug } => outputs::data(&report::visible(&named(bug)?.comment()))?,
+        args::Bugs::Retest(args) => return retest(args),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns all bugs of a store.
+fn all(path: &Path) -> Result<Vec<Bug>, Stop> {
+    let store = store::open(path)?;
+    let mut bugs = Bugs::default();
+    for run in store.runs().map_err(store::stop)? {
+        store.each(&run, &mut |record| bugs.add(record)).map_err(store::stop)?;
+    }
+    Ok(bugs.all())
+}
+
+/// Returns the bug whose name begins with the given text.
+fn named(BugId { id, file }: &BugId) -> Result<Bug, Stop> {
+    let mut found = all(&file.store)?;
+    found.retain(|bug| bug.id.starts_with(id));
+    match found.len() {
+        0 => Err(Stop::nothing(format!(
+            "error: the store has no bug `{id}`\nhint: `rocrepro records bugs list` lists all bugs"
+        ))),
+        1 => Ok(found.remove(0)),
+        _ => {
+            let each = found.iter().map(|bug| format!("\n    {} {}", bug.id, bug.case));
+            Err(Stop::usage(format!(
+                "error: `{id}` is the beginning of several bugs:{}",
+                each.collect::<String>()
+            )))
+        }
+    }
+}
+
+fn retest(args: &Retest) -> Result<ExitCode, Stop> {
+    let device = SessionOptions::try_from(&args.on)?.device;
+    let path = &args.file.store;
+    let before = all(path)?;
+    let (trials, gone) = trials(&before, &device, args)?;
+    if !gone.is_empty() {
+        outputs::note(format!(
+            "{} of open bugs left out, because the cases no longer contain them: {}",
+            count(gone.len(), "trial"),
+            gone.join(", ")
+        ));
+    }
+    if trials.is_empty() {
+        let device = match &device {
+            DeviceChoice::Emulated(arch) => format!("the emulated {arch}"),
+            DeviceChoice::Gpu => "a GPU".to_owned(),
+        };
+        return Err(Stop::nothing(format!("error: the store has no open bug of {device}")));
+    }
+    let record = args.record.clone().unwrap_or_else(|| beside(path));
+    let ran = run::run(&Run {
+        selection: args::Selection { cases: trials, exclude: Vec::new(), from: args.from.clone() },
+        on: args.on.clone(),
+        repeat: args.repeat,
+        record: Some(record.clone()),
+        ..usual_run()?
+    });
+    // If the run was interrupted, the results of its finished trials are added.
+    let added = store::whole(&record).and_then(|file| store::add(path, &[file]));
+    let (ran, added) = Stop::both(ran, added)?;
+    outputs::note(added);
+    let changes = Bugs::changes(&before, &all(path)?);
+    let text = if changes.is_empty() { "no bug changed its state\n" } else { &changes };
+    outputs::print(&format!("\n{text}"))?;
+    Ok(ran)
+}
+
+/// Returns the trials of open bugs of the device, and those that the cases no longer contain.
+fn trials(
+    bugs: &[Bug],
+    device: &DeviceChoice,
+    args: &Retest,
+) -> Result<(Vec<String>, Vec<String>), Stop> {
+    let wanted = |series: &Series| match device {
+        DeviceChoice::Emulated(arch) => series.emulated && series.gfx == arch.name(),
+        DeviceChoice::Gpu => !series.emulated,
+    };
+    let trials = Bugs::open_trials(bugs, &wanted);
+    if trials.is_empty() {
+        return Ok((Vec::new(), Vec::new()));
+    }
+    let library = CaseLibrary::load(args.from.chosen().as_ref())?;
+    let is_there = |trial: &String| select(&library, std::slice::from_ref(trial)).is_ok();
+    Ok(trials.into_iter().partition(is_there))
+}
+
+/// Returns the options of `rocrepro run` without arguments.
+fn usual_run() -> Result<Run, Stop> {
+    match Cli::try_parse_from(["rocrepro", "run"]).map_err(Stop::usage)?.command {
+        Command::Run(run) => Ok(run),
+        _ => Err(Stop::usage("error: `run` is not a command")),
+    }
+}
+
+/// Returns the path of the record file next to a store.
+fn beside(store: &Path) -> PathBuf {
+    let mut path = store.as_os_str().to_owned();
+    path.push(".retests.jsonl");
+    path.into()
+}
