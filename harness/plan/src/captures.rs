@@ -123,7 +123,19 @@ impl<'a> Captures<'a> {
                 OnCaptures::Instantiate { exec, .. } => {
                     self.failed.insert(exec, ("instantiate", step.line));
                 }
-                _ => {}
+                OnCaptures::Nothing
+                | OnCaptures::Begin(_)
+                | OnCaptures::EmptyGraph(_)
+                | OnCaptures::AddChild { .. }
+                | OnCaptures::Clone { .. }
+                | OnCaptures::LookAt(_)
+                | OnCaptures::Update { .. }
+                | OnCaptures::EndExec(_)
+                | OnCaptures::EndGraph(_)
+                | OnCaptures::RandStream { .. }
+                | OnCaptures::NewGenerator(_)
+                | OnCaptures::NewEvent(_)
+                | OnCaptures::Allocated => {}
             }
             if let OnCaptures::End { stream, .. } = step.call.on_captures()
                 && failure_ends_capture(step)

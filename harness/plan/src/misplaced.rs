@@ -200,7 +200,7 @@ impl<'a> Places<'a> {
             );
             let hint = format!(
                 "give the call `stream: {captured}` to make it a node of the graph (`set` and `copy_2d` also `async: true`), or \
-                 move it, and each check, behind `end_capture`; {ON_PURPOSE}"
+                 move it, and each check, after `end_capture`; {ON_PURPOSE}"
             );
             return Some((message, hint));
         }

@@ -174,7 +174,7 @@ fn values_of_other_forms_have_hints() {
         "` #` begins a comment",
         "`ROCm/hip#13`",
     );
-    only_head("steps:\n\u{a0} - sync: device\n", (2, 1), "U+00A0", "ordinary spaces");
+    only_head("steps:\n\u{a0} - sync: device\n", (2, 1), "U+00A0", "ASCII spaces");
     only_head(
         "program:\n  says: PASS\n  python: |\n    import os\n    x = 1\n    print(\"$HOME\")\n",
         (6, 12),
@@ -394,9 +394,9 @@ fn steps_at_the_wrong_place_have_hints() {
     );
     inside("  - copy: {to: b, from: a}\n", "hipMemcpy uses the null stream", "`stream: s`");
     inside("  - set: {to: b, value: 7}\n", "hipMemset uses the null stream", "`async: true`");
-    inside("  - check: b\n", "hipMemcpy uses the null stream", "each check, behind `end_capture`");
+    inside("  - check: b\n", "hipMemcpy uses the null stream", "each check, after `end_capture`");
     inside("  - alloc: late\n", "hipMalloc is refused", "before `begin_capture`");
-    inside("  - sync: device\n", "hipDeviceSynchronize is refused", "behind `end_capture`");
+    inside("  - sync: device\n", "hipDeviceSynchronize is refused", "after `end_capture`");
     inside(
         "  - sync: default\n",
         "hipStreamSynchronize is refused",

@@ -316,7 +316,7 @@ const MENDS: &str = "
 | a call returns a number or a word that must be right | `gives: 3` in the column of the verb |
 | `buffer ... is read before it is written` | `fill: zero` or `fill: pattern` in `buffers`, or a step that writes it |
 | `may still use it`, `order the two` | `sync: s` between them, or `record` in one stream and `wait` in the other |
-| `uses the null stream`, or `is refused`, during a capture | `stream: s`, or the step behind `end_capture` |
+| `uses the null stream`, or `is refused`, during a capture | `stream: s`, or the step after `end_capture` |
 | `has not been recorded here` | `record` before the step |
 | `may not have happened here` | `sync_event: e` before `elapsed` |
 | a bug of some releases makes the case red | `known`, with `rocm` and the `signature` that `run` prints |
