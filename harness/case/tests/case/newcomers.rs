@@ -461,7 +461,7 @@ fn steps_at_the_wrong_place_have_hints() {
         "`g` was destroyed before; move its `destroy_graph`",
         "",
     );
-    after("  - launch_graph: {exec: g}\n", 2, "`g` is a graph; make an executable graph", "");
+    after("  - launch_graph: {exec: g}\n", 2, "`g` is a graph; create an executable graph", "");
     after("  - launch_graph: {exec: x}\n", 2, "`instantiate` makes it from a graph", "");
 }
 
