@@ -32,7 +32,7 @@ pub(crate) struct Table {
     names: BTreeSet<String>,
     pub(crate) words: usize,
     bits: usize,
-    /// Number of tested changes of a single bit for which the interpreter rejects the changed instruction.
+    /// Number of tested bit changes after which the interpreter does not support the instruction any more.
     refused: usize,
     unread: BTreeMap<Reason, usize>,
     pub(crate) lost: Vec<String>,
@@ -43,7 +43,7 @@ impl fmt::Display for Table {
         let Table { names, words, bits, refused, unread, lost } = self;
         write!(
             f,
-            "{} instructions, {words} encodings, {bits} changed bits: {refused} not supported afterwards, {} lost",
+            "{} instructions, {words} encodings, {bits} changed bits: {refused} then unsupported, {} lost",
             names.len(),
             lost.len()
         )?;
@@ -55,7 +55,7 @@ impl fmt::Display for Table {
 struct Random(u64);
 
 impl Random {
-    /// Generates a number with Marsaglia's xorshift and Vigna's multiplication.
+    /// Generates a number with Marsaglia's xorshift generator, followed by Vigna's multiplication.
     fn word(&mut self) -> u32 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -63,8 +63,8 @@ impl Random {
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
     }
 
-    /// Returns random words for an instruction with this prefix of nine bits. Some results have fewer set bits, or few
-    /// operands in the second dword, or an operand in the first dword that means that more dwords follow.
+    /// Returns random words for an instruction that starts with the nine bits of `start`. Some results have fewer set
+    /// bits, or few operands in the second dword, or an operand in the first dword that means that more dwords follow.
     fn words(&mut self, start: u32) -> Words {
         let mut words = [0; DWORDS].map(|_: u32| self.word());
         let kind = self.word();
@@ -119,7 +119,7 @@ fn read(arch: Arch, words: &Words) -> Result<Option<Read>, String> {
     Ok(place.map(|place| Read { text: place.text, size: place.size, executed: place.executable }))
 }
 
-/// Tests up to `each` instructions of each mnemonic, starting with random words that are generated from `seed`.
+/// Tests up to `each` instructions of each mnemonic, starting with random words that are drawn with `seed`.
 ///
 /// # Errors
 /// Returns the reason why no disassembler for the architecture is available.
@@ -132,7 +132,7 @@ pub(crate) fn check(arch: Arch, seed: u64, each: usize) -> Result<Table, String>
     let mut meet = |words: Words, read: Read, next: &mut VecDeque<_>| {
         let name = read.text.split_whitespace().next().unwrap_or_default();
         let seen = seen.entry(name.to_owned()).or_default();
-        // Other instructions with the same mnemonic may be executable even if the first ones are not.
+        // If the first instructions with a mnemonic are not executable, others with the same mnemonic may be.
         if *seen < each * if read.executed { 1 } else { 4 } {
             *seen += 1;
             next.push_back((words, read));

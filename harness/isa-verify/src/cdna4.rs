@@ -54,8 +54,8 @@ impl Format {
         }
     }
 
-    /// Returns the code of the largest number that is at most the magnitude of `value`. Also returns how far the
-    /// magnitude is from this number, as a fraction of the distance to the next number.
+    /// Returns the code of the largest number of this format that is at most the magnitude of `value`. Also returns how
+    /// far the magnitude is from this number, as a fraction of the distance to the next larger number.
     fn around(self, value: f64) -> (u32, f64) {
         let low = (0..=self.greatest()).rev().find(|code| self.value(*code) <= value.abs());
         let low = low.unwrap_or(0);
@@ -76,8 +76,8 @@ impl Format {
         self.signed(value, low + u32::from(up))
     }
 
-    /// Rounds `value` stochastically, using the random number `seed`. `of` is the number of fraction bits of the source
-    /// format.
+    /// Rounds `value` stochastically: the random number `seed` decides whether it is rounded up or down. `of` is the
+    /// number of fraction bits of the format from which `value` is converted.
     fn by_chance(self, value: f64, seed: u32, of: u32) -> u32 {
         let (low, part) = self.around(value);
         let bits = of - self.1;
@@ -110,8 +110,8 @@ struct Operand {
     words: Vec<u32>,
 }
 
-/// Draws a random matrix: A as an n by k matrix, or B as its transpose. `place` returns, for an index along k, the
-/// group of n lanes that contains the element, and the position of the element in its lane.
+/// Draws a random matrix: A as an n by k matrix, or B as its transpose, also n by k. `place` returns where the elements
+/// with a given k are stored: the number of the group of n lanes, and the position among the elements of a lane.
 fn operand(
     (n, k): (usize, usize),
     (bits, in_lane): (u32, usize),
@@ -130,8 +130,8 @@ fn operand(
     operand
 }
 
-/// Runs a kernel and compares each element of D with the expected one. `weight` returns the factor by which a product
-/// of two elements is multiplied.
+/// Runs a kernel that multiplies two matrices, and compares each element of D with the expected one. `weight` returns
+/// the factor by which each product of two elements is multiplied.
 fn product(
     device: &Device,
     name: &str,
@@ -176,8 +176,8 @@ fn product(
     Ok(())
 }
 
-/// Name of a kernel, the size of A in rows and columns, the formats of A and B, and the bytes of a register that
-/// contain their scales.
+/// Name of a kernel, the size of A in rows and columns, the formats of A and B, and for kernels with scales the numbers
+/// of the register bytes that contain the scales of A and of B.
 type Scaled = (&'static str, (usize, usize), [usize; 2], Option<[usize; 2]>);
 const SCALED: [Scaled; 8] = [
     ("scaled_16_00", (16, 128), [0, 0], Some([0, 0])),
@@ -255,7 +255,8 @@ fn dense(device: &Device) -> Result<(), String> {
     Ok(())
 }
 
-/// Draws three lists: numbers that both binary16 and bfloat16 can represent exactly, seeds, and powers of two.
+/// Draws three lists of `count` elements: numbers that both binary16 and bfloat16 can represent exactly, seeds for
+/// stochastic rounding, and powers of two.
 fn numbers(seed: u32, count: usize) -> (Vec<f32>, Vec<u32>, Vec<f32>) {
     let mut next = random(seed);
     let values = (0..count).map(|_| next() as i8 as f32 * 2f32.powi((next() % 9) as i32 - 8));

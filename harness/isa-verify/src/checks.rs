@@ -514,8 +514,8 @@ fn meets(device: &Device) -> Result<(), String> {
     Ok(())
 }
 
-/// Launches one workgroup more than can be on the device at the same time. Because all workgroups wait for each other,
-/// the launch must hang.
+/// Launches one workgroup more than fits on the device at the same time. Because all workgroups wait for each other,
+/// the launch must be reported as hung.
 fn meets_alone(device: &Device) -> Result<(), String> {
     let (mut o, mut slots) = (vec![0u32; 17 * 64], vec![0u32; 17]);
     let mut counts = vec![0u32; 1];

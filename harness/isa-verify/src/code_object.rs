@@ -64,7 +64,7 @@ impl CodeObject {
         object
     }
 
-    /// Reads the dynamic symbols of the loaded image, and applies its relocations.
+    /// Reads the dynamic symbols of the image that has been loaded, and applies its relocations.
     fn link(&mut self, image: &mut [u8], dynamic: Option<usize>, elf: &[u8]) {
         let Some(dynamic) = dynamic else { return };
         let (start, size) = (u64_at(elf, dynamic + 16), u64_at(elf, dynamic + 40));
@@ -105,7 +105,7 @@ impl CodeObject {
         self.symbols.get(&format!("{name}.kd")).copied()
     }
 
-    /// Returns the address range of a kernel's code, without the functions that the kernel calls.
+    /// Returns the address range of a kernel's code. Functions that the kernel calls are outside of this range.
     pub(crate) fn code(&self, name: &str) -> Option<std::ops::Range<u64>> {
         let start = *self.symbols.get(name)?;
         Some(start..start + self.sizes[name])

@@ -19,18 +19,19 @@ use crate::{
     trace::{Step, Touched},
 };
 
-/// All address ranges that a kernel may access: those of buffers and code.
+/// Address ranges that a kernel may access: the buffers and the code.
 #[derive(Default)]
 pub(crate) struct Space {
     ranges: Vec<Range<u64>>,
     watched: bool,
     findings: Mutex<Vec<Finding>>,
-    /// Number of the launch, and the steps (executed instructions) of its waves; `None` if no trace is recorded.
+    /// Number of the launch, and the recorded steps of its waves. A step is one executed instruction. `None` if no
+    /// trace is recorded.
     trace: Option<(usize, Mutex<Vec<Step>>)>,
 }
 
 impl Space {
-    /// Returns `word` and the dword of memory at address `4 * word`; `None` if this dword is not mapped.
+    /// Returns the dword of memory at address `4 * word`, preceded by `word`; `None` if this dword is not mapped.
     fn held(&self, word: u64) -> Option<(u64, u32)> {
         self.range(4 * word).filter(|all| all.end >= 4 * word + 4)?;
         let at = std::ptr::with_exposed_provenance::<u32>(4 * word as usize);
@@ -77,15 +78,16 @@ unsafe impl AddressSpace for Space {
     }
 }
 
-/// Settings for the launches of a device: with or without the sanitizer, a trace, or late results.
+/// Observation mode of a device's launches: plain, with the sanitizer, with the sanitizer and a trace, or with late
+/// results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Look {
     #[default]
     Plain,
     Watched,
-    /// Launches run with the sanitizer, and each executed instruction is recorded.
+    /// Launches run with the sanitizer, and the device records each executed instruction.
     Traced,
-    /// The result of each load arrives as late as hardware may deliver it.
+    /// Launches deliver the result of each load as late as hardware may deliver it.
     Late,
 }
 
@@ -127,10 +129,10 @@ pub(crate) struct Device {
     pub(crate) step_limit: Cell<u64>,
     pub(crate) patience: Cell<Duration>,
     pub(crate) look: Cell<Look>,
-    /// Recorded steps of all launches; empty if no trace is recorded.
+    /// Recorded steps (executed instructions) of all launches; empty if no trace is recorded.
     pub(crate) trace: RefCell<Vec<Step>>,
     pub(crate) launches: Cell<usize>,
-    /// True if a launch ended with a trap.
+    /// True if at least one launch ended with a trap.
     pub(crate) trapped: Cell<bool>,
     /// Findings of the sanitizer in all launches.
     pub(crate) findings: RefCell<Vec<Finding>>,

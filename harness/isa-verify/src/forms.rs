@@ -44,7 +44,8 @@ struct Form {
     op: Op,
     sources: Vec<Source>,
     modifiers: Modifiers,
-    /// True if the text selects a half of a register by a suffix (`v1.l`, `v1.h`), false if by `op_sel`.
+    /// True if the assembler syntax selects a half of a register by a suffix (`v1.l`, `v1.h`), false if by the modifier
+    /// `op_sel`.
     suffix: bool,
 }
 
@@ -54,10 +55,11 @@ struct Modifiers {
     negate: u8,
     absolute: u8,
     clamp: bool,
-    /// Source operands that are the upper half of a register.
+    /// Mask of the source operands that are the upper half of a register.
     high: u8,
     op_sel: u8,
-    /// Source operands whose bit in `op_sel_hi` is cleared.
+    /// Mask of the source operands whose bit in `op_sel_hi` is cleared, so that the lower half is used for both
+    /// results.
     low_twice: u8,
     neg_lo: u8,
     neg_hi: u8,
@@ -80,8 +82,8 @@ fn list(name: &str, count: usize, of: impl Fn(usize) -> bool) -> String {
 }
 
 impl Form {
-    /// Returns the text of the instruction. In this text, `%0` is a placeholder of the result, and `%1` and so on are
-    /// placeholders of the source operands in registers.
+    /// Returns the text of the instruction. In this text, `%0` is a placeholder for the result, and `%1` and so on are
+    /// placeholders for the source operands in registers.
     fn text(&self) -> String {
         let end = if self.suffix && self.op.result.is_half() { ".l" } else { "" };
         let mut text = format!("{} %0{end}", self.op.name);
@@ -107,7 +109,8 @@ impl Form {
         }
         let (m, count) = (self.modifiers, self.sources.len());
         if m.high != 0 && !self.suffix {
-            // The last bit of the list selects the half of the result. For a constant, no half is selected.
+            // The last bit of the list selects the half of the result. The bit of a constant is 0, because a constant
+            // has no halves.
             let of = |at: usize| matches!(self.sources.get(at), Some(Source::Vector));
             text += &list("op_sel", count + 1, |at| bit(m.high, at) && of(at));
         }
@@ -151,8 +154,8 @@ impl Form {
         )
     }
 
-    /// Returns the result of one lane. `lane` contains the bits of the source operands in this lane, `first` those in
-    /// the first lane, which scalar operands use.
+    /// Returns the expected result of one lane. `lane` contains the bits of the source operands in this lane. `first`
+    /// contains those in the first lane, which are used for scalar operands.
     fn model(&self, lane: [u64; 3], first: [u64; 3]) -> u64 {
         let of = |index: usize| match self.sources[index] {
             Source::Vector => lane[index],
@@ -267,8 +270,8 @@ fn forms(op: Op, arch: Arch) -> Vec<Form> {
     forms
 }
 
-/// Returns the values with which a source operand of this type is tested: the ends of its range, other special values,
-/// and random ones.
+/// Returns the values with which source operand number `source`, of type `of`, is tested: the ends of its range, other
+/// special values, and random ones.
 fn inputs(of: Of, source: u64) -> Vec<u64> {
     let special: &[u64] = match of {
         Of::F16 | Of::PackedF16 => {
@@ -357,15 +360,15 @@ pub(crate) fn check(arch: Arch, wave64: bool) -> (usize, Vec<String>) {
         match run(&Device::new(arch, CodeObject::load(&code)), batch) {
             Ok(different) => failures.extend(different),
             Err(trap) => {
-                failures.push(format!("{} and the following forms: {trap}", batch[0].text()))
+                failures.push(format!("the test of {} and others stopped: {trap}", batch[0].text()))
             }
         }
     }
     (all.len(), failures)
 }
 
-/// Returns the HIP source code of a kernel that tests these forms. In each work-item, each form reads inputs of its
-/// types and writes its result to `o`.
+/// Returns the HIP source code of a kernel that tests the forms in `batch`. In each work-item, each form reads input
+/// values of its operand types and writes its result to the buffer `o`.
 fn kernel(batch: &[Form]) -> String {
     let mut body = String::new();
     for (number, form) in batch.iter().enumerate() {

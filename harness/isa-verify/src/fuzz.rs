@@ -42,7 +42,7 @@ pub(crate) struct Options {
     kernels: u64,
     /// Number of worker processes.
     jobs: u64,
-    /// Time in minutes after which no further seed is started; `None` for no limit.
+    /// Time in minutes after which the test starts no further seed; `None` for no limit.
     minutes: Option<u64>,
     shrink: u64,
     /// Folder for the kernels with differences and for the list of executed opcodes; `None` to print the kernels
@@ -119,7 +119,7 @@ pub(crate) struct Tally {
     /// Crashes and hangs of compilers, each with the seed of the kernel.
     crashes: Vec<String>,
     pub(crate) different: Vec<String>,
-    /// Time that each kind of work took, in seconds.
+    /// Time spent on each kind of work, in seconds.
     spent: BTreeMap<String, f64>,
 }
 
@@ -207,10 +207,10 @@ struct Bench<'a> {
     worker: Option<Worker>,
 }
 
-/// A difference: the number of the kernel, the target, and a description of the difference.
+/// A difference between GPU and host: the number of the kernel, the target, and a description.
 type Found = (u64, Target, String);
 
-/// Lines that a worker process has sent, each split into its first word and the rest.
+/// Lines that a worker process has sent as the answer to a job. Each line is split into its first word and the rest.
 type Answer = Vec<(String, String)>;
 
 impl Bench<'_> {
@@ -248,8 +248,8 @@ impl Bench<'_> {
                         self.take(seed, target, to - from, answer, &mut found, &mut fresh);
                     }
                     Err(Died { stage, how }) => match stage.split_once(' ') {
-                        // The worker process announced the number of this kernel before it crashed. Therefore the crash
-                        // occurred while the interpreter executed this kernel.
+                        // The worker process announced this number before it crashed. Therefore the crash occurred
+                        // while the interpreter executed the kernel with this number.
                         Some(("run", number)) => {
                             let at = from + number.parse().unwrap_or(0);
                             found.push((

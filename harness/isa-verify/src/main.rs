@@ -162,7 +162,8 @@ fn with_guides() -> Vec<Arch> {
     Arch::of_each_generation().filter(|arch| arch.facts().has_isa_guide).collect()
 }
 
-/// Returns true if the architecture is one of `names`. Without names, returns true for architectures with an ISA guide.
+/// Returns true if the user requested the architecture. If `names` is empty, returns true for architectures with an ISA
+/// guide.
 fn is_asked(arch: Arch, names: &[impl AsRef<str>]) -> bool {
     match names {
         [] => arch.facts().has_isa_guide,

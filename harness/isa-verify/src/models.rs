@@ -14,7 +14,7 @@ pub(crate) enum Of {
     PackedF16,
 }
 
-/// A constant operand in the text of an instruction.
+/// A constant operand, as an instruction's text contains it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Value {
     Integer(i64),
@@ -71,7 +71,7 @@ impl Of {
         }
     }
 
-    /// Returns true if this is a float type and both numbers are zero, with any sign.
+    /// Returns true if this is a float type and both numbers are zero. The signs of the zeros may differ.
     pub(crate) fn are_zeros(self, a: u64, b: u64) -> bool {
         [a, b].iter().all(|bits| float(self, *bits) == Some(0.0))
     }
@@ -168,7 +168,7 @@ fn fma_f16(a: u64, b: u64, c: u64) -> u64 {
     to_f16(if sum < 0 { -magnitude } else { magnitude })
 }
 
-/// An instruction: its name on the architecture, its operands, its formula and its properties.
+/// A tested instruction: its name on the architecture, its operands, its formula and its properties.
 #[derive(Clone, Copy)]
 pub(crate) struct Op {
     pub(crate) name: &'static str,
@@ -200,7 +200,7 @@ fn halves(f: impl Fn([u64; 3]) -> u64, [a, b, c]: [u64; 3]) -> u64 {
     part(0) | part(16) << 16
 }
 
-/// Returns a double multiplied by a power of two. A denormal result is rounded once.
+/// Returns a binary64 number multiplied by 2 to the power of `n`. A denormal result is rounded only once.
 fn ldexp(bits: u64, n: i32) -> u64 {
     let value = d(bits);
     if value == 0.0 || !value.is_finite() {
@@ -234,7 +234,8 @@ fn difference(a: u64, b: u64) -> u64 {
     (0..4).map(|i| (a >> (8 * i) & 0xff).abs_diff(b >> (8 * i) & 0xff)).sum()
 }
 
-/// Returns the minimum or maximum of IEEE 754-2008: a number takes precedence over a quiet NaN, and -0 is less than +0.
+/// Returns the minimum or maximum, following IEEE 754-2008: a number takes precedence over a quiet NaN, and -0 is less
+/// than +0.
 fn extreme(of: Of, a: u64, b: u64, greatest: bool) -> u64 {
     let (Some(x), Some(y)) = (float(of, a), float(of, b)) else { return a };
     let first = match (x.is_nan(), y.is_nan()) {

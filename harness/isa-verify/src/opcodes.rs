@@ -38,12 +38,14 @@ pub(crate) struct Table {
 #[derive(Default)]
 struct Counts {
     same: usize,
-    /// Forms that the interpreter does not support, although it supports the plain forms of these instructions.
+    /// Forms of instructions that the interpreter does not support, although it supports the plain forms of the same
+    /// instructions.
     refused: Vec<String>,
 }
 
 impl Table {
-    /// Returns the number of tested claims that are true. A claim is a pair of a form and a plain instruction.
+    /// Returns the number of tested claims that turned out to be true. A claim says that a form of an instruction has
+    /// the same effect as its plain form.
     pub(crate) fn held(&self) -> usize {
         self.relations.values().map(|counts| counts.same).sum()
     }

@@ -14,19 +14,19 @@ use crate::{
     hiprtc,
 };
 
-/// Findings of the sanitizer that are expected in a kernel.
+/// Findings that the sanitizer must report for a kernel.
 #[derive(Clone, Copy)]
 enum Said {
     Nothing,
-    /// Workgroups race. Each finding must have one of these reasons.
+    /// Workgroups race. Each finding must give one of these reasons.
     Races(&'static [&'static str]),
     /// Waves of a workgroup race in the LDS, or in memory without any synchronisation.
     Waves,
-    /// A wave does not wait for its loads from memory to the LDS. A finding is expected only on architectures with such
-    /// loads.
+    /// A wave does not wait for its loads from memory to the LDS. The sanitizer must report this only on architectures
+    /// with such loads.
     Moves,
-    /// Workgroups race, because they synchronise only with workgroup scope. A finding is expected only on architectures
-    /// whose instructions contain the scope.
+    /// Workgroups race, because they synchronise only with workgroup scope. The sanitizer must report this only on
+    /// architectures whose instructions encode the scope.
     Within,
 }
 use Said::{Moves, Nothing, Races, Waves, Within};
@@ -126,7 +126,8 @@ const KERNELS: &[(&str, Said)] = &[
 const GROUPS: u32 = 8;
 const ITEMS: u32 = 128;
 
-/// Tests all kernels on an architecture. Returns the number of kernels and descriptions of all wrong findings.
+/// Tests all kernels on an architecture. Returns the number of kernels, and a description of each finding that is wrong
+/// or missing.
 pub(crate) fn check(arch: Arch, level: &str) -> (usize, Vec<String>) {
     let mut wrong = Vec::new();
     let compile = |source| hiprtc::compile(source, arch.name(), &[level]);
@@ -185,7 +186,7 @@ pub(crate) fn check(arch: Arch, level: &str) -> (usize, Vec<String>) {
     (KERNELS.len() + checks::CHECKS.len(), wrong)
 }
 
-/// Returns the kernels in which the sanitizer must find nothing.
+/// Returns the names of the kernels in which the sanitizer must find nothing.
 pub(crate) fn right() -> impl Iterator<Item = &'static str> {
     KERNELS.iter().filter(|(_, said)| matches!(said, Nothing)).map(|(kernel, _)| *kernel)
 }
@@ -210,7 +211,7 @@ fn found(device: &Device, kernel: &str, turned: u32) -> Result<Vec<Finding>, Str
     Ok(device.findings.take())
 }
 
-/// Returns a description of the difference between the actual findings and the expected ones.
+/// Compares the actual findings with the expected ones. Returns a description of the difference; `None` if they agree.
 fn differs(found: &Result<Vec<Finding>, String>, said: Said) -> Option<String> {
     let found = match found {
         Ok(found) => found,
@@ -236,7 +237,7 @@ fn differs(found: &Result<Vec<Finding>, String>, said: Said) -> Option<String> {
     }
 }
 
-/// Returns descriptions of the errors that the sanitizer found. They contain the offsets of the instructions.
+/// Returns descriptions of the errors that the sanitizer found, which contain the offsets of the instructions.
 fn pairs(found: &Result<Vec<Finding>, String>) -> BTreeSet<String> {
     found.iter().flatten().map(Finding::mistake).collect()
 }

@@ -9,7 +9,7 @@ pub(crate) struct Touched {
     pub(crate) kind: AccessKind,
     pub(crate) start: u64,
     pub(crate) end: u64,
-    /// Value that the access writes, if it is a store to the LDS.
+    /// Value that the access writes, if it is a store to the LDS; `None` for any other access.
     pub(crate) value: Option<u128>,
 }
 
@@ -20,7 +20,7 @@ impl Touched {
         self.value.is_some() && self.value == other.value && place(self) == place(other)
     }
 
-    /// Returns true if these two accesses need synchronisation when different waves make them.
+    /// Returns true if these two accesses conflict: made by different waves, they need synchronisation.
     pub(crate) fn meets(&self, other: &Touched) -> bool {
         let writes = |touched: &Touched| touched.kind != AccessKind::Load;
         let atomic = |touched: &Touched| touched.kind == AccessKind::Atomic;
@@ -40,7 +40,8 @@ pub(crate) struct Step {
     pub(crate) pc: u64,
     pub(crate) lanes: u64,
     pub(crate) touched: Vec<Touched>,
-    /// Contents of memory before the access, in dwords. Each dword is preceded by its address, divided by four.
+    /// Dwords of memory that the access touches, with their contents before it. The first number is the address divided
+    /// by four, the second one the dword.
     pub(crate) held: Vec<(u64, u32)>,
 }
 
@@ -57,7 +58,8 @@ impl Step {
         }
     }
 
-    /// Returns a step that does not belong to a wave. It contains the final contents of memory after a launch.
+    /// Returns an artificial step that contains the final contents of memory after a launch. It does not belong to a
+    /// wave.
     pub(crate) fn end(launch: usize, held: impl Iterator<Item = (u64, u32)>) -> Step {
         let (workgroup, held) = (u64::MAX, held.collect());
         Step { launch, workgroup, wave: 0, pc: 0, lanes: 0, touched: Vec::new(), held }
@@ -72,7 +74,7 @@ impl Step {
     }
 }
 
-/// Returns the number of the first vector register of an operand.
+/// Returns the number of the first vector register of an operand; `None` if the operand is not a vector register.
 fn row(operand: &str) -> Option<usize> {
     let name = operand.strip_prefix('v')?;
     let first = name.strip_prefix('[').map_or(name, |pair| pair.split(':').next().unwrap_or(""));
@@ -164,5 +166,5 @@ fn in_lds(executing: &Executing<'_>) -> Vec<Touched> {
     touched
 }
 
-/// Upper half of all flat addresses in the LDS on the emulated device.
+/// Upper half of each flat address that refers to the LDS, on the emulated device.
 const SHARED: u32 = 0x0002_0000;

@@ -31,7 +31,7 @@ use stores::Changed;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fate {
     Reported,
-    /// The test of the kernel does not execute the mutated instruction.
+    /// The run that tests the kernel does not execute the mutated instruction.
     NotRun,
     /// The removed instruction is not needed in this run, for a reason that the analysis found.
     Exempt,
@@ -45,7 +45,7 @@ enum Kind {
     Wait,
     Barrier,
     Fence,
-    /// A load, which is changed to a store.
+    /// A load, which the mutation changes to a store.
     Load,
 }
 
@@ -64,7 +64,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Number of mutations of each kind with each result.
+/// Number of mutations of each kind, by the result of the test.
 #[derive(Default)]
 pub(crate) struct Table {
     counts: BTreeMap<(Kind, Fate), usize>,
@@ -139,8 +139,8 @@ pub(crate) fn check(arch: Arch, levels: &[&str], loads: usize) -> Table {
         // A mutated kernel may not terminate, because a wave may wait for a value that no wave writes.
         device.patience.set(Duration::from_secs(1));
         let image = device.code.image();
-        // Kernels whose waves synchronise through the LDS are tested in `races`, because the analysis does not model
-        // the order of LDS accesses.
+        // Kernels whose waves synchronise through the LDS are tested in `races` and left out here, because the analysis
+        // does not model the order of LDS accesses.
         for kernel in races::right().filter(|kernel| !kernel.starts_with("waves_")) {
             let check = |device: &Device| {
                 races::run(device, kernel, 0).and_then(|()| races::run(device, kernel, 1))
@@ -168,7 +168,7 @@ struct Taken {
     size: usize,
     kind: Kind,
     text: String,
-    /// The neighbouring instructions of the mutated instruction, for messages.
+    /// Description of the neighbouring instructions of the mutated one, for messages.
     place: String,
 }
 
@@ -301,7 +301,8 @@ impl Bench<'_> {
                 );
             }
         };
-        // Without the value that the load would have read, a wave may wait forever.
+        // A wave may wait forever, because it does not receive the value that the load would have read. Therefore the
+        // run gets a step limit.
         let mut by_wave: HashMap<_, u64> = HashMap::new();
         trace
             .iter()
@@ -333,7 +334,7 @@ impl Bench<'_> {
 
     fn words(&self, one: &Taken) -> Vec<u32> {
         let at = |word| std::ptr::with_exposed_provenance::<u32>(one.address as usize + 4 * word);
-        // SAFETY: the dwords are in the loaded code object of the device, and no kernel runs.
+        // Overwrites the code at an address. The change lasts until the code object is restored.
         (0..one.size / 4).map(|word| unsafe { at(word).read() }).collect()
     }
 
@@ -357,7 +358,7 @@ fn is_store(text: &str) -> bool {
     mnemonic.contains("_store_") || mnemonic.starts_with("ds_write")
 }
 
-/// Returns the instructions of the code that can be mutated: waits, barriers, fences and loads.
+/// Returns the instructions of the code that a mutation can change: waits, barriers, fences and loads.
 fn taken(start: u64, places: &[Place]) -> Vec<Taken> {
     let kind = |text: &str| {
         let name = text.split_whitespace().next().unwrap_or_default();

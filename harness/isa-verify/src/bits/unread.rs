@@ -12,8 +12,9 @@ pub(super) enum Reason {
     /// The bit is in the upper half of a literal: "16-bit operands take the low 16 bits of the literal" (RDNA 3 ISA,
     /// 7.1, "Literal constants").
     UpperHalf,
-    /// The bit is in `OP_SEL_HI`, which selects the half for the upper result (RDNA 3 ISA, "VOP3P"). The bit has no
-    /// effect if the source operand does not exist or the operation uses whole registers. Compilers set it anyway.
+    /// The bit is in `OP_SEL_HI`, which selects the half of a source operand that is used for the upper half of the
+    /// result (RDNA 3 ISA, "VOP3P"). The bit has no effect if the source operand does not exist or the operation uses
+    /// whole registers. Compilers set it anyway.
     NoPair,
     /// The bit is in a source operand field that the instruction does not use. LLVM 22 writes the constant 0 there, and
     /// older versions write the number 0.
@@ -72,7 +73,7 @@ const CACHES: [&str; 9] = [
     "s_dcache_wb",
 ];
 
-/// Returns the reason why a bit of an instruction has no effect; `None` if no reason is known.
+/// Returns the reason why bit number `bit` of an instruction has no effect; `None` if no reason is known.
 pub(super) fn reason(words: &Words, size: usize, text: &str, bit: usize) -> Option<Reason> {
     let (name, operands) = text.split_once(' ').unwrap_or((text, ""));
     if NO_EFFECT.iter().chain(&CACHES).any(|start| name.starts_with(start)) {

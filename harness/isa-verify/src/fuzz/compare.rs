@@ -21,10 +21,11 @@ use crate::{
 };
 
 const PRELUDE: &str = include_str!("prelude.h");
-/// Maximum number of instructions that a wave may execute. Random kernels end after a few thousand instructions.
+/// Maximum number of instructions that a wave may execute before the test reports an error. Random kernels normally end
+/// after a few thousand instructions.
 const STEPS: u64 = 10_000_000;
 
-/// Maximum number of kernels that are reported for a module that a compiler rejects.
+/// Maximum number of kernels that are reported if a compiler rejects a module that contains several kernels.
 const REFUSED: usize = 4;
 
 /// Optimisation level of the host's compiler whose results are the reference. If there is a difference, the results at
@@ -52,7 +53,7 @@ const GPU: [&str; 4] = ["-w", "-ffp-contract=off", "-fwrapv", "-fno-strict-alias
 /// Results of a kernel: the words that each work-item outputs, and the words in global memory.
 pub(super) type Results = [Vec<u32>; 2];
 
-/// Statistics of comparisons: the times for compiling and for running, in seconds, and the executed opcodes.
+/// Statistics of comparisons: the time for compiling and the time for running, in seconds, and the executed opcodes.
 #[derive(Default)]
 pub(super) struct Notes {
     pub(super) compiling: f64,
@@ -130,8 +131,8 @@ fn compile(kernels: &[Kernel], target: Target) -> Result<Vec<u8>, String> {
 }
 
 /// Compares the results of kernels with the expected ones. Returns, for each kernel whose results differ, its index and
-/// a description of the first difference. Announces each step by calling `stage` before the step starts, so that the
-/// cause of a crash is known.
+/// a description of the first difference. Calls `stage` before each step starts, so that the worker can announce the
+/// step and the cause of a crash is known.
 pub(super) fn compare(
     kernels: &[Kernel],
     expected: &[Results],

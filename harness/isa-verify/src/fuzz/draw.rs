@@ -2,8 +2,8 @@
 //!
 //! A kernel is a sequence of phases with barriers between them. Each work-item has a state. In a phase, a work-item
 //! writes only its own state, its own part of the LDS, and shared words. It accesses shared words only with atomics,
-//! all of the same kind. Of the values of other work-items, it reads only those that were written in earlier phases.
-//! Therefore the host can execute a phase for one work-item after another.
+//! all of the same kind. It reads values of other work-items only if they were written in earlier phases. Therefore the
+//! host can execute a phase for one work-item after another.
 
 use std::{fmt::Write, ops::Range};
 
@@ -15,7 +15,7 @@ pub(crate) const GROUPS: usize = 2;
 pub(crate) const INPUTS: usize = 16;
 pub(crate) const SHARED: usize = 32;
 
-/// Number of words in global memory that only one work-item uses (`OWN`), and number of all words in global memory of a
+/// Number of words in global memory that belong to one work-item (`OWN`), and number of all words in global memory of a
 /// workgroup, including the shared ones (`ALL`).
 pub(crate) const OWN: usize = 4;
 pub(crate) const ALL: usize = SHARED + OWN * ITEMS;
@@ -69,7 +69,8 @@ impl Draw {
     }
 }
 
-/// Type of a value: its kind (`u`, `i` or `f`), the number of bits per element, and the number of elements.
+/// Type of a value: its kind (`u`, `i` or `f` for unsigned, signed or float), the number of bits per element, and the
+/// number of elements.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Type {
     kind: char,
@@ -130,8 +131,8 @@ impl Type {
         self.kind == 'f'
     }
 
-    /// Returns the type in which the operation must be computed. This type prevents that the integer promotion of C
-    /// changes an unsigned type to a signed one.
+    /// Returns the type in which C code must compute the operation. In a narrower unsigned type, the integer promotion
+    /// of C would change the operands to signed ones.
     fn wide(self) -> &'static str {
         if self.bits == 64 { "u64" } else { "u32" }
     }
@@ -172,8 +173,8 @@ fn count(list: &[Statement]) -> usize {
     list.iter().map(of).sum()
 }
 
-/// Removes statement number `number` with its contents and returns `None`. If the list has fewer statements, returns
-/// `number` minus the number of its statements.
+/// Removes statement number `number`, counted from 0 and including nested statements, and returns `None`. If the list
+/// has fewer statements, returns `number` minus the number of statements in the list.
 fn remove(list: &mut Vec<Statement>, mut number: usize) -> Option<usize> {
     for index in 0..list.len() {
         if number == 0 {
@@ -188,8 +189,8 @@ fn remove(list: &mut Vec<Statement>, mut number: usize) -> Option<usize> {
     Some(number)
 }
 
-/// Replaces part number `number` of the expressions by `1` and returns `None`. If the list has fewer parts, returns
-/// `number` minus the number of its parts.
+/// Replaces part number `number` of the expressions, counted from 0, by `1` and returns `None`. If the list has fewer
+/// parts, returns `number` minus the number of parts in the list.
 fn simplify(list: &mut [Statement], mut number: usize) -> Option<usize> {
     for statement in list {
         let (Statement::Line(text) | Statement::Block(text, _)) = statement;
@@ -206,8 +207,8 @@ fn simplify(list: &mut [Statement], mut number: usize) -> Option<usize> {
     Some(number)
 }
 
-/// Returns the ranges of the text that are inside parentheses, the largest range first. Parentheses of calls and casts
-/// are omitted.
+/// Returns the ranges of the text that are in parentheses, the largest range first. Parentheses that belong to calls
+/// and casts are omitted.
 fn parts(text: &str) -> Vec<Range<usize>> {
     let (mut open, mut found) = (Vec::new(), Vec::new());
     for (at, c) in text.char_indices() {
@@ -236,8 +237,8 @@ struct Phase {
     across: Vec<Across>,
 }
 
-/// Size of a kernel. Most kernels are small, because compilers take most of the time, and many small kernels find more
-/// errors than a few large ones.
+/// Size of a kernel. Most kernels are small: compilers take most of the time, and many small kernels find more errors
+/// than a few large ones.
 #[derive(Clone, Copy)]
 struct Size {
     phases: usize,
@@ -257,8 +258,8 @@ const LARGE: Size = Size { phases: 3, statements: 12, depth: 3, across: 3 };
 struct Across {
     to: String,
     from: String,
-    /// Expression for the GPU. In it, `@` is a placeholder of the value that is moved, `$` of the old value of the
-    /// target, and `t` of the number of the work-item.
+    /// Expression of a cross-lane operation for the GPU. In it, `@` is a placeholder for the value that is moved, `$`
+    /// for the old value of the target, and `t` for the number of the work-item.
     gpu: String,
     /// C expression that computes the same value on the host. In it, the array `seen` contains the moved values of all
     /// work-items.
@@ -326,8 +327,8 @@ impl Kernel {
         self.variables.iter().filter(changes).collect()
     }
 
-    /// Returns three flags. They are true if the kernel uses its array, its own part of the LDS, and shared words in
-    /// the LDS.
+    /// Returns three flags: true if the kernel uses its array, its own part of the LDS, and shared words in the LDS, in
+    /// this order.
     fn has(&self) -> [bool; 3] {
         let body = self.body();
         ["s->array", "own", "both"].map(|name| body.contains(name))
@@ -337,7 +338,8 @@ impl Kernel {
         self.phases.iter().map(|phase| count(&phase.body) + phase.across.len()).sum()
     }
 
-    /// Returns a copy of the kernel without statement number `number`. Cross-lane operations count as statements.
+    /// Returns a copy of the kernel without statement number `number`, counted from 0. Cross-lane operations count as
+    /// statements.
     pub(crate) fn without(&self, mut number: usize) -> Kernel {
         let mut less = self.clone();
         for phase in &mut less.phases {
@@ -457,8 +459,8 @@ impl Kernel {
         out
     }
 
-    /// Returns the arguments for the function of a phase: the LDS to write, the LDS to read, the shared words, the
-    /// words in global memory, and the inputs that are the same for all work-items.
+    /// Returns the arguments for the function of phase number `number`: the part of the LDS to write, the part to read,
+    /// the shared words, the words in global memory, and the inputs that are the same for all work-items.
     fn arguments(number: usize, group: &str) -> String {
         let [own, other] = halves(number);
         format!(
@@ -556,7 +558,7 @@ const PARAMETERS: &str =
 const LDS: usize = BOTH + SHARED;
 const BOTH: usize = 2 * 4 * ITEMS;
 
-/// Returns the offsets of the part of the LDS that a phase writes, and of the part that the preceding phase wrote.
+/// Returns the offset of the LDS part that a phase writes, and the offset of the part that the preceding phase wrote.
 fn halves(phase: usize) -> [usize; 2] {
     if phase.is_multiple_of(2) { [0, 4 * ITEMS] } else { [4 * ITEMS, 0] }
 }

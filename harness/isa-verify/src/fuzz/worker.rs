@@ -20,7 +20,7 @@ use super::{
     draw::Kernel,
 };
 
-/// A job for a worker: the kernels with the numbers `from..to` of a seed. `of` is the number of kernels of the seed.
+/// A job for a worker: kernels `from..to` of the `of` kernels that a seed generates.
 #[derive(Clone)]
 pub(super) struct Job {
     /// Kind of job: `compare` compares the results, `shrink` minimises the first kernel, and `votes` runs the host's
@@ -34,7 +34,7 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// Returns the maximum time that the worker may compute or sleep for this job.
+    /// Returns the time that the worker may take for this job. Only time in which the worker computes or sleeps counts.
     fn limit(&self) -> Duration {
         match self.what {
             "shrink" => Duration::from_secs(300),
@@ -81,7 +81,7 @@ fn say(line: &str) {
     let _ = writeln!(out, "@{line}").and_then(|()| out.flush());
 }
 
-/// The kernels of a seed, and their results on the host.
+/// The kernels that a seed generates, and their results on the host.
 struct Known {
     seed: u64,
     of: u64,
@@ -189,13 +189,13 @@ impl Clock {
     }
 }
 
-/// Description of a worker's end before it completed a job.
+/// Description of how a worker ended before it completed a job.
 pub(super) struct Died {
     pub(super) stage: String,
     pub(super) how: String,
 }
 
-/// A worker process, from the point of view of its parent.
+/// A worker process, as its parent sees it: a channel for jobs and one for answers.
 pub(super) struct Worker {
     child: Child,
     input: ChildStdin,
@@ -237,7 +237,7 @@ impl Worker {
         Ok(Worker { child, input, lines, errors: RefCell::new(errors) })
     }
 
-    /// Sends a job to the worker, and returns the lines of its answer.
+    /// Sends a job to the worker, waits for the answer, and returns the lines of the answer.
     ///
     /// # Errors
     /// Returns a description of how the worker ended, if it ended before it completed the job.

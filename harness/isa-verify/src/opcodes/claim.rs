@@ -11,28 +11,31 @@ use super::{
 };
 
 pub(super) type Change = Rc<dyn Fn(&mut State)>;
-/// Function that changes the states after the two runs so that they can be compared. The arguments are the state before
-/// the runs, the state after `words`, and the expected state.
+/// Function that changes two states after the runs so that they can be compared. The arguments are the initial state of
+/// both runs, the state after `words`, and the state after `like`.
 type After = Box<dyn Fn(&State, &mut State, &mut State)>;
 
-/// A claim that the instruction `words` has the effect of the instruction `like` with changed registers.
+/// A claim that the instruction `words` has the same effect as the instruction `like`, whose run may start with changed
+/// registers.
 pub(super) struct Claim {
     pub(super) relation: &'static str,
     pub(super) words: Vec<u32>,
     pub(super) like: Vec<u32>,
-    /// True if `like` consists of several instructions that are executed in sequence.
+    /// True if `like` consists of several instructions, which are executed one after another.
     pub(super) in_turn: bool,
     /// Encoded instructions that run before (`first`) and after (`last`) both `words` and `like`.
     pub(super) first: Vec<u32>,
     pub(super) last: Vec<u32>,
-    /// The claim does not apply if the disassembler prints the same text for these words as for `words`.
+    /// Encoded words of the same instruction without the tested form. The claim does not apply if the disassembler
+    /// prints the same text for these words as for `words`, because the form then does not exist.
     pub(super) without: Option<Vec<u32>>,
-    /// The claim does not apply if the text of `words` does not contain this string.
+    /// Text that the disassembler must print for `words`. If the text of `words` does not contain it, the claim does
+    /// not apply.
     pub(super) told: &'static str,
     pub(super) exec: u64,
-    /// Value of SCC before the instruction runs.
+    /// Initial value of SCC.
     pub(super) condition: bool,
-    /// Change of the initial registers for both runs.
+    /// Change of the initial state, applied before the run of `words` and before the run of `like`.
     pub(super) given: Change,
     pub(super) before: Change,
     pub(super) after: After,
@@ -86,7 +89,7 @@ impl Plain<'_> {
     }
 }
 
-/// A new claim, which can be refined by the methods; `None` if the encoding does not have the instruction.
+/// A claim that has just been added. The methods refine it. `None` if the encoding does not have the instruction.
 pub(super) struct Made<'a>(Option<&'a mut Claim>);
 
 impl Made<'_> {
@@ -129,12 +132,14 @@ impl Made<'_> {
     }
 }
 
-/// Returns the number of the first vector register of source operand number `source`.
+/// Returns the index of the first register of source operand number `source` among the vector registers that a test
+/// sets.
 pub(super) fn row(source: usize) -> usize {
     2 + 2 * source
 }
 
-/// Applies sign modifiers to the register of a source operand.
+/// Returns a function that applies sign modifiers to the register of a source operand: first `abs` if `absolute` is
+/// true, then `neg` if `negate` is true. `bit` is the mask of the sign bit.
 pub(super) fn signed(
     row: usize,
     bit: u32,

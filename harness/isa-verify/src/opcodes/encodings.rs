@@ -3,13 +3,14 @@
 
 use device::Arch;
 
-/// First register whose value a test sets. In the plain form of an instruction, this register is the result (v8, or s8
-/// if the result is scalar), and the source operands are v10, v12 and v14.
+/// First register whose value a test sets. In the plain form of an instruction, the result is in this register (v8, or
+/// s8 if the result is scalar), and the source operands are in v10, v12 and v14.
 pub(super) const FIRST: u32 = 8;
 const SOURCES: [u32; 3] = [FIRST + 2, FIRST + 4, FIRST + 6];
 /// Number of the first vector register, v0, among the 512 operand numbers.
 pub(super) const VECTOR: u32 = 256;
-/// Operand number that means: the first source operand and its DPP control are in the next dword.
+/// Value of the first source operand field that means: the next dword contains the first source operand and its DPP
+/// control.
 const DPP16: u32 = 250;
 const DPP8: u32 = 233;
 const SDWA: u32 = 249;
@@ -122,8 +123,8 @@ impl Encoding {
         Some(words)
     }
 
-    /// Returns the instruction with a first source operand that is read from other lanes or in part. `way` is the
-    /// operand number that means this, and `control` is the next dword without the register.
+    /// Returns the instruction with DPP or SDWA control for its first source operand. `way` is the operand number that
+    /// means DPP or SDWA, and `control` is the control dword without its register field.
     fn with_first(self, words: &[u32], way: u32, control: u32) -> Option<Vec<u32>> {
         let mut words = self.with_source(words, 0, way)?;
         words.push(control | SOURCES[0]);
@@ -143,7 +144,7 @@ impl Encoding {
         self.with_first(words, DPP8 + u32::from(fetch), lanes.fold(0, |all, lane| all | lane))
     }
 
-    /// Returns the SDWA control dword that selects whole registers.
+    /// Returns the SDWA control dword that selects whole registers for all operands.
     pub(super) fn whole(self) -> u32 {
         const DWORD: u32 = 6;
         match self {
@@ -159,7 +160,7 @@ impl Encoding {
     }
 }
 
-/// Returns true if a bit of the register number selects the half of a register in 32-bit encodings.
+/// Returns true if, in 32-bit encodings, one bit of the register number selects the upper half of the register.
 pub(super) fn numbers_halves(arch: Arch) -> bool {
     arch.facts().selects_halves
 }

@@ -90,8 +90,9 @@ const IN_ALL: usize = 20_000;
 /// Minimum number of instructions that are compared between waves of the two sizes.
 const OF_BOTH_SIZES: usize = 640;
 
-/// Forms that the interpreter does not support. Each entry starts with the beginning of the relation's name. The first
-/// entry lists instructions that are not supported in any form.
+/// Forms that the interpreter does not support. Each entry contains the first words of the relation's name, and the
+/// instructions for which this form is unsupported. The first entry lists instructions that are not supported in any
+/// form.
 const LACKS: [(&str, &[&str]); 8] = [
     (
         "in any form",
@@ -159,8 +160,8 @@ const LACKS: [(&str, &[&str]); 8] = [
     ("a scalar source", &["v_mqsad_u32_u8", "v_permlane16_b32", "v_permlanex16_b32", "v_swap_b16"]),
     ("a scaled result", &["v_div_fmas_f32", "v_div_scale_f32", "v_pk_fmac_f16"]),
 ];
-/// Instructions whose operands are whole 32-bit registers, although LLVM prints `op_sel` for them or their VOP3
-/// encoding has these bits.
+/// Instructions whose operands are whole 32-bit registers, so that `op_sel` has no effect. LLVM prints `op_sel` for
+/// them anyway, or their VOP3 encoding has these bits.
 const WHOLE: [&str; 31] = [
     "v_alignbit_b32",
     "v_alignbyte_b32",
@@ -198,7 +199,8 @@ const WHOLE: [&str; 31] = [
 /// Name of the relation for an instruction whose plain form is not supported.
 pub(super) const IN_NO_FORM: &str = LACKS[0].0;
 
-/// Returns true if the interpreter is known not to support the form `relation` of the instruction `name`.
+/// Returns true if the interpreter is known not to support this combination: the form that `relation` describes, of the
+/// instruction `name`.
 pub(super) fn is_lacking(relation: &str, name: &str) -> bool {
     let halves = relation.starts_with("an upper half") || relation == "DPP and other modifiers";
     let lacks =

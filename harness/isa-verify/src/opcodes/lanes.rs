@@ -1,4 +1,4 @@
-//! Tests inactive lanes, and source operands that are read from other lanes (DPP).
+//! Tests instructions with inactive lanes, and source operands that are read from other lanes (DPP).
 
 use std::rc::Rc;
 
@@ -24,7 +24,7 @@ pub(super) fn off(plain: &mut Plain) {
 }
 
 /// A DPP permutation: the value of `DPP_CTRL`, and a function that returns the lane from which a lane reads, or `None`
-/// if the lane has no source lane.
+/// if it reads from no lane.
 type Way = (u32, fn(usize) -> Option<usize>);
 
 const WAYS: [Way; 15] = [
@@ -50,7 +50,7 @@ const WAYS: [Way; 15] = [
     (0x155, |lane| Some(lane & !15 | 5)),
     (0x163, |lane| Some(lane ^ 3)),
 ];
-/// The permutation `row_shr`, for claims about lanes without a source lane.
+/// The permutation `row_shr`, in which some lanes have no source lane.
 const SHIFT: Way = WAYS[3];
 const BOUND_CTRL: u32 = 1 << 19;
 const ALL_ROWS: u32 = 0xff << 24;
@@ -58,7 +58,8 @@ const ALL_ROWS: u32 = 0xff << 24;
 /// Adds claims about a first source operand that is read from other lanes. In these claims, all lanes are active.
 pub(super) fn others(plain: &mut Plain) {
     let (encoding, compares) = (plain.encoding, plain.name.starts_with("v_cmpx_"));
-    // The row mask does not apply to carries, so `v_add_co_u32` and similar instructions always write their carries.
+    // The row mask does not apply to carries, so the carries of `v_add_co_u32` and similar instructions are always
+    // written.
     let carries = plain.name.contains("_co_");
     for (control, way) in WAYS {
         let words = encoding.dpp16(plain.words, control, ALL_ROWS);
@@ -70,7 +71,7 @@ pub(super) fn others(plain: &mut Plain) {
     let words = encoding.dpp16(plain.words, control, ALL_ROWS | BOUND_CTRL);
     let made = plain.claim("DPP with bound control", words).all_on();
     made.before(move |state| from_lanes(state, shift));
-    // The masks enable some rows, and in each of these some banks of four lanes.
+    // The masks enable some rows of 16 lanes, and in each enabled row some banks of four lanes.
     let (control, way) = WAYS[0];
     let words = encoding.dpp16(plain.words, control, 0b0101 << 28 | 0b1010 << 24);
     let made = plain.claim("DPP in some rows", words).before(move |state| from_lanes(state, way));
@@ -89,8 +90,8 @@ pub(super) fn others(plain: &mut Plain) {
     });
 }
 
-/// Mask of active lanes for claims about reading from inactive lanes. Inactive are some groups of two or three
-/// neighbouring lanes, and the ends of rows.
+/// Mask of active lanes for claims about reading from inactive lanes. Some groups of two or three neighbouring lanes
+/// and the ends of rows are inactive.
 const SOME_OFF: u64 = 0x7ffe_e7d3_3ffb_9f6d;
 const FETCH_INACTIVE: u32 = 1 << 18;
 
@@ -124,7 +125,7 @@ pub(super) fn others_off(plain: &mut Plain) {
     }
 }
 
-/// Relations about properties that are encoded in the instruction itself, not in the DPP dword.
+/// Names of relations about a property that is encoded in the instruction itself, not in the DPP dword.
 const SAID: [&str; 4] = [
     "an upper half",
     "another sign modifier",
@@ -178,7 +179,8 @@ fn from_lanes(state: &mut State, way: impl Fn(usize) -> Option<usize>) {
     }
 }
 
-/// Restores the initial registers of the lanes that `these` selects, and returns these lanes as a mask.
+/// Copies the registers of the lanes that `these` selects from the initial state `given` to the expected state `like`.
+/// Returns these lanes as a mask.
 fn keep(given: &State, like: &mut State, these: impl Fn(usize) -> bool) -> u64 {
     let mut bits = 0;
     for lane in (0..like.lanes.len()).filter(|lane| these(*lane)) {
@@ -188,8 +190,9 @@ fn keep(given: &State, like: &mut State, these: impl Fn(usize) -> bool) -> u64 {
     bits
 }
 
-/// Restores the initial registers of the lanes that `these` selects, and clears the bits of these lanes in a mask that
-/// the instruction writes.
+/// Changes the expected state `like` so that the lanes that `these` selects are not written: copies their registers
+/// from the initial state `given`. If `compares` is true, also clears the bits of these lanes in the result mask of the
+/// comparison.
 fn leave(given: &State, like: &mut State, compares: bool, these: impl Fn(usize) -> bool) {
     let bits = keep(given, like, these);
     like.clear(given, bits);

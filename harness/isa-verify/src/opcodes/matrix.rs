@@ -27,10 +27,10 @@ const VECTOR: u32 = 256;
 const EXEC_LO: u32 = 126;
 const ALL: u32 = 193;
 
-/// Claims, each with a flag that is true if the instructions of the claim store the result to memory themselves.
+/// Claims. The flag of each claim is true if the instructions of the claim store the result to memory themselves.
 type Claims = Vec<(Claim, bool)>;
 
-/// Properties of an instruction that can be read from its text.
+/// Properties of a matrix instruction that its text shows.
 struct Shape {
     results: usize,
     /// Number of rows in a block of D.
@@ -55,7 +55,7 @@ fn shape(text: &str) -> Option<Shape> {
     fits.then(|| Shape { results, rows, is_mfma: family == "mfma", of: of.to_owned() })
 }
 
-/// Returns the number of registers in an operand such as `v[16:19]` or `v16`.
+/// Returns the number of registers of a vector operand such as `v[16:19]` (4) or `v16` (1).
 fn count(text: &str) -> Option<usize> {
     match text.strip_prefix("v[") {
         Some(range) => {
@@ -117,19 +117,19 @@ fn addresses(state: &mut State, address: u64) {
     }
 }
 
-/// Sets the source operands to small numbers. Their sums do not overflow in any float type.
+/// Sets the source operands to small numbers, so that the sums of their products do not overflow in any float type.
 fn small(state: &mut State) {
     for (at, word) in state.memory.iter_mut().enumerate() {
         *word = 0x3c00_3c00 ^ (at as u32 + 1).wrapping_mul(0x9e37_79b9) & 0x83ff_83ff;
     }
 }
 
-/// Returns the index of the dword in memory that contains a register in one lane.
+/// Returns the index in the field `memory` of a state of the dword that is loaded to a register of one lane.
 fn at(lane: usize, register: u32) -> usize {
     (lane * LANE) / 4 + (register - A) as usize
 }
 
-/// Sets `count` registers, starting with `first`, to the two words alternately.
+/// Fills `count` registers of each lane, starting with register `first`, with the two words alternately.
 fn set(state: &mut State, first: u32, count: usize, words: [u32; 2]) {
     for lane in 0..state.lanes.len() {
         for register in 0..count {
@@ -159,7 +159,7 @@ fn constants(plain: &[u32], shape: &Shape, claims: &mut Claims) {
     }
 }
 
-/// Restores the initial contents of memory, except those of D.
+/// Copies the initial contents of memory to the expected state, except those of D.
 fn restore(given: &State, like: &mut State, results: usize) {
     for lane in 0..like.lanes.len() {
         let kept = at(lane, A)..at(lane, C);
@@ -194,8 +194,8 @@ fn mov(arch: Arch, wide: bool, to: u32, from: u32) -> u32 {
     0x17d << 23 | to << 16 | opcode << 8 | from
 }
 
-/// Adds claims about source operands and results in accumulator registers. GFX908 is excluded, because its loads cannot
-/// write to accumulators.
+/// Adds claims that accumulator registers can be source operands and results. GFX908 is excluded, because its loads
+/// cannot write to accumulators.
 fn accumulators(arch: Arch, plain: &[u32], shape: &Shape, around: &Around, claims: &mut Claims) {
     if !arch.facts().has_gfx90a_instructions {
         return;
@@ -248,7 +248,7 @@ fn broadcasts(plain: &[u32], shape: &Shape, claims: &mut Claims) {
     };
     let rows = shape.rows;
     let blocks = shape.results * 64 / (rows * rows);
-    // Blocks can be broadcast if each lane contains one row of A, because the blocks are then in different lanes.
+    // Blocks can be broadcast if each lane contains one row of A, because different blocks are then in different lanes.
     if blocks * rows == 64 {
         for size in 1..=blocks.ilog2() {
             for which in [0, 1, (1 << size) - 1] {

@@ -43,11 +43,11 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Opcodes by name. The names lack the prefix for the segment, such as `global_`.
+/// Opcodes of memory instructions by name, without the prefix for the segment, such as `global_`.
 type Named = HashMap<String, u32>;
 
-/// Returns the opcodes that the disassembler knows and whose names begin with `start`, by the rest of the name. `words`
-/// encodes an instruction with a given opcode.
+/// Returns the opcodes that the disassembler knows and whose names begin with `start`. The key is the rest of the name.
+/// `words` encodes an instruction with a given opcode.
 fn named(slot: &mut Slot, start: &str, words: impl Fn(u32) -> Vec<u32>) -> Named {
     let name = |opcode| {
         let text = slot.text(&words(opcode))?;
@@ -57,7 +57,7 @@ fn named(slot: &mut Slot, start: &str, words: impl Fn(u32) -> Vec<u32>) -> Named
     (0..256).filter_map(name).collect()
 }
 
-/// Returns the opcodes in ascending order, so that each run tests them in the same order.
+/// Returns the opcodes in ascending order, so that every run tests them in the same order.
 fn in_order(named: &Named) -> Vec<(&str, u32)> {
     let mut all: Vec<(&str, u32)> =
         named.iter().map(|(name, opcode)| (name.as_str(), *opcode)).collect();
@@ -69,11 +69,12 @@ fn in_order(named: &Named) -> Vec<(&str, u32)> {
 /// following ones.
 const ADDRESS: u32 = FIRST + 6;
 const DATA: u32 = FIRST + 2;
-/// Index of the first address register, and index of the first data register, among the registers that a test sets.
+/// Index of the first address register (`ADDRESS_ROW`) and of the first data register (`DATA_ROW`) among the vector
+/// registers that a test sets.
 const ADDRESS_ROW: usize = 6;
 const DATA_ROW: usize = 2;
 
-/// Positions in memory of the bytes that the lanes access.
+/// Arrangement of the bytes that the lanes access.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Places {
     /// The positions are scattered, and some lanes are inactive.
@@ -82,7 +83,7 @@ enum Places {
     InOrder,
 }
 
-/// Byte offset in memory before and after which there is space for the accesses of all lanes.
+/// Byte offset in memory at which the accesses start. There is space for the accesses of all lanes before and after it.
 const MIDDLE: usize = 2048;
 
 impl Places {
@@ -100,8 +101,8 @@ impl Places {
     }
 }
 
-/// Returns a claim about an instruction whose expected result the test computes, instead of executing another
-/// instruction.
+/// Returns a claim that compares an instruction with a result that the test computes, because no other instruction has
+/// the same effect.
 fn known(relation: &'static str, words: Vec<u32>, exec: u64) -> Claim {
     let mut claim = Claim::new(relation, words, vec![NOP]);
     (claim.without, claim.in_turn, claim.exec) = (None, true, exec);
@@ -113,8 +114,8 @@ fn on(state: &State) -> impl Iterator<Item = usize> + use<> {
     (0..state.lanes.len()).filter(move |lane| exec >> lane & 1 == 1)
 }
 
-/// Makes the claim expect the effect of a load or a store. `of` selects the memory, and `at` returns the offset of a
-/// lane's bytes in that memory, or `None` if the lane is out of range.
+/// Adds to a claim that the instruction has the effect of a load or a store. `of` selects the memory in the state:
+/// device memory or LDS. `at` returns the offset of a lane's bytes in it, or `None` if the lane is out of range.
 fn moves(
     claim: &mut Claim,
     moved: Moved,
@@ -151,8 +152,8 @@ fn addresses(of: impl Fn(usize) -> u64 + 'static) -> super::claim::Change {
     })
 }
 
-/// Loads and stores of groups of four registers, which run before and after an instruction with many registers. Each
-/// lane has a separate address.
+/// Loads and stores for registers that the test kernel does not set. The loads run before the tested instruction, and
+/// the stores after it. Each lane has its own part of memory.
 pub(super) struct Around {
     arch: Arch,
     load: u32,
@@ -176,8 +177,8 @@ impl Around {
         Flat { opcode, result: register, data, offset, ..plain }.words(self.arch)
     }
 
-    /// Returns instructions that load `times` groups of four registers, starting with register `first`. The memory of a
-    /// lane starts with the value of v16.
+    /// Returns instructions that load four registers each, `times` of them, starting with register `first`. In the
+    /// memory of a lane, v16 comes first.
     pub(super) fn load(&self, first: u32, times: u32) -> Vec<u32> {
         let four = |n| self.words(self.load, first + 4 * n, 4 * (first - 16 + 4 * n));
         (0..times).flat_map(four).collect()
@@ -188,8 +189,8 @@ impl Around {
         (0..times).flat_map(four).collect()
     }
 
-    /// Returns instructions that load `times` groups of four accumulators, starting with accumulator `first`, from the
-    /// memory at offset `place`.
+    /// Returns instructions that load four accumulators each, `times` of them, starting with accumulator `first`. The
+    /// data of accumulator `first` is at offset `place` in the lane's memory.
     pub(super) fn load_accumulators(&self, first: u32, times: u32, place: u32) -> Vec<u32> {
         let four = |n| self.words(self.load, first + 4 * n, place + 16 * n);
         accumulators((0..times).flat_map(four).collect())
@@ -200,8 +201,8 @@ impl Around {
     }
 }
 
-/// Sets the accumulator bit of each of these instructions. Each of them has two dwords, because this is the size of
-/// loads and stores on architectures with accumulators.
+/// Sets the accumulator bit in each instruction. Each instruction has two dwords, because this is the size of loads and
+/// stores on architectures with accumulators.
 fn accumulators(mut words: Vec<u32>) -> Vec<u32> {
     words.iter_mut().skip(1).step_by(2).for_each(|word| *word |= ACCUMULATOR);
     words

@@ -33,8 +33,8 @@ pub(super) fn words() -> impl Iterator<Item = Vec<u32>> {
     })
 }
 
-/// Returns true if the text contains the encoded operands. This rejects words whose unused fields are not zero, which
-/// LLVM disassembles too.
+/// Returns true if the text contains the operands that the words encode. Words with other values in unused fields,
+/// which LLVM disassembles too, are rejected.
 pub(super) fn has_its_sources(text: &str) -> bool {
     let moves = |half: &str| half.contains("v_dual_mov_b32");
     let second = |half: &str, register: &str| half.split([',', ' ']).any(|word| word == register);
@@ -42,8 +42,8 @@ pub(super) fn has_its_sources(text: &str) -> bool {
         .is_some_and(|(x, y)| (moves(x) || second(x, "v12")) && (moves(y) || second(y, "v13")))
 }
 
-/// Returns a claim that the pair has the effect of its two instructions in sequence. Y is executed first, because X
-/// overwrites an operand of Y.
+/// Returns a claim that the pair has the same effect as its two instructions in sequence. In this sequence Y comes
+/// first, because X overwrites an operand of Y.
 pub(super) fn of(words: Vec<u32>, text: &str, known: &Known) -> Option<Claim> {
     let (x, y) = text.split_once(" :: ")?;
     let alone = |half: &str, registers: [u32; 3]| {

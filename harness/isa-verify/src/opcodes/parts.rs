@@ -7,9 +7,10 @@ use super::{
     types::{gives_half, sign},
 };
 
-/// For `BYTE_0` to `BYTE_3`, `WORD_0` and `WORD_1`: the number of bits and the position of the lowest bit.
+/// Parts of a register, in the order of the SDWA values `BYTE_0` to `BYTE_3`, `WORD_0` and `WORD_1`. Each entry
+/// contains the number of bits and the position of the lowest bit.
 const PARTS: [(u32, u32); 6] = [(8, 0), (8, 8), (8, 16), (8, 24), (16, 0), (16, 16)];
-/// Values of the SDWA field that determines the other bits of a partly written register.
+/// Values of the SDWA field that selects how the remaining bits of a partly written register are set.
 const UNUSED_SEXT: u32 = 1;
 const UNUSED_PRESERVE: u32 = 2;
 
@@ -54,8 +55,9 @@ pub(super) fn parts(plain: &mut Plain) {
     }
 }
 
-/// Returns a function that clears the upper halves of the results in two states, so that a comparison ignores these
-/// halves. The guides to RDNA do not specify whether a 16-bit result under SDWA keeps the upper half.
+/// Returns a function that clears the upper halves of 16-bit results in two states, so that a comparison ignores these
+/// halves. On GFX9, the function does nothing. The guides to RDNA do not specify whether a 16-bit result under SDWA
+/// keeps the upper half.
 pub(super) fn lower_halves(plain: &Plain) -> impl Fn(&State, &mut State, &mut State) + use<> {
     let half = gives_half(plain.name) && !plain.arch.facts().microcode.is_gfx9();
     move |_, this, like| {

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::models::{Of, Value, float};
 
-/// Operand numbers of scalar registers that contain masks.
+/// Operand numbers of the lane masks VCC (`VCC`) and EXEC (`EXEC_LO`).
 const VCC: u32 = 106;
 const EXEC_LO: u32 = 126;
 
@@ -23,7 +23,7 @@ pub(super) fn of(arch: Arch, encoding: Encoding, words: &[u32], text: &str) -> V
     let name = name.trim_end_matches("_e32").trim_end_matches("_e64");
     let mut plain = Plain { arch, encoding, words, name, claims: Vec::new() };
     if is_wide(name) {
-        // These instructions use more registers than a slot sets. Other tests cover them.
+        // These instructions use more registers than a slot sets (see `slot`). Other tests cover them.
         return plain.claims;
     }
     scalars(&mut plain);
@@ -81,8 +81,7 @@ const CONSTANTS: [(u32, Value); 10] = [
     (LITERAL, Value::Literal(0xc123_4567)),
 ];
 
-/// Returns the constants that are tested for a type, each as the operand number, the literal, and the bits of the
-/// value.
+/// Returns the constants that are tested for a type, each as operand number, literal, and bits of the value.
 pub(super) fn constants(of: Of, signed: bool) -> impl Iterator<Item = (u32, u32, u64)> {
     // No guide specifies which value a float constant has in a 16-bit integer operand.
     let known = move |(_, value): &(u32, Value)| of != Of::U16 || !matches!(value, Value::Float(_));
@@ -120,7 +119,8 @@ fn of_constants(plain: &mut Plain) {
 /// Adds claims that the upper half of a register has the same effect as the lower half of a register with exchanged
 /// halves.
 fn halves(plain: &mut Plain) {
-    // In these instructions, the bits have other meanings, or the instruction also writes to the source operand.
+    // The `op_sel` bits of these instructions have other meanings, or the instruction also writes to the source
+    // operand.
     let apart = ["permlane", "v_swap"].iter().any(|part| plain.name.contains(part));
     if is_small_float(plain.name) || apart {
         return;
@@ -187,8 +187,8 @@ fn results(plain: &mut Plain) {
     if plain.encoding != Encoding::Vop3 {
         return;
     }
-    // If two operands of a sum are NaNs, the result is one of them, and the processor of the host determines which one.
-    // In v_bitop3, these bits are a part of its truth table.
+    // If two operands of a sum are NaNs, the result is one of them, and the host's processor determines which one. In
+    // `v_bitop3`, the sign modifier bits belong to the truth table.
     let apart = ["v_mad_", "v_bitop3_"].iter().any(|start| plain.name.starts_with(start));
     let scales = plain.arch.facts().scales_in_all_modes && gives_float(plain.name);
     for scale in if apart || scales { 0..0 } else { 1..4 } {
@@ -232,7 +232,7 @@ fn packed(plain: &mut Plain) {
     if plain.encoding != Encoding::Vop3p || !is_packed && !is_product {
         return;
     }
-    // The addend of a dot product has no selected halves.
+    // The addend of a dot product is a whole register, so no half of it can be selected.
     for source in 0..if is_product { 2 } else { 3 } {
         for (low, high) in [(true, true), (false, false), (true, false)] {
             let words = with_selection(plain.words, source, low, high);
@@ -258,8 +258,8 @@ fn packed(plain: &mut Plain) {
     }
 }
 
-/// Adds claims about packed 32-bit floats in register pairs. Each of the two results may use either register of an
-/// operand and may negate it.
+/// Adds claims about packed 32-bit floats in register pairs. For each of the two results, the instruction may select
+/// either register of an operand, and may negate the selected value.
 fn packed_in_two(plain: &mut Plain) {
     if plain.encoding != Encoding::Vop3p
         || !["v_pk_fma_f32", "v_pk_mul_f32", "v_pk_add_f32"].contains(&plain.name)
@@ -297,7 +297,7 @@ fn mixed(plain: &mut Plain) {
     if !["v_fma_mix", "v_mad_mix"].iter().any(|start| plain.name.starts_with(start)) || of_bf16 {
         return;
     }
-    // In this encoding, every source operand is a whole 32-bit register.
+    // In these instruction words, every source operand is a whole 32-bit register.
     let whole = (0..3)
         .fold(plain.words.to_vec(), |words, source| with_selection(&words, source, false, false));
     for source in 0..3 {
@@ -356,7 +356,8 @@ fn overlaps(plain: &mut Plain) {
     }
 }
 
-/// Adds claims that the encoding of two dwords has the same effect as the short encoding, which uses vcc implicitly.
+/// Adds claims that the two-dword encoding of an instruction has the same effect as its short encoding, which uses vcc
+/// implicitly.
 fn lengths(plain: &mut Plain) {
     let Some(mut words) = plain.encoding.lengthened(plain.arch, plain.words) else { return };
     let name = plain.name;

@@ -9,7 +9,7 @@ use super::{
     slot::{MASK, State},
 };
 
-/// Name of this relation in the tables of minimum numbers and of unsupported forms.
+/// Name of the relation for these claims, also in the tables of minimum numbers and of unsupported forms.
 pub(super) const RELATION: &str = "an integer that saturates";
 const CLAMP: u32 = 1 << 15;
 /// Limits of the ranges of integers with 4, 8, 16, 24, 32 and 64 bits, and some numbers in between.
@@ -31,10 +31,10 @@ const ENDS: [u32; 16] = [
     0x1234_5678,
     0xfedc_ba98,
 ];
-/// Number of tests per instruction. Each uses another combination of [`ENDS`].
+/// Number of tests per instruction, each with another combination of values from [`ENDS`].
 const TURNS: usize = 8;
 
-/// Type of a result that saturates: an integer with this number of bits. A register may contain two results.
+/// Range of a saturating result: an integer with this number of bits. A register may contain two such results.
 #[derive(Clone, Copy)]
 struct Stops {
     bits: u32,
@@ -51,7 +51,7 @@ impl Stops {
     }
 }
 
-/// Source operands of a lane, and the lane's bit of the carry mask.
+/// Source operands of a lane, and the lane's bit of the carry-in mask.
 type Lane = ([u64; 3], bool);
 type Exact = Rc<dyn Fn(Lane) -> i128>;
 
@@ -117,7 +117,7 @@ fn products(name: &str, signs: [bool; 2]) -> Option<(Stops, Exact)> {
         Some(bits) => signs.map(|signed| Stops { bits: bits.parse().unwrap_or(0), signed }),
         None => [type_named(factor)?; 2],
     };
-    // The letter c means that the register of the result also contains the addend.
+    // The letter c in a name means that the result register is also the addend.
     let number: u32 = number.trim_end_matches('c').parse().ok()?;
     if number * factors[0].bits != 32 || result.bits != 32 {
         return None;
@@ -133,7 +133,7 @@ fn products(name: &str, signs: [bool; 2]) -> Option<(Stops, Exact)> {
     Some((result, Rc::new(exact)))
 }
 
-/// Adds all claims about an opcode with `clamp`.
+/// Adds all claims about the instructions with this opcode and `clamp`.
 pub(super) fn claims(plain: &mut Plain) {
     let is_long = matches!(plain.encoding, Encoding::Vop3 | Encoding::Vop3p);
     // In a sum of products, two bits specify which operands are signed.
@@ -191,7 +191,7 @@ pub(super) fn claims(plain: &mut Plain) {
     }
 }
 
-/// Sets the source operands to values from [`ENDS`]. Each turn uses another combination.
+/// Sets the source operands to values from [`ENDS`]. The number `turn` selects the combination.
 fn ends(state: &mut State, turn: usize) {
     for (lane, registers) in state.lanes.iter_mut().enumerate() {
         for (at, register) in registers.iter_mut().enumerate() {

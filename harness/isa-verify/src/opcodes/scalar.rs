@@ -9,16 +9,16 @@ use super::{
 };
 use crate::models::Of;
 
-/// Parts of the names of instructions that are not tested. They branch, wait, or change how later instructions are
-/// executed.
+/// Parts of the names of instructions that are not tested, because they branch, wait, or change how later instructions
+/// are executed.
 const APART: [&str; 14] = [
     "setpc", "swappc", "rfe", "call", "cbranch", "barrier", "sendmsg", "sleep", "gpr_idx",
     "movrel", "setreg", "set_vgpr", "alloc", "getpc",
 ];
 const SOURCES: [u32; 2] = [FIRST + 2, FIRST + 4];
 
-/// Returns instructions with all opcodes of SOP1, SOP2 and SOPC. The result is s8, and the source operands are s10 and
-/// s12.
+/// Returns the encoded instructions with every opcode of SOP1, SOP2 and SOPC. The result is s8, and the source operands
+/// are s10 and s12.
 pub(super) fn words() -> impl Iterator<Item = u32> {
     let [a, b] = SOURCES;
     let sop1 = (0..256).map(move |opcode| 0x17d << 23 | FIRST << 16 | opcode << 8 | a);
@@ -76,7 +76,7 @@ pub(super) type Known = HashMap<String, u32>;
 const SOPK: u32 = 0xb << 28;
 const IMMEDIATES: [u16; 8] = [0, 1, 0x1234, 0x7fff, 0x8000, 0x9abc, 0xfff0, 0xffff];
 
-/// Returns instructions with all opcodes of SOPK. They read or write s8, or both.
+/// Returns the encoded instructions with every opcode of SOPK. They read s8, write it, or do both.
 pub(super) fn with_immediates() -> impl Iterator<Item = u32> {
     (0..32).map(|opcode| SOPK | opcode << 23 | FIRST << 16)
 }
@@ -98,8 +98,8 @@ pub(super) fn of_immediates(word: u32, text: &str, known: &Known) -> Vec<Claim> 
             true => u32::from(immediate),
             false => i32::from(immediate as i16) as u32,
         };
-        // Values of s8: the constant, its neighbours, a number that differs from the constant only above bit 15, and
-        // numbers for which a sum overflows.
+        // Values of s8 with which the instruction runs: the constant, its neighbours, a number that differs from the
+        // constant only above bit 15, and numbers for which a sum overflows.
         let near = [number, number.wrapping_sub(1), number.wrapping_add(1), number ^ 1 << 20];
         for (there, condition) in near
             .into_iter()
@@ -117,7 +117,7 @@ pub(super) fn of_immediates(word: u32, text: &str, known: &Known) -> Vec<Claim> 
     claims
 }
 
-/// Returns the name of the corresponding instruction with register operands.
+/// Returns the name of the instruction that reads a register in place of the constant.
 fn without_k(name: &str) -> Option<String> {
     match name {
         "s_movk_i32" => Some("s_mov_b32".to_owned()),
@@ -127,7 +127,8 @@ fn without_k(name: &str) -> Option<String> {
     }
 }
 
-/// Returns the type of a source operand, according to the end of the instruction's name.
+/// Returns the type of a source operand, which the end of the instruction's name shows; `None` if the name does not
+/// show it.
 fn type_of(name: &str, source: usize) -> Option<Of> {
     // This operand is a count, a shift count, or the number of a bit.
     let counts = ["s_lshl_b64", "s_lshr_b64", "s_ashr_i64", "s_bfe_", "s_bitcmp"];

@@ -1,5 +1,5 @@
-//! A slot is a kernel with space for an instruction to be tested. The kernel sets the registers before this instruction
-//! and reads them after it.
+//! A slot is a kernel with space for the instruction words that are tested. The kernel sets the registers before these
+//! words and reads them afterwards.
 
 use std::{collections::HashMap, ops::Range};
 
@@ -12,9 +12,9 @@ use crate::{
     hiprtc,
 };
 
-/// Active lanes for most claims. Some lanes are inactive.
+/// Mask of active lanes for most claims. Some lanes are inactive, so that claims also cover those.
 pub(super) const EXEC: u64 = 0xf7ff_fffe_fffe_ff7f;
-/// Number of vector registers that a slot sets, starting at [`FIRST`].
+/// Number of vector registers, and of scalar registers, that a slot sets, starting at [`FIRST`].
 pub(super) const ROWS: usize = 8;
 /// Number of `s_nop 7` instructions that reserve space in the kernel. The space is sufficient for one or two
 /// instructions, or for more if the slot has memory.
@@ -24,11 +24,12 @@ pub(super) const NOP: u32 = 0xbf80_0007;
 /// Number of dwords in the LDS of a slot with memory: at least 16 for each lane.
 pub(super) const WORDS: usize = 1024;
 const MEMORY: usize = 2048;
-/// Byte offset of these dwords in the LDS. They are near its end, so that offsets may be negative.
+/// Byte offset in the LDS at which these dwords start. They are near the end of the LDS, so that instructions can have
+/// negative offsets.
 pub(super) const LOCAL: u32 = 0xf000;
 
-/// Special values: special integers, and zeros, denormals, infinities, and quiet and signalling NaNs of the types f16,
-/// f32 and f64. For f64, the value is the upper 32 bits.
+/// Special values of a register: special integers, and zeros, denormals, infinities, and quiet and signalling NaNs of
+/// the types f16, f32 and f64. For f64, the value is the upper 32 bits.
 const ENDS: [u32; 17] = [
     0x7fc0_1234,
     0xff80_0000,
@@ -60,7 +61,7 @@ pub(super) struct State {
     pub(super) scalars: [u32; ROWS],
     pub(super) exec: u64,
     pub(super) vcc: u64,
-    /// Device memory and LDS, if the slot has them.
+    /// Contents of device memory, followed by those of the LDS. Empty if the slot has no memory.
     pub(super) memory: Vec<u32>,
     pub(super) local: Vec<u32>,
     /// Contents of s[0:1], which is the lane mask in encodings without a field for the mask.
@@ -69,7 +70,7 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Clears `bits` in each mask that differs from the mask in `given`.
+    /// Clears `bits` in each lane mask that the instruction has changed, compared with the state `given`.
     pub(super) fn clear(&mut self, given: &State, bits: u64) {
         let cleared = |old: u64, new: u64| if old == new { new } else { new & !bits };
         let pair = |state: &State| u64::from(state.scalars[0]) | u64::from(state.scalars[1]) << 32;
@@ -90,8 +91,8 @@ impl State {
         self
     }
 
-    /// Restores the values in `given` of registers that the claim changed before the instruction ran, unless the
-    /// instruction has overwritten them.
+    /// Undoes the changes that the claim made to registers before the run: each register that still has its value in
+    /// `changed` gets its value in `given`. Registers that the instruction has overwritten stay as they are.
     pub(super) fn unchange(&mut self, changed: &State, given: &State) {
         let put = |row: usize, now: &mut [u32], then: &[u32], given: &[u32]| {
             if now[row] == then[row] {
@@ -107,7 +108,8 @@ impl State {
         }
     }
 
-    /// For each lane in which v8 is a NaN in both states, taken as a binary32, copies v8 from the other state.
+    /// For each lane in which v8 is a binary32 NaN in both states, copies v8 from the other state, so that the states
+    /// do not differ in the NaN.
     pub(super) fn take_nans(&mut self, other: &State) {
         for (lane, other) in self.lanes.iter_mut().zip(&other.lanes) {
             if [lane[0], other[0]].iter().all(|bits| f32::from_bits(*bits).is_nan()) {
@@ -150,7 +152,7 @@ pub(super) struct Slot {
     device: Device,
     image: Vec<u8>,
     at: usize,
-    /// Contents of device memory and then of the LDS before each run. The vector is empty in a slot without memory.
+    /// Contents of device memory, followed by those of the LDS, before each run. Empty in a slot without memory.
     memory: Vec<u32>,
     texts: HashMap<Vec<u32>, Option<String>>,
 }
@@ -160,14 +162,14 @@ impl Slot {
         Slot::with(arch, wave64, 0)
     }
 
-    /// Creates a slot with memory for loads and stores.
+    /// Creates a slot with device memory and LDS, for tests of loads and stores.
     pub(super) fn with_memory(arch: Arch, wave64: bool) -> Result<Slot, String> {
         Slot::with(arch, wave64, MEMORY)
     }
 
     fn with(arch: Arch, wave64: bool, words: usize) -> Result<Slot, String> {
         let options: &[&str] = if wave64 { &["-O1", "-mwavefrontsize64"] } else { &["-O1"] };
-        // If vector and accumulator registers use the same register file, the kernel must declare the accumulators.
+        // If vector and accumulator registers share one register file, the kernel must declare the accumulators.
         let has = arch.facts().has_gfx90a_instructions;
         let accumulators = if has && words > 0 { 16..48 } else { 0..0 };
         let code = hiprtc::compile(&kernel(wave64, words > 0, accumulators), arch.name(), options)?;
@@ -200,8 +202,8 @@ impl Slot {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let places = isa::listing(self.arch, &bytes).expect("the stack has a disassembler");
         let whole = |place: &isa::Place| {
-            // Excludes instructions with bits that the text of the disassembler does not contain. The interpreter
-            // rejects them.
+            // The interpreter rejects instructions with bits that the disassembler's text does not contain. They are
+            // left out here.
             let is_refused = place.text.contains("the disassembler leaves out");
             place.offset == 0 && place.size == bytes.len() && !is_refused
         };
@@ -210,9 +212,9 @@ impl Slot {
         text
     }
 
-    /// Returns the plain form of an opcode, if the disassembler knows the opcode. If there are several forms, returns
-    /// the first one that the interpreter can run. The disassembler may also accept a form with a vector register in
-    /// place of a mask.
+    /// Returns the plain form of an opcode as words and text; `None` if the disassembler does not know the opcode. If
+    /// there are several plain forms, returns the first one that the interpreter can run. For an operand that is a
+    /// mask, the disassembler may accept a form with a vector register too.
     pub(super) fn plain(&mut self, encoding: Encoding, opcode: u32) -> Option<(Vec<u32>, String)> {
         let mut forms = encoding.plain(self.arch, opcode);
         forms.retain(|words| self.text(words).is_some());
@@ -222,8 +224,8 @@ impl Slot {
         self.text(&words).map(|text| (words, text))
     }
 
-    /// Returns the initial state of a run. In groups of four lanes, three contain ordinary floats of each width, and
-    /// one contains special values.
+    /// Returns the initial state of a run, with the lanes in `exec` active and SCC equal to `condition`. In each group
+    /// of four lanes, three contain ordinary floats of each width, and one contains special values.
     pub(super) fn given(&self, exec: u64, condition: bool) -> State {
         let value = |lane: usize, row: usize| {
             let seed = (lane as u32 + 1).wrapping_mul(0x9e37_79b9)
@@ -300,8 +302,9 @@ fn room(memory: bool) -> usize {
     if memory { ROOM_WITH_MEMORY } else { ROOM }
 }
 
-/// Returns the source code of a kernel that loads the registers, then has space for the tested instructions, and then
-/// stores the registers. With memory, the kernel also copies data into the LDS before and out of it afterwards.
+/// Returns the HIP source code of a slot's kernel. The kernel loads the registers, reserves space for the tested
+/// instructions, and then stores the registers. With `memory`, the kernel also copies data into the LDS before the
+/// tested instructions and out of it afterwards.
 fn kernel(wave64: bool, memory: bool, accumulators: Range<u32>) -> String {
     let each = |of: &dyn Fn(usize) -> String| (0..ROWS).map(of).collect::<Vec<_>>();
     let masks = ["e0", "e1", "c0", "c1", "q", "m0", "m1"];
@@ -343,8 +346,8 @@ fn kernel(wave64: bool, memory: bool, accumulators: Range<u32>) -> String {
             let lanes = if wave64 { 64 } else { 32 };
             let each =
                 format!("for (unsigned n = 0, k = i; n < {}; n++, k += {lanes})", WORDS / lanes);
-            // The compiler does not know the inserted instruction. It must not assume that this instruction leaves the
-            // LDS and memory unchanged.
+            // The compiler does not know the instructions that are inserted later. This statement prevents the
+            // assumption that they leave the LDS and memory unchanged.
             let known = "asm volatile(\"\" : : \"v\"((Local)local) : \"memory\");";
             let at = format!("local[{} + k]", LOCAL / 4);
             (

@@ -3,8 +3,8 @@
 use super::claim::row;
 use crate::models::Of;
 
-/// Parts of the names of instructions that work across lanes, or whose registers have another size or meaning than in
-/// VOP3.
+/// Parts of the names of instructions whose operand types the names do not show: the instructions work across lanes, or
+/// their registers have another size or meaning than in VOP3.
 const APART: [&str; 4] = ["lane", "interp", "v_swap", "v_movrel"];
 /// Instructions whose names do not specify the types of the operands.
 const UNTOLD: [&str; 11] = [
@@ -30,7 +30,7 @@ fn is_matrix(name: &str) -> bool {
     ["mfma", "smfmac", "wmma", "swmmac"].iter().any(|part| name.contains(part))
 }
 
-/// Returns true for an instruction that uses more registers than a slot sets.
+/// Returns true for an instruction that uses more registers than a slot sets ([`super::slot`]).
 pub(super) fn is_wide(name: &str) -> bool {
     is_matrix(name) || name.contains("pk32_") || name.contains("2xpk16_")
 }
@@ -43,7 +43,8 @@ pub(super) fn is_small_float(name: &str) -> bool {
     ["fp8", "bf8", "fp4"].iter().any(|part| name.contains(part))
 }
 
-/// Returns the type of a source operand, according to the end of the name; `None` if the name does not specify it.
+/// Returns the type of a source operand, which the end of the instruction's name shows; `None` if the name does not
+/// show it.
 pub(super) fn type_of(name: &str, source: usize) -> Option<Of> {
     if UNTOLD.iter().any(|start| name.starts_with(start)) || crosses_lanes(name) {
         return None;
@@ -68,7 +69,8 @@ pub(super) fn type_of(name: &str, source: usize) -> Option<Of> {
     })
 }
 
-/// Returns the row with the sign of a source operand, and a mask of the sign bit.
+/// Returns where the sign bit of a source operand is: the index of its register among those that a slot sets, and a
+/// mask of the bit. `None` for types without a sign modifier.
 pub(super) fn sign(name: &str, source: usize) -> Option<(usize, u32)> {
     match type_of(name, source)? {
         Of::F16 => Some((row(source), 1 << 15)),

@@ -9,7 +9,7 @@ use isa::AccessKind;
 
 use crate::trace::{Step, Touched};
 
-/// Executed instructions of a run, in the order in which they were executed.
+/// Steps of a run, in the order in which the instructions were executed.
 pub(crate) struct Run<'a> {
     pub(crate) arch: Arch,
     pub(crate) steps: &'a [Step],
@@ -84,15 +84,17 @@ fn waits(text: &str) -> Vec<(&'static str, usize)> {
     }
 }
 
-/// Returns true if the result of this instruction has certainly arrived only when the counter is zero. This applies to
-/// scalar results and to accesses that may be to memory or to the LDS.
+/// Returns true if the results that this instruction's counter counts may arrive in any order, so that only a counter
+/// value of zero shows that the result has arrived. This applies to scalar results and to accesses that may be to
+/// memory or to the LDS.
 fn in_any_order(text: &str) -> bool {
     text.starts_with("s_") || text.starts_with("flat_")
 }
 
 type Register = (char, u16);
 
-/// An access: the wave, the number of barriers that it passed before the access, and the accessed bytes.
+/// An access to memory or the LDS: the number of the wave, the number of barriers that the wave had passed, and the
+/// accessed bytes.
 type Between = (u32, usize, Touched);
 
 fn registers(text: &str) -> BTreeSet<Register> {
@@ -123,7 +125,7 @@ fn registers(text: &str) -> BTreeSet<Register> {
     all
 }
 
-/// Returns the registers that receive the result of a memory instruction.
+/// Returns the registers that receive the result of a memory instruction; none for a store.
 fn result(text: &str) -> BTreeSet<Register> {
     let (mnemonic, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let gives =
@@ -179,7 +181,7 @@ impl Run<'_> {
         })
     }
 
-    /// Returns the indices of the steps of each wave.
+    /// Returns the indices of the executed steps, in one list for each wave.
     fn waves(&self) -> Vec<Vec<usize>> {
         let mut all: HashMap<_, Vec<usize>> = HashMap::new();
         for (at, step) in self.steps.iter().enumerate() {
@@ -218,7 +220,7 @@ impl Run<'_> {
         Some(reasons)
     }
 
-    /// Returns the results in `queue` that are complete after a wait that leaves `left` results outstanding.
+    /// Returns those results in `queue` that have arrived after a wait that leaves at most `left` results outstanding.
     fn done(&self, wave: &[usize], queue: &[usize], left: usize) -> Vec<usize> {
         let any = |place: &usize| in_any_order(self.text(&self.steps[wave[*place]]));
         if left == 0 {
@@ -228,8 +230,8 @@ impl Run<'_> {
         in_turn[..in_turn.len().saturating_sub(left)].to_vec()
     }
 
-    /// Returns the reason why a result did not have to be complete at step `at` of the wave; `None` if the result is
-    /// used before a later wait.
+    /// Returns the reason why the result of step `asked` did not have to arrive before step `at` of the wave; `None` if
+    /// the wave uses the result before a later wait.
     fn follows(
         &self,
         wave: &[usize],
@@ -287,8 +289,8 @@ impl Run<'_> {
         }
     }
 
-    /// Returns the reason why other waves do not need the wait: their accesses to the written bytes come later, or may
-    /// be atomic; `None` if the analysis finds no such reason.
+    /// Returns the reason why other waves do not need the wait: they access the written bytes only later, or all
+    /// accesses may be atomic; `None` if the analysis finds no such reason.
     fn others_touch(&self, wrote: usize, waited: usize) -> Option<String> {
         let writer = &self.steps[wrote];
         let meets = |step: &&Step| {
@@ -315,7 +317,7 @@ impl Run<'_> {
                 "other waves access the bytes that {name} writes only after {wait}"
             ));
         }
-        // If all these accesses are marked as atomic, they do not need to be ordered.
+        // If all these accesses have the bits of atomics, they need no synchronisation.
         let all = others(self.steps);
         let is_marked = |step: &Step| {
             step.touched.iter().all(|touched| !touched.local)
@@ -330,7 +332,8 @@ impl Run<'_> {
             .then(|| format!("{name} and all conflicting accesses of other waves may be atomic"))
     }
 
-    /// Compares the accesses before each execution of the barrier with the accesses after it.
+    /// Returns the reasons why the barrier is not needed; `None` if an access before it conflicts with an access of
+    /// another wave after it.
     fn of_barrier(&self, removed: u64) -> Option<BTreeSet<String>> {
         // The number of barriers that each wave has passed, and the removed barriers of each workgroup.
         let mut passed: HashMap<_, usize> = HashMap::new();
@@ -380,7 +383,8 @@ impl Run<'_> {
         Some(BTreeSet::from([why.to_owned()]))
     }
 
-    /// Returns the reasons why a fence is not needed. The analysis considers the accesses of other workgroups.
+    /// Returns the reasons why a fence is not needed; `None` if another workgroup accesses the same bytes in a way that
+    /// needs the fence.
     fn of_fence(&self, removed: u64) -> Option<BTreeSet<String>> {
         let fence = self.texts.get(&removed)?;
         let writes_back = fence.starts_with("buffer_wbl2") || fence.starts_with("global_wb ");
@@ -424,14 +428,15 @@ impl Run<'_> {
             }
             let reads = step.touched.iter().filter(|t| !t.local && t.kind == AccessKind::Load);
             for read in reads {
-                // For an invalidation, the loop checks each read. It considers the steps since the last invalidation
-                // with the same effect that remains. The caches are common to the waves of a workgroup.
+                // For an invalidation, the loop checks each read. It considers the steps since the last earlier
+                // invalidation that has the same effect and has not been removed. The waves of a workgroup share their
+                // caches.
                 let before = self.steps[..at].iter().enumerate().rev();
                 let own = before.filter(|(_, other)| other.is_of_workgroup(step));
                 let mut same = own.filter(|(_, other)| does_as_much(self.text(other), fence));
                 let Some((_, last)) = same.clone().next() else { continue };
                 let kept = same.find(|(_, other)| other.pc != removed).map_or(0, |(at, _)| at);
-                // If the last invalidation before the read remains, the removed one does not matter for this read.
+                // The removed invalidation matters for this read only if it is the last one before the read.
                 if last.pc == removed && foreign(&self.steps[kept..at], step, read) {
                     return None;
                 }
@@ -450,7 +455,7 @@ fn does_as_much(text: &str, fence: &str) -> bool {
     text == fence || is_wide && name(text) == name(fence)
 }
 
-/// Returns true if an instruction has the cache bits of atomic and volatile loads, or is an atomic.
+/// Returns true if the instruction is an atomic, or has the cache bits of atomic and volatile loads.
 pub(super) fn is_marked(text: &str) -> bool {
     ["glc", "sc0", "sc1", "scope:", "_atomic_"].iter().any(|mark| text.contains(mark))
 }
@@ -459,7 +464,7 @@ pub(super) fn is_marked_store(text: &str) -> bool {
     ["sc0", "sc1", "scope:", "_atomic_"].iter().any(|mark| text.contains(mark))
 }
 
-/// Returns true if other waves can acquire from this instruction.
+/// Returns true if other waves can synchronise with this instruction: a barrier, a store or an atomic.
 fn lets_know(text: &str) -> bool {
     let name = text.split_whitespace().next().unwrap_or_default();
     let reads = name.contains("load") || name.contains("read");

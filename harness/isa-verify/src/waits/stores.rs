@@ -20,8 +20,8 @@ use crate::trace::{Step, Touched};
 struct Load<'a> {
     space: &'a str,
     bytes: u32,
-    /// For a load from two locations in the LDS: true if its offsets are multiples of 64 elements, false if they are
-    /// multiples of one element.
+    /// For a load from two locations in the LDS: true if its offsets count units of 64 elements, false if they count
+    /// elements. `None` for a load from one location.
     two: Option<bool>,
 }
 
@@ -61,8 +61,9 @@ pub(super) fn is_load(text: &str) -> bool {
     Load::of(text).is_some()
 }
 
-/// Returns the encoding of the store that corresponds to a load. The caller checks the encoding with the disassembler.
-/// Source: "Microcode Formats" and the opcode tables of the RDNA and CDNA ISA guides.
+/// Returns the encoding of the store that has the same width and address as a load; `None` if the load has no such
+/// store. The caller checks the encoding with the disassembler. Source: "Microcode Formats" and the opcode tables of
+/// the RDNA and CDNA ISA guides.
 pub(super) fn store_of(arch: Arch, text: &str, words: &[u32]) -> Option<Vec<u32>> {
     let load = Load::of(text)?;
     let (gfx9, old) = match arch.facts().microcode {
@@ -154,7 +155,8 @@ fn wave(step: &Step) -> Wave {
     (step.launch, step.workgroup, step.wave)
 }
 
-/// Identifies the memory that contains the accessed bytes: the memory of the launch, or the LDS of the workgroup.
+/// Identifies the memory that contains the accessed bytes: the device memory in a launch, or the LDS of a workgroup in
+/// a launch.
 fn place(step: &Step, touched: &Touched) -> (usize, Option<u64>) {
     (step.launch, touched.local.then_some(step.workgroup))
 }
@@ -212,8 +214,8 @@ impl Changed<'_> {
                 reasons.insert("the store and all conflicting accesses may be atomic");
                 continue;
             }
-            // This test is a shortcut. If the intervals differ, the workgroup has passed a barrier between the two
-            // accesses.
+            // This test is a shortcut. If the two barrier counts differ, the workgroup has passed a barrier between the
+            // two accesses.
             if one.is_of_workgroup(two) && intervals[first] != intervals[second] {
                 reasons.insert("barriers or atomics order the store with all conflicting accesses");
                 continue;
@@ -239,8 +241,8 @@ impl Changed<'_> {
         Ok(reasons.into_iter().collect::<Vec<_>>().join("; "))
     }
 
-    /// Returns the stores that did not change a word of memory. For such a store, the word has the same value before
-    /// the store and at the next access.
+    /// Returns the stores that did not change a word of memory, each as the index of the step and the number of the
+    /// word. The word had the same value before the store and at the next access.
     fn unchanged(&self) -> HashSet<(usize, u64)> {
         let mut last: HashMap<(usize, u64), (usize, u32)> = HashMap::new();
         let mut unchanged = HashSet::new();
@@ -288,8 +290,8 @@ impl Changed<'_> {
     }
 
     /// Returns true if the wave of step `second` has synchronised with step `first`. Waves synchronise at barriers.
-    /// They also synchronise at locations to which one wave writes and from which the other reads, if the accesses have
-    /// the bits of atomics.
+    /// They also synchronise at locations to which one wave writes and from which the other reads, if both accesses
+    /// have the bits of atomics.
     fn is_ordered(&self, first: usize, second: usize) -> bool {
         let begin = &self.steps[first];
         let mut knowing = HashSet::from([wave(begin)]);
@@ -311,7 +313,7 @@ impl Changed<'_> {
             if at <= first {
                 continue;
             }
-            // If the wave has passed a barrier at which a synchronised wave had arrived, the wave is also synchronised.
+            // The wave is also synchronised if it has passed a barrier at which a synchronised wave had arrived.
             let number = passed.get(&wave(step)).copied().unwrap_or(0);
             let heard = number > 0 && met.contains(&(step.launch, step.workgroup, number - 1));
             if at == second {
@@ -320,7 +322,8 @@ impl Changed<'_> {
             if heard {
                 knowing.insert(wave(step));
             }
-            // In spin loops on the LDS, no bits mark the accesses. Therefore, every LDS access is treated as marked.
+            // Accesses to the LDS have no bits that mark atomics, and spin loops on the LDS use plain accesses.
+            // Therefore every LDS access is treated as an atomic.
             let marked = |touched: &&Touched| {
                 touched.local
                     || touched.kind == AccessKind::Atomic

@@ -7,8 +7,8 @@ use super::{FLOATS, INPUTS, INTEGERS, Type, U32, Writer, expression::KNOWN, scal
 /// Number of elementary statements in a kernel.
 const EACH: usize = 4;
 
-/// Returns two operands: an input of the work-item, and the same input of the first of the four neighbouring
-/// work-items, which is the same for all four.
+/// Returns the names of two operands. The first one is an input of the work-item. The second one is the same input of
+/// the first work-item in its group of four, so it is the same for all four.
 fn operands(of: Type, at: usize) -> [String; 2] {
     ["t", "(t & ~3u)"].map(|item| {
         let word = |at: usize| format!("uni[{item} * {INPUTS} + {}]", at % INPUTS);
@@ -34,8 +34,8 @@ fn folded(of: Type, value: &str) -> String {
 }
 
 impl Writer {
-    /// Returns the elementary statements of kernel number `number`. The list of all statements is divided into
-    /// consecutive parts, one for each kernel.
+    /// Returns the elementary statements of kernel number `number`. Each kernel gets the next part of the list of all
+    /// elementary statements.
     pub(super) fn basics(&mut self, number: u64) -> Vec<String> {
         let at = self.draw.below(INPUTS);
         let mut all = basics(at);
@@ -56,8 +56,8 @@ impl Writer {
     }
 }
 
-/// Returns all elementary statements. Each consists of an optional statement that prepares the operands, and an
-/// expression whose value is a word.
+/// Returns all elementary statements. Each consists of an optional C statement that prepares the operands, and a C
+/// expression whose value is a 32-bit word.
 fn basics(at: usize) -> Vec<(Option<String>, String)> {
     let mut all = Vec::new();
     for of in INTEGERS.into_iter().chain(FLOATS) {
@@ -110,8 +110,8 @@ fn halves(at: usize) -> impl Iterator<Item = (Option<String>, String)> {
     })
 }
 
-/// Returns atomics on words that only one work-item uses. Their operands are such that counters reach the end of their
-/// range.
+/// Returns atomics on words that only one work-item uses. Their operands are chosen so that counters reach the end of
+/// their range.
 fn exchanges(at: usize) -> impl Iterator<Item = (Option<String>, String)> {
     const WORDS: &[&str] =
         &["Add", "Sub", "And", "Or", "Xor", "Min", "Max", "Exch", "CAS", "Inc", "Dec"];

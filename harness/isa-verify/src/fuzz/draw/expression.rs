@@ -2,7 +2,7 @@
 
 use super::{FLOATS, INTEGERS, ITEMS, Type, U32, Writer, scalar};
 
-/// Bits of floats that are inline constants or the ends of ranges, for each float size.
+/// Bits of floats that are inline constants or ends of ranges, in one list for each float size.
 const F16: [u64; 10] = [0, 0x8000, 0x3c00, 0xbc00, 0x3800, 0x4400, 0x7bff, 0x0001, 0x7c00, 0x3118];
 const F32: [u64; 11] = [
     0,
@@ -55,8 +55,8 @@ impl Writer {
         self.perhaps_uniform(5, |this| this.any_condition(depth))
     }
 
-    /// Draws an expression. With a probability of 1 / `one_in`, the expression is uniform, which means that it has the
-    /// same value for all work-items.
+    /// Draws an expression. With probability 1 / `one_in`, draws a uniform one, which has the same value in all
+    /// work-items.
     fn perhaps_uniform(
         &mut self,
         one_in: usize,
@@ -100,7 +100,7 @@ impl Writer {
         [(); N].map(|()| self.expression(of, depth))
     }
 
-    /// Returns an input or a constant that is the same for all work-items.
+    /// Returns an input or a constant whose value is the same in all work-items.
     fn uniform_leaf(&mut self, of: Type) -> String {
         if self.draw.one_in(4) {
             return self.literal(of);
@@ -246,7 +246,8 @@ impl Writer {
         }
     }
 
-    /// Returns an operation for which GPUs have an instruction. `which` selects one of [`KNOWN`] operations.
+    /// Returns an expression of an operation for which GPUs have an instruction. `which` is the number of the
+    /// operation, below [`KNOWN`].
     pub(super) fn known(&mut self, which: usize, of: Type, depth: usize) -> String {
         let name = of.name();
         let [x, y] = self.some(scalar('u', 64), depth);

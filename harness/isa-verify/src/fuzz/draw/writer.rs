@@ -11,7 +11,7 @@ pub(super) struct Writer {
     pub(super) left: usize,
     /// Kind of the atomics on shared words in this phase; empty if the phase has none.
     pub(super) atomic: &'static str,
-    /// True if the expression that is being drawn has the same value for all work-items. GPUs compute such an
+    /// True while an expression is being drawn that has the same value in all work-items. GPUs compute such an
     /// expression once per wave.
     pub(super) uniform: bool,
 }
@@ -164,8 +164,8 @@ impl Writer {
         })
     }
 
-    /// Returns an atomic on a word that only one work-item uses, so that the old value of the word does not depend on
-    /// the order of the work-items.
+    /// Returns an atomic on a word that only one work-item uses. The old value of this word does not depend on the
+    /// order of the work-items.
     fn exchange(&mut self, word: &str) -> String {
         let place = self.draw.of(&["own + t * 4", "far"]);
         let what = self

@@ -26,23 +26,23 @@ const ADDED: u32 = FIRST + 4;
 const ADDED_ROW: usize = 4;
 /// Operand number of the inline constant 48, which is used as a scalar offset.
 const CONSTANT: u32 = 128 + 48;
-/// End of a buffer that is shorter than the memory, in bytes (`END`) and in elements (`ELEMENTS`). The end is not
-/// inside the data of a lane.
+/// End of a buffer that is shorter than the device memory of the test, in bytes (`END`) and in elements (`ELEMENTS`).
+/// The end is not inside the data of a lane.
 const END: usize = MIDDLE + 288;
 const ELEMENTS: usize = 17;
 /// Number of bytes per element, for accesses with an index.
 const STRIDE: u32 = 16;
 
-/// A combination of operands that form an address.
+/// A combination of address operands of a buffer instruction.
 #[derive(Clone, Copy)]
 struct Way {
     relation: &'static str,
     by_index: bool,
     by_offset: bool,
-    /// Operand number of the scalar offset, and the value of the offset.
+    /// Operand number and value of the scalar offset; `None` without a scalar offset.
     added: Option<(u32, u32)>,
     offset: u32,
-    /// Number of bytes by which the base address of the buffer lies below the start of the memory.
+    /// Number of bytes by which the base address in the buffer descriptor lies below the start of the device memory.
     before: usize,
     policy: Policy,
 }
@@ -117,13 +117,13 @@ impl Way {
         Buffer { scalar, by_index, by_offset, offset, policy, ..plain }
     }
 
-    /// Returns the sum of those parts of the address that are the same for all lanes.
+    /// Returns the sum of the address parts that are the same for all lanes.
     fn fixed(self) -> usize {
         self.offset as usize + self.added.map_or(0, |(_, value)| value as usize)
     }
 
-    /// Returns the position in memory of a lane's bytes. This position is the same for all lanes if there is neither an
-    /// index nor an offset register.
+    /// Returns the offset in device memory of the bytes that a lane accesses. Without an index register and an offset
+    /// register, it is the same for all lanes.
     fn place(self, lane: usize, places: Places, moved: Moved) -> usize {
         match (self.by_index, self.by_offset) {
             (false, false) => self.fixed(),
@@ -136,13 +136,14 @@ impl Way {
         }
     }
 
-    /// Returns the offset register of a lane for accesses with an index: the offset of the lane's bytes in its element.
+    /// Returns the value of a lane's offset register in accesses with an index: the offset of the lane's bytes in its
+    /// element.
     fn inside(self, lane: usize, moved: Moved) -> usize {
         if moved.bytes < 4 && self.offset == 0 { moved.skew(lane) } else { 0 }
     }
 
-    /// Returns a change that sets the address registers, and the descriptor for a buffer of `records` bytes or
-    /// elements.
+    /// Returns a change of the initial state: sets the address registers, and the descriptor of a buffer with `records`
+    /// bytes or elements.
     fn given(self, arch: Arch, places: Places, moved: Moved, memory: u64, records: u32) -> Change {
         let memory = memory - self.before as u64;
         let records = if self.by_index { records } else { records + self.before as u32 };
@@ -198,7 +199,8 @@ fn of_moves(arch: Arch, plain: Buffer, moved: (bool, Moved), memory: u64) -> Vec
             claims.push(claim);
         }
     }
-    // If the access is out of range, a load returns zero, and a store has no effect.
+    // If the access is out of range, a load returns zero, and a store has no effect. Forms with a scalar offset or with
+    // cache bits are left out here.
     for way in ways(arch).into_iter().filter(|way| way.added.is_none() && way.policy.0 == 0) {
         for places in Places::ALL {
             let relation = "a buffer's end";
@@ -225,7 +227,7 @@ fn of_moves(arch: Arch, plain: Buffer, moved: (bool, Moved), memory: u64) -> Vec
     claims
 }
 
-/// Returns claims that a buffer atomic has the same effect as the GLOBAL atomic at the same addresses.
+/// Returns claims that a buffer atomic has the same effect as the GLOBAL atomic of this name at the same addresses.
 fn atomics(arch: Arch, plain: Buffer, name: &str, globals: &Named, memory: u64) -> Vec<Claim> {
     let Some(opcode) = globals.get(name) else { return Vec::new() };
     let moved = Moved::named("dword").expect("a name");

@@ -17,11 +17,13 @@ use crate::opcodes::{
     slot::{EXEC, Slot, State},
 };
 
-/// First register of the scalar base address, s[12:13], and the index of this register among those that a slot sets.
+/// First register of the scalar base address, s[12:13] (`BASE`), and the index of this register among the scalar
+/// registers that a test sets.
 const BASE: u32 = FIRST + 4;
 const BASE_ROW: usize = 4;
 
-/// Names of the relations, by segment: flat, scratch and global. The first list is for the plain form.
+/// Names of the relations, one for each segment: flat, scratch and global. This list is for forms with only a vector
+/// address.
 const AS_THEY_ARE: [&str; 3] = ["flat memory", "scratch", "global memory"];
 const AT_AN_OFFSET: [&str; 3] =
     ["flat memory at an offset", "scratch at an offset", "global memory at an offset"];
@@ -65,7 +67,7 @@ pub(super) fn check(slot: &mut Slot, arch: Arch, table: &mut Table) -> Named {
     globals
 }
 
-/// Returns a form that has only a vector address. Its opcode is 0.
+/// Returns the form that has only a vector address, with opcode 0.
 pub(super) fn plain(segment: Segment) -> Flat {
     Flat {
         segment,
@@ -79,15 +81,15 @@ pub(super) fn plain(segment: Segment) -> Flat {
     }
 }
 
-/// Parses the name of a load or store. Returns true for a load, and the format of the data; `None` for other
-/// instructions.
+/// Parses the name of a load or store. Returns true for a load and false for a store, with the data format; `None` for
+/// other instructions.
 pub(super) fn moved_by(name: &str) -> Option<(bool, Moved)> {
     let load = name.strip_prefix("load_").map(|rest| (true, rest));
     let (is_load, rest) = load.or(name.strip_prefix("store_").map(|rest| (false, rest)))?;
     Some((is_load, Moved::named(rest)?))
 }
 
-/// Returns the forms of the address that are tested, each with its relation.
+/// Returns the address forms that are tested, each with the name of its relation.
 fn forms(arch: Arch, plain: Flat) -> Vec<(&'static str, Flat)> {
     let segment = plain.segment as usize;
     let (least, most) = layout::reach(arch, plain.segment);
@@ -111,7 +113,7 @@ fn forms(arch: Arch, plain: Flat) -> Vec<(&'static str, Flat)> {
     forms
 }
 
-/// Returns a change that sets the address registers so that lane `lane` accesses the location `to(lane)`.
+/// Returns a change that sets the address registers so that lane `lane` accesses the address `to(lane)`.
 fn leads(arch: Arch, form: Flat, to: impl Fn(usize) -> u64 + 'static) -> Change {
     let offset = i64::from(form.offset);
     if form.scalar.is_none() {
@@ -130,8 +132,8 @@ fn leads(arch: Arch, form: Flat, to: impl Fn(usize) -> u64 + 'static) -> Change 
     })
 }
 
-/// Returns a string that the text of the instruction must contain if the form has a scalar base. It is empty for a form
-/// without one.
+/// Returns the text that the disassembler must print for the scalar base of a form. The text is empty for a form
+/// without a scalar base.
 fn told(form: Flat) -> &'static str {
     match (form.scalar, form.segment) {
         (None, _) => "",
@@ -233,8 +235,8 @@ pub(super) fn is_double(name: &str) -> bool {
     name.ends_with("_x2") || ["b64", "u64", "i64", "f64"].iter().any(|end| name.ends_with(end))
 }
 
-/// Sets the comparison value of a compare-and-swap, v11 or v[12:13], so that the comparison succeeds in half of the
-/// lanes.
+/// Sets the comparison value of a compare-and-swap (v11, or v[12:13] for 64 bits) to the current contents of memory in
+/// every second lane, so that the comparison succeeds in half of the lanes.
 pub(super) fn finds(
     state: &mut State,
     of: fn(&State) -> &Vec<u32>,

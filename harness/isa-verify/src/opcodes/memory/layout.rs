@@ -3,7 +3,7 @@
 
 use device::{Arch, Microcode};
 
-/// Returns the register number that means: the instruction has no scalar register.
+/// Returns the number in the scalar register field that means: no scalar register.
 pub(super) fn none(arch: Arch) -> u32 {
     match arch.facts().microcode {
         Microcode::Gfx9 => 0x7f,
@@ -12,7 +12,7 @@ pub(super) fn none(arch: Arch) -> u32 {
     }
 }
 
-/// Segment of a FLAT instruction. The value is the number that encodes it.
+/// Segment of a FLAT instruction, with the number that encodes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Segment {
     Flat = 0,
@@ -89,7 +89,8 @@ impl Flat {
         let has_scalar = !arch.facts().microcode.is_gfx9() || segment != Segment::Flat;
         let scalar = self.scalar.unwrap_or(if has_scalar { none(arch) } else { 0 });
         let address = self.address.unwrap_or(0);
-        // From GFX940 and GFX11 on, there is a bit that is set if a scratch address contains a vector register.
+        // From GFX940 and GFX11 on, scratch instructions have a bit that is set if the address contains a vector
+        // register.
         let has_address = u32::from(segment == Segment::Scratch && self.address.is_some());
         let registers = result << 24 | scalar << 16 | data << 8 | address;
         let segment_bits = segment as u32;
@@ -201,7 +202,7 @@ pub(super) fn scalar(
     let common = result << 6 | base >> 1;
     match arch.facts().microcode {
         Microcode::Gfx9 => {
-            // The offset is a constant, a register, or the sum of a constant and a register.
+            // The offset is a constant, a register, or the sum of both.
             let (both, constant) = (register.is_some() && offset != 0, register.is_none());
             let way = u32::from(both || constant) << 17 | u32::from(register.is_some()) << 14;
             let second = register.unwrap_or(0) << 25 | offset as u32 & 0x1f_ffff;

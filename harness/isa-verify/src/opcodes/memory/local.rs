@@ -22,8 +22,8 @@ use crate::opcodes::{
 /// Second data register: v12. The first data operand occupies v10 and v11.
 const SECOND: u32 = FIRST + 4;
 const SECOND_ROW: usize = 4;
-/// Combinations of registers that an instruction may use: the result, the address, and two data registers. The
-/// disassembler requires zeros in unused fields.
+/// Combinations of registers with which an instruction may be encoded: the result, the address, and two data registers.
+/// The disassembler accepts only zeros in the fields that the instruction does not use.
 const REGISTERS: [[u32; 4]; 5] = [
     [FIRST, ADDRESS, 0, 0],
     [0, ADDRESS, DATA, 0],
@@ -32,7 +32,7 @@ const REGISTERS: [[u32; 4]; 5] = [
     [FIRST, ADDRESS, DATA, SECOND],
 ];
 
-/// Opcode of an instruction in its plain form, and the registers that it uses.
+/// Plain form of an instruction: its opcode, and the registers that it uses.
 #[derive(Clone, Copy)]
 struct Plain {
     opcode: u32,
@@ -105,7 +105,7 @@ struct Two {
     is_load: bool,
     exchanges: bool,
     bytes: usize,
-    /// Number of bytes by which a location moves if its offset is increased by one.
+    /// Distance in bytes between the locations for two consecutive values of an offset field.
     step: usize,
 }
 
@@ -130,7 +130,7 @@ fn of_two(arch: Arch, plain: Plain, two: Two) -> Vec<Claim> {
             if first == second && (two.exchanges || !two.is_load) {
                 continue;
             }
-            // Two lanes must not access the same location, neither with the same offset nor with different offsets.
+            // Different lanes must not access the same location, whatever the two offsets are.
             let lane_step = if exec == EXEC { 16 } else { 2 * two.bytes };
             let apart = first.min(second) * two.step;
             let place = move |lane: usize, which: usize| {
@@ -174,8 +174,8 @@ fn atomics(arch: Arch, plain: Plain, name: &str, all: &Known) -> Vec<Claim> {
         true => (known_as(&["read_b64", "load_b64"]), known_as(&["write_b64", "store_b64"])),
         false => (known_as(&["read_b32", "load_b32"]), known_as(&["write_b32", "store_b32"])),
     };
-    // An exchange that returns the old value is compared with a store. For any other such atomic, there is one with the
-    // same name without `_rtn`.
+    // An exchange that returns the old value is compared with a store. Any other atomic that returns it is compared
+    // with the atomic that has the same name without `_rtn`.
     let without = match name {
         "wrxchg_rtn_b32" | "wrxchg_rtn_b64" | "storexchg_rtn_b32" | "storexchg_rtn_b64" => store,
         _ if returns => all.get(&name.replace("_rtn", "")).copied(),

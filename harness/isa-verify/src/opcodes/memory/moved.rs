@@ -10,7 +10,7 @@ pub(super) struct Moved {
 }
 
 impl Moved {
-    /// Parses the part of a name after `load_` or `store_`.
+    /// Parses the part of a load's or store's name after `load_` or `store_`; `None` if it is not a known data format.
     pub(super) fn named(name: &str) -> Option<Moved> {
         let half = name.contains("d16").then(|| name.contains("d16_hi"));
         let size = name.replace("d16_hi", "").replace("d16", "");
@@ -28,7 +28,8 @@ impl Moved {
         Some(Moved { bytes, signed, half })
     }
 
-    /// Returns the misalignment of a lane's data, in bytes from a multiple of 16. It differs between lanes.
+    /// Returns the misalignment of a lane's data: its distance in bytes from a multiple of 16. The value differs
+    /// between lanes.
     pub(super) fn skew(self, lane: usize) -> usize {
         match self.bytes {
             1 => lane * 7 % 16,
@@ -37,8 +38,8 @@ impl Moved {
         }
     }
 
-    /// Copies bytes of memory to registers, as a load does. If `clears` is true, a load of half a register clears the
-    /// other half.
+    /// Writes bytes of memory to a lane's registers, as a load does. If the load writes half a register, the other half
+    /// is cleared if `clears` is true, and kept otherwise.
     pub(super) fn load(self, bytes: &[u8], registers: &mut [u32], clears: bool) {
         if self.bytes >= 4 {
             for (register, word) in registers.iter_mut().zip(bytes.chunks_exact(4)) {

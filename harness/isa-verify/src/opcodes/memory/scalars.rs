@@ -24,9 +24,10 @@ const DESCRIPTOR: u32 = FIRST + 4;
 const DESCRIPTOR_ROW: usize = 4;
 const ADDED: u32 = FIRST + 2;
 const ADDED_ROW: usize = 2;
-/// First register of the result, for loads of more than eight registers.
+/// First register of the result for loads of more than eight registers, whose result does not fit in the registers from
+/// s8 on.
 const MORE: u32 = 16;
-/// Byte offsets in memory of the data that is loaded.
+/// Byte offsets in memory at which the loaded data starts.
 const PLACES: [usize; 3] = [1024, 1604, 2304];
 
 pub(super) fn check(slot: &mut Slot, arch: Arch, table: &mut Table) {
@@ -62,7 +63,8 @@ fn size(name: &str) -> Option<Size> {
     })
 }
 
-/// Returns the combinations of a constant offset and an offset register that are tested.
+/// Returns the tested combinations of a constant offset and the value of an offset register. `None` means that the
+/// instruction has no offset register.
 fn offsets(arch: Arch, is_buffer: bool) -> Vec<(i32, Option<u32>)> {
     let (least, most) = layout::reach_of_scalar(arch);
     let mut offsets = vec![(0, None), (4, None), (0x7c, None), (most & !3, None)];
@@ -111,7 +113,7 @@ fn claims(
             let from = (place as i64 - i64::from(constant)) - i64::from(register.unwrap_or(0));
             claim.given = match is_buffer {
                 false => based(memory.wrapping_add_signed(from), register),
-                // The buffer ends directly after the data that is loaded.
+                // The buffer ends directly after the loaded data.
                 true => described(
                     memory.wrapping_add_signed(from),
                     (place as i64 - from) as u64 + bytes as u64,
