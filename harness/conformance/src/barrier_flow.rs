@@ -13,28 +13,29 @@ pub(crate) const COUNTERS: usize = 3;
 /// Maximum value of a counter. Hardware delays an instruction that would exceed it.
 const CAPACITY: u8 = 63;
 
-/// A step of the code that affects the outstanding operations, or at which they are reported.
+/// An event in the code: a change of the outstanding operations, or a point at which the analysis reports them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// The wave issues an operation. `operation` is `None` if the analysis need not report the operation.
+    /// The wave issues an operation, which increments `counter`. `operation` identifies the operation in the result;
+    /// `None` if the analysis need not report it.
     Issue { counter: usize, operation: Option<u32> },
     /// The wave waits until at most `left` operations of the counter are outstanding.
     Wait { counter: usize, left: u8 },
-    /// After a call, it is unknown which operations are outstanding. The analysis assumes that all are complete.
+    /// A call, after which it is unknown which operations are outstanding. The analysis assumes that all are complete.
     Forget,
-    /// A point for which the analysis reports the outstanding operations.
+    /// A point in the code, with its number. The analysis reports which operations are outstanding there.
     Point(u32),
 }
 
-/// Steps that are executed one after another, and the blocks that may follow.
+/// Events that occur one after another, and the blocks that may be executed next.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Block {
     pub(crate) steps: Vec<Step>,
     pub(crate) next: Vec<usize>,
 }
 
-/// The operations of each counter that may be outstanding, in ascending order. The second number of an operation is the
-/// smallest number of later operations on any path.
+/// For each counter, the operations that may be outstanding, in ascending order. Each entry identifies an operation and
+/// contains how many operations the wave has issued after it: the minimum over all paths.
 type State = [Vec<(u32, u8)>; COUNTERS];
 
 /// Returns the operations that are outstanding at each point on at least one path from the first block. The analysis
@@ -70,8 +71,8 @@ pub(crate) fn outstanding(
     points
 }
 
-/// Executes a step. During the analysis, states only grow. Therefore, every operation that is reported at a point
-/// remains correct.
+/// Updates `state` for a step. If the step is a point, adds the outstanding operations to `points`. States only grow
+/// during the analysis, so an operation that has been added to a point stays correct.
 fn execute(step: Step, state: &mut State, points: &mut BTreeMap<u32, BTreeSet<u32>>) {
     match step {
         Step::Issue { counter, operation } => {
@@ -92,7 +93,7 @@ fn execute(step: Step, state: &mut State, points: &mut BTreeMap<u32, BTreeSet<u3
     }
 }
 
-/// Adds the operations of `other` to `known`. Returns true if `known` has changed.
+/// Adds the operations of `other` to `known`, for a block that two paths reach. Returns true if `known` has changed.
 fn join(known: &mut State, other: &State) -> bool {
     let mut changed = false;
     for (known, other) in known.iter_mut().zip(other) {

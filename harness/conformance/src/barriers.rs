@@ -70,7 +70,7 @@ pub struct Outstanding {
 /// Result for one kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KernelBarriers {
-    /// Number of instructions that a path from the entry reaches.
+    /// Number of instructions that are reachable from the entry of the kernel.
     pub instructions: usize,
     /// Number of barriers with fences.
     pub fenced: usize,
@@ -79,27 +79,27 @@ pub struct KernelBarriers {
     /// Operations that are outstanding at a barrier with fences, but only on paths through the back edge of a loop.
     /// LLVM deleted the wait for such an operation before it considered the back edge.
     pub lost: Vec<Outstanding>,
-    /// Operations that are outstanding at a barrier with fences, but perhaps without an error of the compiler. The
-    /// usual reason is inline assembly, because the compiler does not know its operations.
+    /// Operations that are outstanding at a barrier with fences, but possibly without an error of the compiler. The
+    /// usual reason is inline assembly: the compiler does not know the operations in it.
     pub unexplained: Vec<Outstanding>,
     /// Writes to the LDS that are outstanding at a barrier without fences, but only on paths through the back edge of a
     /// loop.
     pub suspects: Vec<Outstanding>,
-    /// Reasons why paths could not be followed, for example `call`. The set is empty if the fences of barriers are not
-    /// visible in the mode of the kernel, because the analysis then has no result that could be incomplete.
+    /// Reasons why paths could not be followed, for example `call`. The set is also empty if the kernel's mode makes
+    /// fences invisible, because the analysis then finds nothing that could be incomplete.
     pub unknown: BTreeSet<&'static str>,
 }
 
-/// Effect of an instruction on the analysis.
+/// Effect of an instruction that matters for the analysis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
     Nothing,
-    /// Increments counters. If the kind is known, other waves can observe the operation.
+    /// An access that increments counters. If `kind` is `Some`, other waves can observe the access.
     Access {
         counters: [bool; COUNTERS],
         kind: Option<MemoryOperation>,
     },
-    /// Loads to scalar registers, which is also counted.
+    /// A load to scalar registers. It increments a counter too.
     Scalar,
     /// Waits until at most this many operations of each counter are outstanding; `u8::MAX` does not wait.
     Wait([u8; COUNTERS]),
@@ -110,7 +110,7 @@ enum Act {
     InvalidateDevice,
 }
 
-/// Determines which instruction a wave executes next.
+/// Place where a wave continues after an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flow {
     Next,
@@ -153,8 +153,8 @@ impl<'a> BarrierReader<'a> {
         contains(code, words(self.arch).0)
     }
 
-    /// Returns true if [`BarrierReader::read`] can find something in this code. The code must contain a barrier and, on
-    /// architectures with WGP mode, an invalidation.
+    /// Returns true if [`BarrierReader::read`] may find an outstanding operation in this code. The code must contain a
+    /// barrier and, on architectures with WGP mode, an invalidation.
     pub fn may_find(&self, code: &[u8]) -> bool {
         let (_, invalidation) = words(self.arch);
         self.has_barrier(code) && invalidation.is_none_or(|word| contains(code, word))
@@ -176,13 +176,13 @@ impl<'a> BarrierReader<'a> {
         let mut blocks = Vec::new();
         let mut kinds = BTreeMap::new();
         let mut fenced = BTreeSet::new();
-        // Operations that the compiler may not know about.
+        // Operations that the compiler may not know.
         let mut unseen = BTreeSet::new();
         for (number, start) in starts.iter().enumerate() {
             let end = starts.get(number + 1).copied().unwrap_or(code.len());
             let inside: Vec<_> = instructions.range(*start..end).collect();
             let mut block = Block::default();
-            // A barrier that an invalidation may follow.
+            // The last barrier, as long as an invalidation that belongs to it may follow.
             let mut open = None;
             for (number, (at, (class, size))) in inside.iter().enumerate() {
                 let id = **at as u32;
@@ -237,8 +237,7 @@ impl<'a> BarrierReader<'a> {
         let all = barrier_flow::outstanding(&blocks, |_, _| true);
         let straight = barrier_flow::outstanding(&blocks, |at, next| !back.contains(&(at, next)));
         let is_fence = |(point, _): &(&u32, &BTreeSet<u32>)| *point & BARE == 0;
-        // If the code does not wait for an operation on a path without back edges either, the compiler does not know
-        // about it.
+        // An operation that is outstanding even on a path without back edges is one that the compiler does not know.
         unseen.extend(straight.iter().filter(is_fence).flat_map(|(_, operations)| operations));
         for (point, operations) in &all {
             let barrier = point & !BARE;
@@ -350,7 +349,8 @@ impl<'a> BarrierReader<'a> {
     }
 }
 
-/// Flag of a point at the barrier itself. A point without this flag is at the invalidation after the barrier.
+/// Flag in the number of a point. A point with this flag is at a barrier. A point without it is at the invalidation
+/// that follows a barrier.
 const BARE: u32 = 1 << 31;
 
 /// Returns the target of a branch. If the target is before the start of the code, the result is a number after its end.
@@ -373,7 +373,7 @@ fn contains(code: &[u8], word: u32) -> bool {
     code.chunks_exact(4).any(|bytes| bytes == word.to_le_bytes())
 }
 
-/// Returns true if instructions for caches increment a counter.
+/// Returns true if cache instructions, for example invalidations, increment a counter.
 fn counts_caches(arch: Arch) -> bool {
     match arch.facts().counters {
         WaitCounters::Gfx9 | WaitCounters::Gfx10 | WaitCounters::Gfx11 => false,
@@ -436,8 +436,8 @@ fn scalar(counters: WaitCounters, name: &str, text: &str, immediate: u16) -> Act
             WaitCounters::Gfx11 => Act::Wait([NONE, most(field(10, 6), 63), most(field(4, 6), 63)]),
             WaitCounters::Gfx12 | WaitCounters::Gfx1250 => Act::Nothing,
         },
-        // A register may be added to the number. The analysis then assumes that the instruction waits for all
-        // operations.
+        // The instruction adds the value of its register operand to the number, unless the operand is `null`. If there
+        // is such a register, the analysis assumes that the instruction waits for all operations.
         "s_waitcnt_vscnt" => Act::Wait([if text.contains("null") { all } else { 0 }, NONE, NONE]),
         "s_waitcnt_vmcnt" => Act::Wait([NONE, if text.contains("null") { all } else { 0 }, NONE]),
         "s_waitcnt_lgkmcnt" => Act::Wait([NONE, NONE, if text.contains("null") { all } else { 0 }]),
@@ -483,7 +483,7 @@ fn counts_stores_as_loads(counters: WaitCounters) -> bool {
     }
 }
 
-/// Returns the effect of a `ds_` instruction. `rest` is the name without `ds_`.
+/// Returns the effect of a `ds_` instruction. `rest` is its name without `ds_`, and `text` its whole text.
 fn lds(rest: &str, text: &str) -> Act {
     let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| rest.starts_with(prefix));
     if starts(&["nop", "param_load", "direct_load"]) {
@@ -502,7 +502,8 @@ fn lds(rest: &str, text: &str) -> Act {
     Act::Access { counters: [false, false, true], kind }
 }
 
-/// Returns the effect of an instruction of vector memory. `rest` is the name without the family.
+/// Returns the effect of a vector memory instruction. `family` is the first part of its name, for example `global`, and
+/// `rest` is the part after the family.
 fn vector_memory(counters: WaitCounters, family: &str, rest: &str, text: &str) -> Act {
     let is_old = counts_stores_as_loads(counters);
     if rest == "gl0_inv" || rest == "inv" && text.contains("scope:SCOPE_SE") {

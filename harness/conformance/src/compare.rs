@@ -13,8 +13,8 @@ pub struct ResultDifference {
     pub register: String,
     /// Number of work-items whose results differ, and total number of work-items.
     pub items: (usize, usize),
-    /// Number of the first work-item whose results differ, and value of its register in each file. A value is `None` if
-    /// the register was not written.
+    /// Number of the first work-item whose results differ, and the value of the register for this work-item in each
+    /// file. A value is `None` if the register was not written.
     pub first: (usize, Option<u32>, Option<u32>),
     /// Largest distance between two finite results, in units of the last place; `None` unless the result is an f32.
     pub ulp: Option<u32>,
@@ -52,9 +52,9 @@ pub struct Differences {
     pub compared: usize,
     /// Number of these instructions and rows with equal results.
     pub same: usize,
-    /// Differences in results that hardware specifies, by instruction and register.
+    /// Differences in results that AMD's manuals specify, by instruction and register.
     pub specified: Vec<ResultDifference>,
-    /// Differences in results that hardware does not specify.
+    /// Differences in unspecified results, which may differ between two devices.
     pub unspecified: Vec<ResultDifference>,
     /// Instructions that only the first file contains, and instructions that only the second file contains.
     /// Disassemblers of different releases know different instructions.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-/// Entries of instructions, by the bytes of the instructions. A cached instruction has one, two or three dwords, and
+/// Cached values, with the bytes of an instruction as the key. A cached instruction has one, two or three dwords, and
 /// its first dwords determine its size.
 pub(crate) struct DecodeCache<T> {
     one: HashMap<u32, T>,
@@ -17,8 +17,8 @@ impl<T> Default for DecodeCache<T> {
 }
 
 impl<T: Copy> DecodeCache<T> {
-    /// Returns the entry of the instruction at the start of `window`, and the size of the instruction in bytes. Calls
-    /// `decode` if the instruction is not cached. `None` means that the bytes are not an instruction.
+    /// Returns the cached value for the instruction at the start of `window`, and the size of the instruction in bytes.
+    /// Calls `decode` if the instruction is not cached. `None` means that the bytes are not an instruction.
     ///
     /// # Errors
     /// Fails if `decode` fails.

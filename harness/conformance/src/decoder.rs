@@ -33,7 +33,7 @@ impl Decoder {
     pub fn open(path: &Path) -> Result<Decoder, String> {
         let failed = |e: libloading::Error| format!("cannot load `{}`: {e}", path.display());
         let too_old =
-            |_| format!("`{}` belongs to another version, without a decoder", path.display());
+            |_| format!("`{}` is from another version that has no decoder", path.display());
         // SAFETY: the caller passes the path of the emulated device's library, which does not run code when it is
         // loaded.
         let library = unsafe { Library::new(path) }.map_err(failed)?;
@@ -43,8 +43,8 @@ impl Decoder {
         Ok(Decoder { decode, _library: library })
     }
 
-    /// Decodes the instruction at the start of `bytes`. The result is `None` if the bytes are not an instruction.
-    /// `address` is the device address of `bytes`.
+    /// Decodes the instruction at the start of `bytes`. Returns `None` if the bytes are not an instruction. `address`
+    /// is the address at which the device would execute them.
     ///
     /// # Errors
     /// Fails if the stack has no disassembler for the architecture.

@@ -33,8 +33,8 @@ pub struct Instruction {
     pub emulated: bool,
 }
 
-/// Operand numbers of the registers in encodings. Source operands are v10, v20, v30, v80, s20 and s24. The first result
-/// is v40 or s40, and the second one is s44.
+/// Operand numbers of the source registers in encodings: v10, v20 and v30 here, and v80, s20 and s24 in the following
+/// constants. The first result is v40 or s40, and the second one is s44.
 const V: [u32; 3] = [256 + 10, 256 + 20, 256 + 30];
 const MATRIX_C: u32 = 256 + 80;
 const S: [u32; 2] = [20, 24];
@@ -131,8 +131,8 @@ pub fn instructions(decoder: &Decoder, arch: Arch) -> Result<Vec<Instruction>, S
             &SOURCES.map(|sources| vector(word, sources, 0)),
         )?);
     }
-    // This loop handles VOP3P, which contains packed arithmetic, dot products and matrix instructions. The upper half
-    // of each packed operand is used for the upper half of the result.
+    // This loop handles VOP3P, which contains packed arithmetic, dot products and matrix instructions. The encodings
+    // select the upper half of each packed operand for the upper half of the result.
     let base: u32 = if arch.facts().microcode.is_gfx9() { 0xd380_0000 } else { 0xcc00_0000 };
     for op in 0..0x80 {
         let word = base | op << 16 | RESULT | 1 << 14;
@@ -193,8 +193,8 @@ fn vector(word: u32, [a, b, c]: [u32; 3], bits: u32) -> Vec<u32> {
     vec![word, a | b << 9 | c << 18 | bits]
 }
 
-/// Returns the first of these encodings that is an instruction and may be executed. Encodings that the emulated device
-/// supports take precedence.
+/// Returns the first of the encodings in `forms` that the disassembler knows; `None` if the disassembler knows none of
+/// them, or if the instruction must not be executed. Encodings that the emulated device supports take precedence.
 fn first_executable(
     by: (&Decoder, Arch),
     group: InstructionGroup,

@@ -7,7 +7,7 @@ use crate::{DecodedInstruction, decode_cache::DecodeCache};
 /// Numbers of instructions with one opcode.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpcodeCounts {
-    /// Number of instructions with this opcode.
+    /// Total number of these instructions, with and without support.
     pub count: u64,
     /// Number of instructions with this opcode that the interpreter does not support.
     pub unsupported: u64,
@@ -26,14 +26,14 @@ pub(crate) type Decode<'a> =
 /// are counted separately.
 pub struct OpcodeCounter<'a> {
     decode: Box<Decode<'a>>,
-    /// The index in `entries` of each instruction that has been decoded.
+    /// Cache of decoded instructions. The value is the index in `entries`.
     cache: DecodeCache<usize>,
     entries: Vec<Entry>,
     index: HashMap<(String, bool), usize>,
     illegal: u64,
 }
 
-/// Number of supported instructions with one opcode, or number of unsupported instructions with it.
+/// Count of the instructions with one opcode that the interpreter supports, or of those that it does not support.
 struct Entry {
     name: String,
     unsupported: bool,

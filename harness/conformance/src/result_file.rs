@@ -63,7 +63,7 @@ pub struct InstructionResult {
     /// Text of the instruction as the disassembler prints it, or name of the row.
     #[serde(rename = "probe")]
     pub name: String,
-    /// True if hardware does not specify the result.
+    /// True if the result is unspecified, so that a device may return any value.
     #[serde(rename = "free", default, skip_serializing_if = "is_false")]
     pub unspecified: bool,
     /// True if the instruction was not executed because the emulated device does not support it.

@@ -7,7 +7,7 @@ use crate::GROUP;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) name: &'static str,
-    /// True if hardware does not specify the result, so that two devices, or two runs on one device, may differ.
+    /// True if the result is unspecified, so that two devices, or two runs on one device, may differ.
     pub(crate) is_unspecified: bool,
     /// Number of workgroups, and number of work-items per workgroup.
     pub(crate) groups: u32,
@@ -36,8 +36,8 @@ impl Row {
 
 const WAVE: u32 = GROUP as u32;
 
-/// First statements of a kernel that accesses the LDS at several byte offsets: inside the 300 requested bytes, after
-/// them, and after the granule in which hardware allocates LDS.
+/// First statements of a kernel that accesses the LDS at several byte offsets: inside the 300 bytes that the kernel
+/// requests, past these bytes, and past the granule in which hardware allocates LDS.
 const PAST_THE_LDS: &str = "const unsigned at[8] = {0, 296, 2048, 4096, 16384, 32768, 65280, 1u << 20};\n\
     for (unsigned k = t; k < 75; k += blockDim.x) d[k] = 0x1000 + k;\n__syncthreads();\n\
     volatile __attribute__((address_space(3))) unsigned *p = (__attribute__((address_space(3))) unsigned *)d;\n";
@@ -106,7 +106,7 @@ pub(crate) fn rows() -> Vec<Row> {
 }
 
 /// Returns HIP code that multiplies and adds denormals with each of the sixteen values of `MODE.FP_DENORM`. After each
-/// of them, the code restores the field.
+/// value, the code restores the field.
 fn denormals() -> String {
     let mut text = "unsigned r = 0;\n".to_owned();
     for mode in 0..16 {

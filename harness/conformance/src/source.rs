@@ -6,8 +6,8 @@ use device::{Arch, WaitCounters};
 
 use crate::{GROUP, ITEMS, Instruction, InstructionGroup};
 
-/// Returns the number of input words of a work-item. The first two source operands have four registers each, or eight
-/// for matrices. The third one has four registers, or 32 for matrices.
+/// Returns the number of input words of a work-item. The first and the second source operand have four registers each,
+/// or eight in matrix instructions. The third one has four registers, or 32 in matrix instructions.
 pub(crate) fn inputs(group: InstructionGroup) -> usize {
     if group == InstructionGroup::Matrix { 8 + 8 + 32 } else { 12 }
 }
@@ -110,8 +110,8 @@ pub(crate) fn kernel(arch: Arch, batch: &[Instruction], group: InstructionGroup)
     text
 }
 
-/// Returns the input words of all work-items, ordered by word. Each workgroup gets another kind of values, for example
-/// integers or special values of f32.
+/// Returns the input words of all work-items, ordered by word. Each workgroup gets a different kind of values, for
+/// example integers or special values of f32.
 pub(crate) fn values(group: InstructionGroup) -> Vec<u32> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = || {
