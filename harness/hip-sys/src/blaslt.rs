@@ -5,7 +5,8 @@ use std::ffi::{c_int, c_void};
 use crate::{LoadError, SharedLibrary, loader::functions};
 
 functions! {
-    /// hipBLASLt. Signatures: hipblaslt/hipblaslt.h of ROCm 7.2.4. Status codes are `hipblasStatus_t`.
+    /// The library hipBLASLt. Its functions are declared in hipblaslt/hipblaslt.h of ROCm 7.2.4. Status codes are
+    /// `hipblasStatus_t`.
     pub struct Blaslt;
     fn hipblasLtCreate(handle: *mut *mut c_void) -> c_int;
     fn hipblasLtDestroy(handle: *mut c_void) -> c_int;
@@ -121,7 +122,8 @@ impl MatrixProduct {
 /// `HIPBLAS_OP_N` and `HIPBLAS_OP_T` (hipblas-common/hipblas-common.h).
 const OP_N: i32 = 111;
 const OP_T: i32 = 112;
-/// `HIPBLASLT_MATMUL_DESC_*` (hipblaslt/hipblaslt.h).
+/// `HIPBLASLT_MATMUL_DESC_TRANSA` and other attributes of a matrix product, `HIPBLASLT_MATMUL_DESC_*`
+/// (hipblaslt/hipblaslt.h).
 const DESC_TRANSA: c_int = 0;
 const DESC_TRANSB: c_int = 1;
 const DESC_EPILOGUE: c_int = 2;
@@ -150,8 +152,8 @@ impl Blaslt {
         SharedLibrary::open("libhipblaslt", &Self::SONAMES).map(Self::resolve)
     }
 
-    /// Queries the algorithms for a matrix product. Returns a status and the number of algorithms, which is at most 8.
-    /// The status is that of the first failed call, or success.
+    /// Queries the algorithms for a matrix product. Returns the status of the first failed call, or success, and the
+    /// number of algorithms, which is at most 8.
     ///
     /// # Errors
     /// Fails if the release lacks a function.
@@ -323,8 +325,8 @@ impl Descriptors<'_> {
         })
     }
 
-    /// Creates the descriptors of a matrix product. `bias` is the address of the bias vector; `None` if the product is
-    /// not computed.
+    /// Creates the descriptors of a matrix product. `bias` is the address of the bias vector. It is `None` if the
+    /// caller only queries algorithms and does not compute the product.
     fn describe(
         &mut self,
         operation: &MatrixProduct,
@@ -361,8 +363,8 @@ impl Descriptors<'_> {
         Ok(Problem { description, a, b, c, d })
     }
 
-    /// Queries algorithms that need a workspace of at most `workspace` bytes. Returns the buffer with the results and
-    /// their number.
+    /// Queries algorithms that need a workspace of at most `workspace` bytes. Returns the buffer with the results, and
+    /// the number of results.
     ///
     /// # Safety
     /// The handle must be valid.

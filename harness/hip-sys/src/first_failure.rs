@@ -1,4 +1,5 @@
-//! Stores which function failed first in each thread, because a step may call several functions.
+//! Stores, for each thread, which HIP or library function failed first. A step of a case may call several functions,
+//! and a report names the one that failed.
 
 use std::{
     cell::Cell,

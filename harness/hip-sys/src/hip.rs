@@ -17,8 +17,9 @@ pub type StreamCallback = extern "C" fn(*mut c_void, c_int, *mut c_void);
 pub type HostFunction = extern "C" fn(*mut c_void);
 
 functions! {
-    /// The HIP runtime, `libamdhip64`. Signatures: hip/hip_runtime_api.h of ROCm 7.2.4. The signatures of the functions
-    /// used here have not changed since ROCm 5.2.3. Status codes are `hipError_t`, and handles are opaque pointers.
+    /// The HIP runtime, `libamdhip64`. Its functions are declared in hip/hip_runtime_api.h of ROCm 7.2.4. The
+    /// declarations of the functions used here have not changed since ROCm 5.2.3. Status codes are `hipError_t`, and
+    /// handles are opaque pointers.
     pub struct Hip;
     fn hipInit(flags: c_uint) -> c_int;
     fn hipRuntimeGetVersion(version: *mut c_int) -> c_int;
@@ -273,7 +274,8 @@ pub struct DeviceProperties {
     pub total_global_mem: u64,
 }
 
-/// Offsets of fields in one layout of `hipDeviceProp_t`, in bytes. `name` is at offset 0 in all layouts.
+/// Offsets of two fields of `hipDeviceProp_t`, in bytes. HIP has two versions of this struct. The field `name` is at
+/// offset 0 in both.
 struct Layout {
     total_global_mem: usize,
     gcn_arch_name: usize,
@@ -291,7 +293,8 @@ const STRING_BYTES: usize = 256;
 struct PropertyBytes([u8; 8192]);
 
 impl Hip {
-    /// Sonames of the HIP runtime, the newest first. A process uses only one release, and a folder rarely contains two.
+    /// Sonames of the HIP runtime, the newest first. The order rarely matters, because a process uses only one release,
+    /// and a folder rarely contains two.
     pub const SONAMES: [&str; 3] = ["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"];
 
     /// Opens the first of `files` (sonames or paths) that can be opened.

@@ -10,7 +10,8 @@ use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LAZY};
 /// Error that means that a library or a function is not available.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadError {
-    /// Name of the library, for example `libhiprand`, or of the function, for example `hipGraphExecUpdate`.
+    /// Name of the missing library, for example `libhiprand`, or of the missing function, for example
+    /// `hipGraphExecUpdate`.
     pub what: String,
     /// Error messages of the dynamic loader, one for each file name that was tried.
     pub why: String,

@@ -5,8 +5,8 @@ use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 use crate::{LoadError, SharedLibrary, loader::functions};
 
 functions! {
-    /// hipRAND. Signatures: hiprand/hiprand.h of ROCm 7.2.4, unchanged since ROCm 5.3.3. Status codes are
-    /// `hiprandStatus_t`.
+    /// The library hipRAND. Its functions are declared in hiprand/hiprand.h of ROCm 7.2.4. The declarations have not
+    /// changed since ROCm 5.3.3. Status codes are `hiprandStatus_t`.
     pub struct Rand;
     fn hiprandCreateGenerator(generator: *mut *mut c_void, kind: c_int) -> c_int;
     fn hiprandCreateGeneratorHost(generator: *mut *mut c_void, kind: c_int) -> c_int;

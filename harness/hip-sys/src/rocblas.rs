@@ -5,7 +5,8 @@ use std::ffi::{c_int, c_void};
 use crate::{LoadError, MatrixPointers, MatrixProduct, SharedLibrary, loader::functions};
 
 functions! {
-    /// rocBLAS. Signatures: rocblas/internal/rocblas-auxiliary.h of ROCm 7.2.4. Status codes are `rocblas_status`.
+    /// The library rocBLAS. Its functions are declared in rocblas/internal/rocblas-auxiliary.h of ROCm 7.2.4. Status
+    /// codes are `rocblas_status`.
     pub struct Rocblas;
     fn rocblas_create_handle(handle: *mut *mut c_void) -> c_int;
     fn rocblas_destroy_handle(handle: *mut c_void) -> c_int;
@@ -57,8 +58,8 @@ impl Rocblas {
         SharedLibrary::open("librocblas", &Self::SONAMES).map(Self::resolve)
     }
 
-    /// Computes D = op(A) op(B) with `rocblas_gemm_ex` in a stream. The bias of the product is ignored, because rocBLAS
-    /// cannot add a bias. Returns the status of the first failed call, or success.
+    /// Computes D = op(A) op(B) with `rocblas_gemm_ex` in a stream. Ignores the bias of the product, because
+    /// `rocblas_gemm_ex` cannot add one. Returns the status of the first failed call, or success.
     ///
     /// # Errors
     /// Fails if the release lacks a function.

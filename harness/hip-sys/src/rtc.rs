@@ -11,7 +11,8 @@ use crate::{
 };
 
 functions! {
-    /// hipRTC. Signatures: hip/hiprtc.h of ROCm 7.2.4, unchanged since ROCm 5.2.3. Status codes are `hiprtcResult`.
+    /// The library hipRTC. Its functions are declared in hip/hiprtc.h of ROCm 7.2.4. The declarations have not changed
+    /// since ROCm 5.2.3. Status codes are `hiprtcResult`.
     pub struct Rtc;
     fn hiprtcGetErrorString(result: c_int) -> *const c_char;
     fn hiprtcCreateProgram(program: *mut *mut c_void, source: *const c_char, name: *const c_char, header_count: c_int, headers: *const *const c_char, include_names: *const *const c_char) -> c_int;
@@ -101,8 +102,8 @@ impl Rtc {
         Ok(result)
     }
 
-    /// Returns the code or the log of a program. The function `size` returns its size in bytes, and the function `get`
-    /// its content.
+    /// Returns the code or the log of a program. The function `size` returns the size of this data in bytes, and the
+    /// function `get` returns the data itself.
     fn read(
         &self,
         program: *mut c_void,

@@ -4,8 +4,8 @@ use std::ffi::{c_char, c_int};
 
 use crate::loader::{LoadError, SharedLibrary, text};
 
-/// Calls the function at address `$function` with the values in `$words` as arguments. The call of this macro contains
-/// one entry for each number of parameters.
+/// Calls the function at address `$function` with the values in `$words` as arguments. An invocation of the macro
+/// lists, for each number of parameters, the arguments to pass.
 macro_rules! by_count {
     ($function:ident, $words:ident, $($count:literal [$($at:literal)*])*) => {
         match $words.len() {
