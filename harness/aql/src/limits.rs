@@ -63,12 +63,12 @@ pub fn refused<S>(arch: Arch, packet: &DispatchPacket<S>) -> Option<Refusal> {
     }
 }
 
-/// Returns the number of workgroups of a dispatch that fit on the device at the same time. The function considers the
-/// limits of waves and LDS, but not those of registers.
+/// Returns the number of workgroups of a dispatch that fit on the device at the same time. The limits on waves and on
+/// LDS count; the limit on registers is ignored.
 pub fn room<S>(arch: Arch, packet: &DispatchPacket<S>) -> u32 {
     let model = model::of(arch);
     let items: u32 = packet.workgroup.iter().map(|n| u32::from((*n).max(1))).product();
-    // A wave with fewer lanes also occupies a whole slot.
+    // A wave with fewer lanes than usual also occupies a whole wave slot.
     let waves = items.div_ceil(arch.wave_size());
     let by_waves = model.waves_per_unit / waves.max(1);
     let granules = packet.group_bytes.max(1).next_multiple_of(arch.facts().lds_granule);

@@ -64,7 +64,7 @@ pub struct BarrierValuePacket<S = u64> {
     pub value: i64,
     /// Bits of the signal's value that are compared.
     pub mask: i64,
-    /// Number of the [`Condition`].
+    /// Comparison of the signal's value with `value`, as the number of a [`Condition`].
     pub condition: u32,
     /// Not used.
     pub reserved1: u32,
@@ -99,7 +99,8 @@ impl Condition {
         [Condition::Eq, Condition::Ne, Condition::Lt, Condition::Gte].get(value as usize).copied()
     }
 
-    /// Returns true if `value` satisfies the condition with respect to `reference`.
+    /// Returns true if the comparison of `value` with `reference` is true, for example `value < reference` for
+    /// [`Condition::Lt`].
     pub fn holds(self, value: i64, reference: i64) -> bool {
         match self {
             Condition::Eq => value == reference,

@@ -10,7 +10,8 @@ use std::{
     sync::OnceLock,
 };
 
-/// Name of an environment variable. If its value is `1`, all important HSA calls are written to standard error.
+/// Environment variable that turns tracing on. If its value is `1`, the device writes all important HSA calls to
+/// standard error.
 const TRACE_VARIABLE: &str = "ROCREPRO_DEVICE_TRACE";
 
 fn line(text: Arguments<'_>) {
@@ -38,7 +39,7 @@ pub fn finding(kernel: &str, what: impl Display) {
     line(format_args!("finding: kernel {kernel}: {what}"));
 }
 
-/// Reports that the configuration in the environment is invalid. In this case, the process has no device.
+/// Reports that the configuration in the environment is invalid. The process then has no device.
 pub fn bad_configuration(problem: impl Display) {
     line(format_args!("bad configuration: {problem}"));
 }
@@ -57,8 +58,8 @@ pub fn tracing() -> bool {
     *ON.get_or_init(|| std::env::var_os(TRACE_VARIABLE).is_some_and(|v| v == "1"))
 }
 
-/// Writes a line of the trace. Callers use the macro [`trace`](crate::trace!()), which first checks whether tracing is
-/// on.
+/// Writes a line of the trace. Do not call this function directly: use the macro [`trace`](crate::trace!()), which
+/// first checks whether tracing is on.
 pub fn trace_line(text: Arguments<'_>) {
     line(format_args!("trace: {text}"));
 }
