@@ -9,7 +9,7 @@ use object::{
 };
 use serde::Deserialize;
 
-/// Type of the note with the metadata, `NT_AMDGPU_METADATA`.
+/// Type of the ELF note that contains the metadata of the kernels, `NT_AMDGPU_METADATA`.
 const METADATA: elf::NoteType = elf::NoteType(32);
 
 /// First bytes of a bundle.
@@ -21,7 +21,7 @@ pub const COMPRESSED: &[u8] = b"CCOB";
 /// First bytes of a code object.
 pub const ELF: &[u8] = b"\x7fELF";
 
-/// Metadata of a code object.
+/// Metadata of a code object: its target and its kernels.
 #[derive(Debug, Deserialize)]
 pub struct Metadata {
     /// Target, for example `amdgcn-amd-amdhsa--gfx1151`. Empty in code objects of version 3.
@@ -43,8 +43,8 @@ pub struct CodeKernel {
 }
 
 impl CodeKernel {
-    /// Returns the parameters whose values the host program passes. The HIP runtime passes the values of the parameters
-    /// that the compiler added.
+    /// Returns the parameters whose values the host program passes. Parameters that the compiler added are omitted; the
+    /// HIP runtime passes their values.
     pub fn parameters(&self) -> impl Iterator<Item = &CodeParameter> {
         self.args.iter().filter(|parameter| !parameter.kind.starts_with("hidden_"))
     }
@@ -56,7 +56,7 @@ pub struct CodeParameter {
     /// Size in bytes.
     #[serde(rename = ".size")]
     pub size: u64,
-    /// Offset in the memory that contains the arguments, in bytes.
+    /// Offset of the parameter's value from the start of the kernel's arguments, in bytes.
     #[serde(rename = ".offset", default)]
     pub offset: u64,
     /// Kind, for example `global_buffer` or `by_value`.
@@ -86,8 +86,8 @@ pub struct BundleEntry {
     pub target: String,
 }
 
-/// Returns the entries of a bundle; `None` if they cannot be read. `read` takes an offset and a length in bytes, and
-/// returns these bytes of the bundle.
+/// Returns the entries of a bundle; `None` if they cannot be read. The callback `read` receives an offset and a length
+/// in bytes, and returns these bytes of the bundle.
 pub fn entries(read: &dyn Fn(u64, usize) -> Option<Vec<u8>>) -> Option<Vec<BundleEntry>> {
     let number = |at| Some(u64::from_le_bytes(read(at, 8)?.try_into().ok()?));
     let count = number(24)?;
