@@ -21,7 +21,7 @@ use rustix::{
     io::Errno,
 };
 
-/// A file that is being written and does not have its final name yet.
+/// A file that is being written and that does not have its final name yet.
 #[derive(Debug)]
 pub struct NewFile {
     file: File,

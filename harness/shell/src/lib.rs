@@ -5,8 +5,8 @@ use std::fmt::Write;
 /// Splits a command line into words as a shell does, without any expansion.
 pub use shell_words::split;
 
-/// Joins words to a command line that [`split`] splits into the same words. Other shells may read this command line
-/// differently. For them, use [`join`].
+/// Joins words into a command line that [`split`] splits into the same words. A shell may read this command line
+/// differently. For a shell, use [`join`].
 pub use shell_words::join as unsplit;
 
 /// Returns a word quoted so that bash, dash, zsh and fish read exactly this word. This is also true if the result is
