@@ -50,8 +50,8 @@ pub fn listing(arch: Arch, code: &[u8]) -> Result<Vec<Place>, String> {
     Ok(places)
 }
 
-/// Returns the distinct mnemonics of those instructions in an address range that waves have executed. The code must
-/// still be in memory.
+/// Returns the mnemonics of all instructions in an address range that waves have executed, each mnemonic once. The code
+/// must still be in memory.
 ///
 /// # Safety
 /// The range must be mapped and readable.

@@ -46,7 +46,8 @@ use crate::{
     wave::{Step, Wave, active},
 };
 
-/// Field of a [`Machine`] that contains the [`Checks`] of its workgroup; `None` if the launch has no checks.
+/// Type of the field [`Machine::watch`], which contains the [`Checks`] of the machine's workgroup; `None` if the launch
+/// has no checks.
 pub type Watch = Option<Box<dyn Any>>;
 
 /// An error of the kernel that the checks found at the instruction that is being executed.
@@ -155,7 +156,7 @@ struct Checked {
     origin: Origin,
     effect: Effect,
     scope: Option<Scope>,
-    /// True for an atomic whose written value does not depend on the old value.
+    /// True for an atomic that replaces the value: the written value does not depend on the old one.
     swaps: bool,
     pieces: Vec<Piece>,
     address: Vec<Register>,
@@ -190,7 +191,7 @@ pub(crate) fn checked(exec: Bound, site: &Site, text: &str, parsed: &[Text]) -> 
     Ok(Box::new(Checked { exec, site, origin, effect, scope, swaps, pieces, address, flows }))
 }
 
-/// Analyses how the code after the read at `pc` uses the value that was read.
+/// Returns how the code after the read at `pc` uses the value that was read.
 fn looks(code: Code, space: &dyn AddressSpace, site: &Site, pc: u64) -> Looks {
     let code = RefCell::new(code(site, space));
     Looks::at(pc, &|address| (code.borrow_mut())(address))
@@ -251,7 +252,7 @@ impl Checks {
         }
     }
 
-    /// Returns the checks in a machine's slot; `None` if the launch has no checks.
+    /// Returns the sanitizer's checks that `watch` contains; `None` if the launch runs without checks.
     pub fn of(watch: &mut Watch) -> Option<&mut Checks> {
         watch.as_mut()?.downcast_mut()
     }
@@ -312,8 +313,8 @@ impl Checks {
         self.races.comes(self.boards.iter().map(Scoreboard::done));
     }
 
-    /// Ends the checks of the launch and returns the remaining suspected races in the LDS. It needs the checks of all
-    /// workgroups, because any of them may show that a suspected race is legal.
+    /// Ends the checks of the launch and returns the remaining suspected races in the LDS. The function needs the
+    /// checks of all workgroups, because any of them may show that a suspected race is legal.
     pub(crate) fn end<'a>(all: impl Iterator<Item = &'a mut Checks>) -> Vec<Found> {
         Races::end(all.map(|checks| &mut checks.races).collect())
     }
@@ -372,7 +373,7 @@ impl Checks {
         Ok(())
     }
 
-    /// Records the addresses that the instruction accesses, and returns the lanes that access the LDS.
+    /// Records the addresses that the instruction accesses. Returns a mask of the lanes that access the LDS.
     fn touch(&mut self, checked: &Checked, wave: &Wave) -> u64 {
         self.touches.clear();
         for (piece, access) in checked.pieces.iter().enumerate() {
@@ -431,7 +432,8 @@ impl Checks {
         });
     }
 
-    /// Records the memory ranges that the instruction accesses. Adjacent bytes of several lanes form one range.
+    /// Passes each memory range that the instruction accesses to [`AddressSpace::touch`], and records the unordered
+    /// accesses that it returns. Adjacent bytes of several lanes form one range.
     fn order(&mut self, checked: &Checked, machine: &mut Machine<'_>) {
         let space = machine.space();
         self.ranges.clear();

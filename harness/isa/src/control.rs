@@ -28,7 +28,7 @@ pub(crate) struct Control {
 #[derive(Clone, Debug)]
 struct Permutation {
     source: Place,
-    /// For each lane, the lane from which it reads; `None` past the end of a row or wave.
+    /// For each lane, the lane from which it reads; `None` if that lane would be past the end of a row or wave.
     from: [Option<u8>; 64],
     /// Lanes enabled by `row_mask` and `bank_mask`.
     enabled: u64,
@@ -53,7 +53,7 @@ impl Control {
         }
     }
 
-    /// Returns the lanes whose vector registers may be written according to `row_mask` and `bank_mask`.
+    /// Returns the lanes whose vector registers `row_mask` and `bank_mask` allow to be written.
     #[inline(always)]
     pub(crate) fn rows(&self) -> u64 {
         self.permutation.as_ref().map_or(u64::MAX, |permutation| permutation.enabled)
@@ -127,8 +127,8 @@ impl Text {
         if self.modifier_names().all(known) { Ok(()) } else { Err(Unsupported) }
     }
 
-    /// Returns true if the instruction has `clamp` and an integer result, which the interpreter does not implement for
-    /// it.
+    /// Returns true if the interpreter does not implement `clamp` for this instruction: it has `clamp` and an integer
+    /// result, and the table has no separate operation for it.
     pub(crate) fn lacks_clamp(&self, of: &Type) -> bool {
         of.sign == 0 && self.has("clamp") && !self.mnemonic.ends_with(" clamp")
     }

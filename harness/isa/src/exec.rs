@@ -41,8 +41,8 @@ pub(crate) fn on_machine(
     Ok(Box::new(OnMachine(f)))
 }
 
-/// Closure that accesses the machine. Like [`OnLanes`], it is compiled with AVX2 and FMA, because loads and stores
-/// handle the addresses of all lanes.
+/// A closure that executes an instruction and accesses the machine. Like [`OnLanes`], it is compiled with AVX2 and FMA,
+/// because loads and stores handle the addresses of all lanes.
 struct OnMachine<F>(F);
 
 #[cfg(target_arch = "x86_64")]

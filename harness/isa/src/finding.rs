@@ -190,7 +190,7 @@ impl fmt::Display for Finding {
             Finding::Early { .. } => self.early(f),
             Finding::LdsEarly { offset, write, read } if write.wave == read.wave => write!(
                 f,
-                "LDS at {offset:#x} is used before what the wave loads there has come: {read}; {write}, which it did not wait \
+                "LDS at {offset:#x} is used before what the wave loads there arrives: {read}; {write}, which it did not wait \
                  for between them"
             ),
             Finding::LdsEarly { offset, write, read } => write!(
@@ -228,7 +228,7 @@ impl Finding {
             return Ok(());
         };
         let used = if *read { "is read" } else { "is written over" };
-        write!(f, "{register} {used} before its value has come: by {instruction} in wave {wave}")?;
+        write!(f, "{register} {used} before its value arrives: by {instruction} in wave {wave}")?;
         if let Some(lane) = lane {
             write!(f, ", lane {lane}")?;
         }

@@ -71,8 +71,8 @@ impl F16 {
         if saturates { F16::saturating_from_f32 } else { F16::from_f32 }
     }
 
-    /// Replaces an infinity by the largest finite number of the same sign, unless `is_true` says that the infinity is
-    /// correct. Returns every other number unchanged.
+    /// Replaces an infinity by the largest finite number of the same sign, unless `is_true` is set, which means that
+    /// the exact result is infinite. Returns every other number unchanged.
     pub(crate) fn saturated_unless(self, is_true: bool) -> F16 {
         F16(if self.0 & 0x7fff == 0x7c00 && !is_true { self.0 - 1 } else { self.0 })
     }

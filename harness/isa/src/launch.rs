@@ -35,7 +35,7 @@ struct Descriptor {
     entry: u64,
     lanes: usize,
     register_granule: usize,
-    /// Values for the registers `COMPUTE_PGM_RSRC1` and `COMPUTE_PGM_RSRC2`.
+    /// Values of the registers `COMPUTE_PGM_RSRC1` and `COMPUTE_PGM_RSRC2` that the kernel descriptor contains.
     rsrc1: u32,
     rsrc2: u32,
     /// Field `KERNEL_CODE_PROPERTIES` of the kernel descriptor, a bit mask.
@@ -373,18 +373,18 @@ fn initial_scalars(
             }
         }
     }
-    // On hardware, workgroup info and the scratch offset of the wave follow. The interpreter leaves these two registers
-    // at zero, because it keeps the scratch of each wave separately.
+    // On hardware, registers with workgroup info and with the scratch offset of the wave follow. The interpreter leaves
+    // these two registers at zero, because it keeps the scratch of each wave separately.
     Ok(())
 }
 
-/// Work-items of one wave. The ids of work-items within their workgroup are the same for all workgroups, so they are
-/// computed once per launch.
+/// Work-items of one wave, with their ids. The ids are the same in all workgroups, so they are computed once per
+/// launch.
 struct Items {
     wave: u32,
     /// For each lane, the id of its work-item within the workgroup. The last wave may have fewer work-items than lanes.
     ids: Vec<[u32; 3]>,
-    /// The ids in the form in which the kernel expects them: packed into one register, or in one register per axis.
+    /// The ids in the layout in which the kernel expects them: packed into one register, or in one register per axis.
     rows: Vec<Row>,
 }
 
@@ -411,7 +411,8 @@ impl Items {
 
 fn initial_items(wave: &mut Wave, items: &Items, launch: &Launch<'_>, group: [u32; 3]) {
     wave.vector[..items.rows.len()].copy_from_slice(&items.rows);
-    // Number of work-items inside the grid along each axis. The last workgroup of an axis may extend past the grid.
+    // Number of work-items of the grid along each axis, counted from the start of this workgroup. The last workgroup of
+    // an axis may extend past the grid.
     let inside = [0, 1, 2].map(|axis| {
         let before = u64::from(group[axis]) * u64::from(launch.workgroup[axis].max(1));
         u64::from(launch.grid[axis].max(1)) - before

@@ -79,14 +79,14 @@ pub unsafe trait AddressSpace: Sync {
         None
     }
 
-    /// Receives an error of the kernel in a checked launch. Returns whether the launch continues. A launch reports the
-    /// same error only once.
+    /// Receives an error of the kernel in a checked launch. Returns `Continue` to let the launch continue, or `Break`
+    /// to end it. A launch reports the same error only once.
     fn found(&self, _finding: &Finding) -> ControlFlow<()> {
         ControlFlow::Break(())
     }
 
     /// Receives a [`Trap::Hang`] when the launch has made no progress for [`Launch::patience`]. Called at most once per
-    /// launch. Returns whether the launch continues to wait.
+    /// launch. Returns `Continue` to let the launch wait on, or `Break` to end it.
     fn hangs(&self, _hang: &Trap) -> ControlFlow<()> {
         ControlFlow::Break(())
     }
@@ -127,7 +127,7 @@ pub unsafe trait AddressSpace: Sync {
 
 /// An instruction that a wave is about to execute.
 pub struct Executing<'a> {
-    /// Index of the workgroup in the grid.
+    /// Number of the workgroup in the grid, counted from 0.
     pub workgroup: u64,
     /// Number of the wave in the workgroup.
     pub wave: u32,
@@ -144,7 +144,7 @@ impl Executing<'_> {
         self.registers.exec()
     }
 
-    /// Returns the value of a lane of a vector register.
+    /// Returns the value of a vector register in one lane.
     pub fn vector(&self, register: usize, lane: usize) -> u32 {
         self.registers.lane(register, lane)
     }
@@ -185,7 +185,7 @@ pub struct Launch<'a> {
     /// workgroups access memory varies from run to run.
     pub threads: u32,
     /// Maximum number of workgroups that are on the device at the same time, at least one. Workgroups that wait for
-    /// each other must all be on the device.
+    /// each other must all be on the device, otherwise the launch hangs.
     pub room: u32,
     /// Maximum time without progress before the launch is reported as hung. Time in which the process is suspended is
     /// excluded.
@@ -197,8 +197,8 @@ pub struct Launch<'a> {
     pub late_results: bool,
 }
 
-/// Number of instructions that a wave executes before the next wave of its workgroup runs. Waves take turns because a
-/// wave may wait for another one without a barrier, and because accesses of several waves may race.
+/// Rule that determines how many instructions a wave executes before the next wave of its workgroup runs. Waves take
+/// turns because a wave may wait for another one without a barrier, and because accesses of several waves may race.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turns {
     /// A fixed number, at least one.
@@ -208,8 +208,8 @@ pub enum Turns {
 }
 
 impl Default for Turns {
-    /// Returns a small number of instructions. Hardware issues the waves of a workgroup concurrently, so no wave gets
-    /// far ahead of the others.
+    /// Returns a rule with a small number of instructions: hardware issues the waves of a workgroup concurrently, so no
+    /// wave gets far ahead of the others.
     fn default() -> Turns {
         Turns::Of(16)
     }
@@ -254,13 +254,14 @@ pub enum Trap {
     },
     /// An error of the kernel that stops the launch; only in checked launches.
     Found(Box<Finding>),
-    /// No workgroup on the device has ended or made other progress for [`Launch::patience`].
+    /// No workgroup on the device has ended or made other progress for [`Launch::patience`]. The fields describe one of
+    /// the waiting waves.
     Hang {
-        /// A waiting workgroup.
+        /// Number of the waiting wave's workgroup.
         workgroup: u64,
-        /// A waiting wave of that workgroup.
+        /// Number of the waiting wave in that workgroup.
         wave: u32,
-        /// A load in the spin loop of that wave.
+        /// Load that the wave repeats in a spin loop.
         instruction: At,
         /// Address from which the load reads; `None` if it is unknown.
         address: Option<u64>,
@@ -304,7 +305,8 @@ pub struct Unordered {
     pub this: String,
     /// Description of the access that was executed first in this run.
     pub other: String,
-    /// Description of the work that made the other access. The text is the same in each run of the program.
+    /// Description of the work that made the other access, for example a kernel or a copy. The text is the same in each
+    /// run of the program.
     pub rival: String,
 }
 

@@ -23,14 +23,15 @@ use crate::{
     unnamed::Named,
 };
 
-/// Number of a bit in an instruction, counted from the lowest bit of the first dword.
+/// Number of a bit in an instruction: 0 is the lowest bit of the first dword.
 pub(crate) type Bit = usize;
 
-/// For each bit of an instruction, true if the bit is known to affect the text. The entries apply to all instructions
-/// of one [`shape`].
+/// For each bit of an instruction, true if the bit is known to affect the text. All instructions with the same
+/// [`shape`] and [`mode`] share these values.
 type Shown = [bool; 8 * LONGEST];
 
-/// Cached results by architecture, [`shape`] and [`mode`]. The disassembler's output does not change within a process.
+/// Cached values of [`Shown`] by architecture, [`shape`] and [`mode`]. The disassembler's output does not change within
+/// a process.
 type ByShape = HashMap<(Arch, String, u32), Shown>;
 static SHOWN: LazyLock<Mutex<ByShape>> = LazyLock::new(Mutex::default);
 
@@ -73,8 +74,8 @@ fn encoding(arch: Arch, word: u32) -> Encoding {
     }
 }
 
-/// Returns the text of an instruction, completed with the bits that the disassembler omits, and the bits that still
-/// affect no text.
+/// Returns the text of an instruction, to which bits have been added that the disassembler omits but the interpreter
+/// knows, and the numbers of the bits that still affect no text.
 ///
 /// # Errors
 /// Returns the reason why no disassembler for the architecture is available.
@@ -107,7 +108,8 @@ pub fn completed(
     }
 }
 
-/// Returns the bits that do not affect the text. Bits with their default value are not tested.
+/// Returns the numbers of the bits that do not affect the text: if such a bit is inverted, the disassembler prints the
+/// same text. Only set bits are tested, and in VOP3P also cleared bits of `op_sel_hi`.
 fn hidden(
     site: &Site,
     bytes: &[u8],
@@ -158,7 +160,7 @@ fn mode(arch: Arch, first: u32) -> u32 {
     }
 }
 
-/// Returns the text without its numbers. Instructions with the same shape are affected by the same bits.
+/// Returns the text without its numbers. In instructions with the same shape, the same bits affect the text.
 fn shape(text: &str) -> String {
     let (mnemonic, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let mut shape = format!("{mnemonic} ");
@@ -269,7 +271,8 @@ fn op_sel(
     Some((fields.clone().map(digit).collect(), fields.filter(is_taken).collect()))
 }
 
-/// Returns the message for an instruction that is rejected because of lost bits.
+/// Returns the error message for an instruction that the interpreter rejects because the disassembler's text omits the
+/// bits `lost`.
 pub fn refusal(text: &str, bytes: &[u8], size: u64, lost: &[Bit]) -> String {
     let mut told = format!("{text}, encoded as");
     for at in (0..size as usize).step_by(4) {

@@ -67,7 +67,7 @@ impl<'a> Machine<'a> {
     #[inline(always)]
     pub fn memory(&mut self, address: u64, bytes: u64, write: bool) -> Result<*mut u8, Box<Stop>> {
         let range = &self.recent[0];
-        // The condition does not compute the end of the access, because that could overflow.
+        // The condition subtracts instead of computing the end of the access, because that sum could overflow.
         if range.contains(&address) && range.end - address >= bytes {
             return Ok(std::ptr::with_exposed_provenance_mut(address as usize));
         }
@@ -127,7 +127,8 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// Allocates the LDS of a workgroup in whole granules, filled with zeros.
+    /// Allocates the LDS of a workgroup, filled with zeros: `asked` bytes, rounded up to whole granules of `granule`
+    /// bytes.
     pub fn give_lds(&mut self, asked: u32, granule: u32) {
         self.lds_asked = u64::from(asked);
         self.lds.clear();
@@ -142,7 +143,7 @@ impl<'a> Machine<'a> {
         self.lds.get_mut(start..start.saturating_add(bytes))
     }
 
-    /// Returns true if a wave that waits for `awaits` at global wave sync may continue.
+    /// Returns true if a wave that waits at global wave sync for the condition `awaits` may continue.
     pub fn lets_go(&self, awaits: Option<Awaits>) -> bool {
         match (self.sync, awaits) {
             (Some(sync), Some(awaits)) => sync.lets_go(awaits),

@@ -99,7 +99,8 @@ where
     }
 }
 
-/// Binds `v_cmp dst, a, b` and `v_cmpx`. `v_cmpx` writes EXEC, on some architectures in addition to `dst`.
+/// Binds the comparison `v_cmp dst, a, b` or `v_cmpx`. `v_cmpx` writes its result to EXEC, on some architectures in
+/// addition to `dst`.
 pub(crate) fn compare<A: Value, B: Value>(
     f: impl Fn(A, B) -> bool + Copy + Send + Sync + 'static,
 ) -> Binder {

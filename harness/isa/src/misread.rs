@@ -1,5 +1,5 @@
-//! Works around bugs of LLVM's disassembler: instruction words that it misprints or on which it crashes. The test
-//! `bits` of the crate isa-verify found them.
+//! Works around bugs of LLVM's disassembler: instruction words that it prints wrongly, or that make it crash. The test
+//! `bits` of the crate isa-verify found these bugs.
 
 use std::borrow::Cow;
 
@@ -58,7 +58,8 @@ pub fn kills(arch: Arch, bytes: &[u8]) -> bool {
     }
 }
 
-/// Returns the bytes that are disassembled in place of `bytes`, and a function that corrects the resulting text.
+/// Returns the bytes that the disassembler must receive in place of `bytes`, and a function that corrects the text that
+/// it prints for them.
 pub fn instead(arch: Arch, bytes: &[u8]) -> (Cow<'_, [u8]>, impl Fn(&str) -> String + use<>) {
     let control = misprinted(arch, bytes);
     let shown = match control {
@@ -93,7 +94,7 @@ pub fn with_lanes(text: String, bytes: &[u8], size: u64) -> String {
     format!("{}{}{}", &text[..start], lanes.join(","), &text[end..])
 }
 
-/// Substrings of the names of operations with a 32-bit constant, each with the operand number of the constant.
+/// Parts of the names of operations with a 32-bit constant, each with the position of the constant among the operands.
 const WITH_CONSTANT: [(&str, usize); 4] =
     [("madmk_", 2), ("fmamk_", 2), ("madak_", 3), ("fmaak_", 3)];
 /// Constants that LLVM mistakes for source operand numbers. For example, it prints 0x80 as 0.

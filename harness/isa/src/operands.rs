@@ -14,7 +14,7 @@ use crate::{
     wave::{Wave, flushed},
 };
 
-/// Results for half a wave (32 lanes) that have not yet been written to the destination.
+/// Results of an operation for half a wave (32 lanes). They have not been written to the destination yet.
 pub(crate) struct Results<R> {
     pub(crate) words: [Half; 2],
     of: PhantomData<R>,
@@ -52,7 +52,7 @@ pub(crate) struct Sources<const N: usize> {
 }
 
 impl<const N: usize> Sources<N> {
-    /// Creates the source operands: `types` are their types, `at` their positions among the operands of the
+    /// Creates the source operands. `types` contains their types, and `at` their positions among the operands of the
     /// instruction.
     pub(crate) fn of(
         text: &Text,
@@ -71,14 +71,15 @@ impl<const N: usize> Sources<N> {
         Ok(Sources { each: each.try_into().map_err(|_| Unsupported)?, types, control })
     }
 
-    /// Returns true if the instruction writes all active lanes and all its source operands are whole registers.
+    /// Returns true if the instruction can be executed without regard to modifiers: it writes all active lanes, and all
+    /// its source operands are whole registers.
     pub(crate) fn is_plain(&self) -> bool {
         self.control.is_plain() && self.each.iter().all(Source::is_whole)
     }
 
-    /// Returns true if [`is_plain`](Self::is_plain) holds and no source operand overlaps the lane mask in the scalar
-    /// registers from `first`. The lane mask is written separately for each half of the wave, so an overlapping operand
-    /// would change before the second half is executed.
+    /// Returns true if [`is_plain`](Self::is_plain) returns true and no source operand overlaps the lane mask in the
+    /// scalar registers from `first` on. The lane mask is written separately for each half of the wave, so an
+    /// overlapping operand would change before the second half is executed.
     pub(crate) fn is_plain_beside(&self, first: u16) -> bool {
         self.is_plain() && !self.each.iter().any(|source| source.overlaps_mask(first))
     }

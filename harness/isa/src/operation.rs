@@ -1,5 +1,5 @@
-//! Properties of an operation: how it is executed, how MODE rounds its results, and how uninitialised source operands
-//! affect its results.
+//! Properties of an operation: how it is executed, how MODE affects the rounding of its results, and how uninitialised
+//! source operands affect its results.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -30,7 +30,7 @@ pub(crate) enum Passes {
     Across,
     /// Like `Across`, with the target as an additional source.
     AccumulatesAcross,
-    /// Like `Across`, but the operation only copies values.
+    /// Like `Across`, but the operation only copies values between lanes.
     Picks,
     /// Each lane of the result is the second source if the mask bit is set, otherwise the first source.
     Selects,
@@ -56,12 +56,12 @@ type Rounded = Box<dyn Fn(Rounding) -> Binder + Send + Sync>;
 
 /// An operation that one or several mnemonics share.
 pub struct Operation {
-    /// Binds the operation with rounding to nearest even, if the operation rounds.
+    /// Function that binds the operation, with rounding to nearest even if the operation rounds.
     binder: Binder,
-    /// Binds the operation with a rounding mode other than round to nearest even. `None` for operations whose rounding
-    /// does not depend on MODE: approximations (reciprocals, roots, powers, logarithms, sines), which are accurate to
-    /// about one bit in every mode, matrix products, dot products, atomics, and conversions whose name contains the
-    /// rounding mode.
+    /// Function that binds the operation with a rounding mode other than round to nearest even. `None` for operations
+    /// whose rounding does not depend on MODE: approximations (reciprocals, roots, powers, logarithms, sines), which
+    /// are accurate to about one bit in every mode, matrix products, dot products, atomics, and conversions whose name
+    /// contains the rounding mode.
     rounded: Option<(Field, Rounded)>,
     pub(crate) passes: Passes,
 }
@@ -147,13 +147,13 @@ pub(crate) fn by_arch<O: Into<Operation>>(
 }
 
 /// Returns an operation that depends on `MODE.FP16_OVFL`. `choose` receives the value of this bit and returns the
-/// operation for it.
+/// operation for this value.
 pub(crate) fn by_overflow<O: Into<Operation>>(choose: impl Fn(bool) -> O) -> Operation {
     by_mode(Wave::saturates, choose)
 }
 
-/// Returns an operation that depends on MODE. `says_so` tests the MODE of the wave. `choose` receives the result of
-/// this test and returns the operation for it.
+/// Returns an operation that depends on MODE. `says_so` tests the wave's MODE, and `choose` returns the operation for a
+/// result of this test.
 pub(crate) fn by_mode<O: Into<Operation>>(
     says_so: fn(&Wave) -> bool,
     choose: impl Fn(bool) -> O,

@@ -40,7 +40,8 @@ use crate::{
 pub(crate) use buffer::SWIZZLE_ENABLE;
 pub use indexed::moved;
 
-/// Operations by mnemonic. Instructions of a `Family` are not in the table, because their names are parsed.
+/// Table of operations by mnemonic. Instructions of a `Family` are not in the table, because the interpreter parses
+/// their names.
 pub static TABLE: LazyLock<Table> = LazyLock::new(|| {
     let mut table = Table::new();
     scalar_alu::register(&mut table);
@@ -100,8 +101,9 @@ pub(crate) fn has_no_effect(name: &str) -> bool {
     NO_EFFECT.contains(&name) || name.starts_with("s_waitcnt") || name.starts_with("s_wait_")
 }
 
-/// Returns the operation of an instruction. If the table has a separate operation for the instruction with `clamp`,
-/// returns that operation and the text with its name in the table.
+/// Returns the operation of an instruction; `None` if the table does not contain it. If the table has a separate
+/// operation for the instruction with `clamp`, returns this operation, and the text of the instruction with the
+/// mnemonic of this operation.
 fn find(text: &Text) -> Option<(&'static Operation, Option<Text>)> {
     if text.has("clamp") {
         let mnemonic = format!("{} clamp", text.mnemonic);
@@ -114,8 +116,8 @@ fn find(text: &Text) -> Option<(&'static Operation, Option<Text>)> {
     TABLE.get(&text.mnemonic).map(|operation| (&**operation, None))
 }
 
-/// Returns true for `v_pk_add_f32` and similar instructions with a source operand that is not a vector register, on an
-/// architecture that uses the same 32 bits of such an operand for both results.
+/// Returns true if the interpreter must reject the instruction: `v_pk_add_f32` or a similar one, with a source operand
+/// that is not a vector register, on an architecture that uses the same 32 bits of such an operand for both results.
 fn is_refused(text: &Text) -> bool {
     if !text.site.arch.facts().packed_f32_repeats_scalars {
         return false;
@@ -179,7 +181,7 @@ pub(crate) fn passes(text: &Text) -> Passes {
     }
 }
 
-/// Groups of instructions whose names are parsed, because they consist of parts that each have a meaning.
+/// Groups of instructions with systematic names. The interpreter parses these names instead of looking them up.
 enum Family {
     NoEffect,
     ScalarMemory,

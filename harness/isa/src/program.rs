@@ -64,8 +64,8 @@ pub(crate) enum Missing {
 type Pages = HashMap<(Arch, usize, bool, u64), Arc<Page>>;
 static PAGES: LazyLock<Mutex<Pages>> = LazyLock::new(Mutex::default);
 
-/// Calls `tell` with the text of each instruction in this code that has been decoded. A wave decodes an instruction
-/// when it first executes it, so these are the executed instructions.
+/// Calls `tell` with the text of each instruction of the code that waves have executed. The function reports the cached
+/// instructions, because a wave decodes an instruction when it first executes it.
 pub(crate) fn decoded(arch: Arch, start: u64, code: &[u8], mut tell: impl FnMut(&str)) {
     let end = start + code.len() as u64;
     let pages = PAGES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -142,7 +142,7 @@ impl<'a> Code<'a> {
             before => {
                 let slots = Box::new([const { OnceLock::new() }; (PAGE / 4) as usize]);
                 let mut page = Page { base, arch, lanes, checked, bytes, slots };
-                // A page cannot be reused while another launch executes it.
+                // The instructions of an older page can only be taken over if no other launch executes this page.
                 if let Some(before) = before.and_then(Arc::into_inner) {
                     page.take_over(before);
                 }
@@ -170,7 +170,7 @@ impl<'a> Code<'a> {
 }
 
 impl Page {
-    /// Moves decoded instructions from an older page to this one, if their bytes have not changed.
+    /// Moves the decoded instructions of an older page to this one, if their bytes are the same.
     fn take_over(&mut self, before: Page) {
         let slots: Box<[OnceLock<Instruction>]> = before.slots;
         for (slot, known) in slots.into_iter().enumerate() {
@@ -214,7 +214,7 @@ impl Page {
     }
 }
 
-/// Classifies bytes that the disassembler does not know: empty memory, or an instruction that may be newer than the
+/// Returns why bytes cannot be disassembled: the memory is empty, or the instruction may be newer than the
 /// disassembler.
 fn unnamed(bytes: &[u8]) -> Missing {
     match bytes.first_chunk().map(|word| u32::from_le_bytes(*word)) {

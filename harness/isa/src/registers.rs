@@ -31,7 +31,7 @@ const KEPT: usize = 64;
 pub struct RegisterFile(MmapMut);
 
 impl RegisterFile {
-    /// Returns a file that contains only zeros.
+    /// Returns a register file that contains only zeros.
     pub fn zeros() -> RegisterFile {
         let spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop();
         spare.unwrap_or_else(|| {
@@ -40,8 +40,8 @@ impl RegisterFile {
         })
     }
 
-    /// Keeps the file for another launch. `rows` is the number of rows that the kernel declares. These rows are
-    /// overwritten with zeros. The pages of all other rows are returned to the operating system.
+    /// Keeps the register file for another launch. `rows` is the number of rows that the kernel declares. These rows
+    /// are overwritten with zeros. The pages of all other rows are returned to the operating system.
     pub fn keep(mut self, rows: usize) {
         // Miri does not support madvise(2).
         if cfg!(miri) {

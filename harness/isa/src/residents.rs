@@ -30,14 +30,14 @@ const SHARED: u64 = 1 << 16;
 /// Maximum number of states that are recorded for each wave. A wave in a spin loop has fewer states.
 const STATES: usize = 256;
 
-/// Multiple of [`Launch::patience`](crate::Launch::patience) after which a hung launch ends. Until then the host may
-/// still do what the launch waits for.
+/// Factor for [`Launch::patience`](crate::Launch::patience): a launch that has been reported as hung ends after this
+/// multiple. Until then the host may still do what the launch waits for.
 const PATIENT: u32 = 6;
 
 /// Duration of a thread's sleep when no workgroup makes progress. Meanwhile the host can do what the launch waits for.
 pub const PAUSE: Duration = Duration::from_micros(100);
 
-/// A workgroup that is on the device and that is not running now, because another one is.
+/// A workgroup that is on the device but is not running now, because another one is.
 pub(crate) struct Resident {
     pub(crate) number: u64,
     pub(crate) waves: Vec<Wave>,
@@ -111,13 +111,13 @@ pub struct Progress {
     told: AtomicBool,
 }
 
-/// Measures, for one thread, the time since the launch last made progress. The time counts only while the thread has
-/// the processor or sleeps.
+/// Time since the launch last made progress, measured in one thread. It counts only while the thread has the processor
+/// or sleeps.
 pub struct Quiet {
     /// Value of [`Progress::count`] when this thread last checked.
     count: u64,
     before: Duration,
-    /// Time since the launch last made progress, in which the thread had the processor or slept.
+    /// Time since the launch last made progress. It counts only while the thread had the processor or slept.
     pub worked: Duration,
 }
 
@@ -133,7 +133,7 @@ impl Progress {
         self.count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns true if the lack of progress must be reported now. After that, returns false until there has been
+    /// Returns true if the launch must be reported as hung now. After that, returns false until there has been
     /// progress.
     pub fn is_to_be_told(&self, quiet: &Quiet) -> bool {
         quiet.worked > self.patience && !self.told.swap(true, Ordering::Relaxed)
@@ -151,7 +151,8 @@ impl Quiet {
         Quiet { count: 0, before: processor_time(), worked: Duration::ZERO }
     }
 
-    /// Updates the time without progress. `slept` is the time for which the thread has slept since the last call.
+    /// Updates the measured time. It restarts at zero if any thread has made progress. `slept` is the time for which
+    /// this thread has slept since the last call.
     pub fn goes_on(&mut self, progress: &Progress, slept: Duration) {
         let (now, count) = (processor_time(), progress.count.load(Ordering::Relaxed));
         if self.count == count {
@@ -215,8 +216,9 @@ impl<'a, 'b> Residents<'a, 'b> {
         }
     }
 
-    /// Starts workgroups until `wanted` workgroups are present. `room` creates the state of a workgroup, and `begin`
-    /// starts the next workgroup or returns `None` if all have been started. Returns true if a workgroup is present.
+    /// Starts workgroups until `wanted` workgroups are present. `room` creates an empty state for a workgroup, and
+    /// `begin` starts the next workgroup or returns `None` if all have been started. Returns true if a workgroup is
+    /// present.
     pub(crate) fn fill(
         &mut self,
         room: impl Fn() -> Resident,
@@ -284,15 +286,15 @@ impl<'a, 'b> Residents<'a, 'b> {
         self.wait()
     }
 
-    /// Checks for progress, and then sleeps or reports a hang. Called when the maximum number of workgroups is present
-    /// and no workgroup has ended in this round.
+    /// Updates the time without progress, and then sleeps or reports a hang. Called when the maximum number of
+    /// workgroups is present and no workgroup has ended in this round.
     fn wait(&mut self) -> Result<(), Failed> {
         let rows = self.rows;
         // `any` would stop at the first workgroup with a new state, but the states of all workgroups must be recorded.
         let new =
             self.present.iter_mut().filter_map(|one| one.is_in_a_new_state(rows).then_some(()));
         let is_new = new.count() > 0;
-        // The sleep counts as `PAUSE`, even if it took longer.
+        // A sleep counts as `PAUSE`, even if it took longer.
         let slept = if std::mem::take(&mut self.slept) { PAUSE } else { Duration::ZERO };
         self.quiet.goes_on(self.progress, slept);
         if is_new {

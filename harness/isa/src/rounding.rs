@@ -290,14 +290,15 @@ impl Exact {
         }
     }
 
-    /// Shifts the significand so that its highest bit is at a fixed position, with room for the carry of an addition.
+    /// Returns the same number with a shifted significand, whose highest bit is at a fixed position. This leaves room
+    /// for the carry of an addition.
     fn normalised(self) -> Exact {
         let shift = self.significand.leading_zeros() as i32 - 2;
         Exact { significand: self.significand << shift, exponent: self.exponent - shift, ..self }
     }
 
     /// Returns the sum. The last bit of the sum is set if lower bits were lost. This does not affect rounding, because
-    /// the operands end with 20 zeros, so the lost bits are far below the precision of any format. `rounding`
+    /// the operands end with 20 zeros, so that the lost bits are far below the precision of any format. `rounding`
     /// determines the sign of a zero that results from cancellation.
     fn plus(self, other: Exact, rounding: Rounding) -> Exact {
         let cancelled =

@@ -1,4 +1,5 @@
-//! Functions that turn arithmetic on plain values into scalar instructions, with their operands and SCC.
+//! Adaptors that turn functions on plain values into scalar instructions: they read the operands, write the result and
+//! set SCC.
 
 use crate::{
     exec::{Binder, on_wave},

@@ -129,9 +129,9 @@ impl SmallFloat {
     }
 
     /// Rounds stochastically: rounds away from zero with a probability equal to the lost fraction of a unit in the last
-    /// place. To do so, adds the upper bits of `random` below the unit and truncates the sum. The number of these bits
-    /// is the difference between `of`, the number of fraction bits of the source format, and the number of fraction
-    /// bits of this format.
+    /// place. To do so, places the upper bits of `random` below the unit, adds them, and truncates the sum. The number
+    /// of these bits is the difference between `of`, the number of fraction bits of the source format, and the number
+    /// of fraction bits of this format.
     ///
     /// The ISA guides name these bits (`V_CVT_SR_FP8_F32`), but then describe rounding to nearest even, which would
     /// change exact values half of the time. `from_float_sr` in HIP's `amd_hip_ocp_host.hpp` uses the upper bits for

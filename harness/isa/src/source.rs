@@ -54,14 +54,15 @@ impl Part {
 /// would cost as much as most instructions.
 pub(crate) type Buffer = MaybeUninit<Half>;
 
-/// Zeros, which are used as the second words of a source operand that has one word per lane.
+/// Zeros. They replace the second words of a source operand that has only one word per lane.
 pub(crate) static NO_WORDS: Half = [0; HALF];
 
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     pub(crate) place: Place,
     part: Option<Part>,
-    /// `abs` and `neg` as masks: the bits to keep (`keep`), and the bits to flip (`flip`).
+    /// The modifiers `abs` and `neg` as masks: `keep` contains the bits that stay, and `flip` the bits that are
+    /// inverted.
     keep: u64,
     flip: u64,
 }
@@ -194,7 +195,7 @@ pub(crate) struct Target {
     part: Option<(Part, Unused)>,
 }
 
-/// New value of those bits of the destination register that the instruction does not write.
+/// Value that a destination register gets in the bits that the instruction does not write.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Unused {
     Zero,
@@ -258,8 +259,8 @@ impl Text {
         bits.and_then(|bits| bits.last().copied())
     }
 
-    /// Returns operand `index` as a source operand of type `of`. `position` is its number among the source operands,
-    /// from which follow its bit of `op_sel` and its SDWA selection.
+    /// Returns operand `index` as a source operand of type `of`. `position` is the operand's number among the source
+    /// operands. It selects the bit of `op_sel` and the SDWA selection that belong to the operand.
     pub(crate) fn source(
         &self,
         of: &Type,
@@ -299,7 +300,7 @@ impl Text {
         Ok(source)
     }
 
-    /// Returns operand `index` as a source operand whose registers are read as a whole.
+    /// Returns operand `index` as a source operand that consists of whole registers.
     pub(crate) fn plain_source<T: Value>(&self, index: usize) -> Result<Source, Unsupported> {
         self.whole_source(Type::of::<T>(), index)
     }

@@ -26,8 +26,8 @@ impl Default for WaveSync {
 /// A barrier or a semaphore.
 #[derive(Debug)]
 struct Resource {
-    /// For a barrier: number of waves that must still arrive before the last one. For a semaphore: number of available
-    /// units.
+    /// For a barrier: number of waves that must still arrive, without the last one. For a semaphore: number of
+    /// available units.
     counter: u32,
     /// Number of times that the barrier has opened. Hardware stores only the lowest bit of this number.
     opened: u64,
@@ -91,7 +91,7 @@ impl Resource {
         let waiting = self.asked - self.served;
         let served = waiting.min(self.counter.into());
         self.served += served;
-        // The difference fits, because `served` is at most the counter.
+        // The subtraction cannot underflow, because `served` is at most the counter.
         self.counter -= served as u32;
     }
 }

@@ -75,7 +75,8 @@ pub struct Operand {
     pub negate: bool,
     pub absolute: bool,
     pub(crate) sign_extend: bool,
-    /// True for the suffix `.h`, which selects the upper half of a register. `.l` or no suffix selects the lower half.
+    /// True for the suffix `.h`, which selects the upper half of a register. The suffix `.l`, or no suffix, selects the
+    /// lower half.
     pub high: bool,
     /// True if the operand has the suffix `.l` or `.h`.
     pub(crate) half: bool,

@@ -19,8 +19,8 @@ use crate::disassembler::disassemble;
 /// Text and size of an instruction, as `disassemble` returns them.
 pub type Named = Result<Option<(String, u64)>, String>;
 
-/// Opcodes and names of the VOP1 instructions that were introduced together with operands in upper halves. Their
-/// operands are encoded like those of `v_not_b16` (`MODEL`).
+/// Opcodes and names of the VOP1 instructions that GFX11 added for 16-bit operands in either half of a register
+/// (true16). Their operands are encoded like those of `v_not_b16` (`MODEL`).
 const BY_HALVES: [(u32, &str); 2] = [(28, "v_mov_b16"), (102, "v_swap_b16")];
 const MODEL: (u32, &str) = (105, "v_not_b16");
 /// Number that is added to a VOP1 opcode to form the opcode of the instruction in VOP3.
@@ -56,8 +56,8 @@ pub fn encoding(word: u32) -> Encoding {
 struct Field {
     /// Highest bit of the field, counted from the lowest bit of the first dword.
     bit: u32,
-    /// Position of the operand in the text. It is counted from the last operand if a lane mask may precede the operand,
-    /// otherwise from the first.
+    /// Position of the operand in the text. It is counted from the end if a lane mask may precede the operand,
+    /// otherwise from the start.
     operand: Place,
 }
 
@@ -141,7 +141,7 @@ pub(crate) fn name(arch: Arch, address: u64, bytes: &[u8]) -> Named {
     })
 }
 
-/// Disassembles a VOP3 or VOP3P instruction whose third source operand, and maybe the second one too, is unused and
+/// Disassembles a VOP3 or VOP3P instruction whose third source operand, and possibly the second one too, is unused and
 /// contains the constant 0. `vop3` is the value of the highest six bits of a VOP3 instruction. Returns `None` for any
 /// other instruction.
 pub fn without_sources(vop3: u32, bytes: &[u8], disassemble: &dyn Fn(&[u8]) -> Named) -> Named {

@@ -44,8 +44,8 @@ pub(crate) trait Value: Copy + Send + Sync + 'static {
     }
 }
 
-/// Properties and functions of a [`Value`] type at run time. They make it possible to compile code once instead of once
-/// per operation.
+/// Properties and functions of a [`Value`] type as data. Code that uses them is compiled once, and not once per
+/// operation.
 #[derive(Clone, Copy)]
 pub(crate) struct Type {
     pub(crate) words: usize,
@@ -120,7 +120,8 @@ fn change<T: Value>(words: &mut [Half; 2], f: impl Fn(T) -> T) {
     }
 }
 
-/// Class of a source operand, for the rule of `MODE.FP16_OVFL` about infinite results.
+/// Class of a source operand. The classes of all source operands determine whether `MODE.FP16_OVFL` replaces an
+/// infinite result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     Zero,

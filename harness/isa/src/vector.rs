@@ -1,4 +1,4 @@
-//! Functions that turn arithmetic on the values of one lane into vector instructions.
+//! Adaptors that turn functions on the values of one lane into vector instructions.
 
 use std::marker::PhantomData;
 

@@ -19,7 +19,7 @@ pub enum Stop {
     },
     /// The kernel aborted.
     Abort,
-    /// The contents of a register select a feature that the interpreter does not support.
+    /// The contents of a register select a feature that the interpreter does not support. The string names the feature.
     Gap(&'static str),
 }
 
@@ -30,7 +30,7 @@ pub(crate) type Step = Result<(), Box<Stop>>;
 pub enum State {
     /// The wave executes instructions.
     Running,
-    /// The wave sleeps until the other waves have executed a turn.
+    /// The wave sleeps until each other wave has executed a turn.
     Resting,
     /// The wave waits for the other waves of its workgroup.
     AtBarrier,
@@ -67,7 +67,7 @@ pub struct Wave {
     /// Number of the wave in its workgroup.
     pub index: u32,
     mode: u32,
-    /// Bit mask of the reasons why the wave does not execute instructions in the usual way: `INDEXING`, `ROUNDING`.
+    /// Reasons why the wave cannot execute instructions in the usual way, as a bit mask of `INDEXING` and `ROUNDING`.
     pub detours: u8,
 }
 
@@ -198,7 +198,7 @@ impl Wave {
         self.mode
     }
 
-    /// Sets the register HW_REG_MODE, and the detour that follows from its rounding mode.
+    /// Sets the register HW_REG_MODE, and sets or clears the bit `ROUNDING` of [`Wave::detours`] accordingly.
     pub fn set_mode(&mut self, mode: u32) {
         self.mode = mode;
         self.set_detour(ROUNDING, mode & Field::ALL != 0);

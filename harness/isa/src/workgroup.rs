@@ -18,7 +18,7 @@ use crate::{
 /// Length of a turn, in instructions, if only one wave of the workgroup is running.
 const ALONE: u64 = 100_000;
 
-/// Maximum length of a spin loop, in executed instructions.
+/// Maximum number of executed instructions in one iteration of a spin loop.
 const LOOP: usize = 4096;
 
 /// Generates the lengths of the turns of a workgroup.
@@ -71,7 +71,7 @@ pub struct Group<'a> {
     pub limit: u64,
     /// Lengths of the turns.
     pub clock: Clock,
-    /// Errors that have already been reported for this workgroup.
+    /// Errors of this workgroup that have already been reported.
     pub told: HashSet<Mistake>,
 }
 
@@ -84,8 +84,8 @@ pub(crate) enum Pause {
     Ended,
     /// The workgroup has used up its budget of instructions.
     Tired,
-    /// No wave can run now: each wave sleeps, waits for another workgroup, or waits at a barrier for a wave of this
-    /// kind.
+    /// No wave can run now: each wave sleeps, waits for another workgroup, or waits at a barrier for a wave that cannot
+    /// run either.
     Rests,
 }
 
@@ -155,8 +155,8 @@ impl Group<'_> {
         Ok(())
     }
 
-    /// Returns the instruction that a wave repeats in a spin loop: the last one that accesses memory before the loop
-    /// repeats. Also returns the first address that this instruction accesses.
+    /// Returns the memory instruction that a wave repeats in a spin loop: the last one before the loop repeats. Also
+    /// returns the first address that this instruction accesses; `None` if it is unknown.
     pub fn waits_at(&mut self, index: usize) -> (At, Option<u64>) {
         let mut found = (At::default(), None);
         if self.waves[index].state == State::AtSync {
@@ -306,7 +306,7 @@ fn tell_who_follows(
 }
 
 impl Wave {
-    /// Returns true if the wave is running and not on a detour.
+    /// Returns true if the wave is running and not on a detour (see [`Wave::detours`]).
     #[inline(always)]
     fn goes_on(&self) -> bool {
         self.state == State::Running && self.detours == 0

@@ -64,7 +64,7 @@ pub struct Piece {
     pub(crate) returned: Data,
     /// True if the access is made once for the whole wave instead of once per lane.
     pub(crate) uniform: bool,
-    /// True for an atomic that stores its operand, whatever the old value is.
+    /// True for an atomic that replaces the value: it stores its operand, whatever the old value is.
     pub(crate) exchange: bool,
     locate: Locate,
 }

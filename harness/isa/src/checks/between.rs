@@ -39,8 +39,8 @@ use super::{
     scoreboard::Origin,
 };
 
-/// Maximum numbers of recorded accesses, clock entries and memory cells. When one of them is exceeded, all state is
-/// dropped and recording starts again.
+/// Maximum numbers of recorded accesses, of clock entries and of memory cells. If there are more, the detection drops
+/// its whole state and starts again.
 const MOST_EVENTS: usize = 1 << 24;
 const MOST_ENTRIES: usize = 1 << 24;
 const MOST_CELLS: usize = 1 << 24;
@@ -59,8 +59,8 @@ struct Site {
 }
 
 impl Site {
-    /// Returns true if it is an error that these two accesses are unordered. `is_own` is true if the waves belong to
-    /// one workgroup.
+    /// Returns true if these two accesses conflict: if no synchronisation orders them, they are a race. `is_own` is
+    /// true if the waves belong to one workgroup.
     fn conflicts(&self, other: &Site, is_own: bool) -> bool {
         let plain = |site: &Site| site.strength.to(is_own) == Strength::Plain;
         let synchronising = |site: &Site| site.strength.to(is_own) == Strength::Synchronising;
@@ -87,14 +87,14 @@ impl Site {
 struct Event {
     wave: u32,
     site: u32,
-    /// Index of the [`Point`] that the instruction releases, if it writes.
+    /// Index of the [`Point`] with the state that the instruction releases, if it writes.
     point: u32,
 }
 
 /// State of a wave at the time of one of its writes. A wave that acquires from this write learns this state.
 #[derive(Clone)]
 struct Point {
-    /// All writes of the wave up to this time have reached memory.
+    /// Time up to which all writes of the wave have reached memory.
     come: Time,
     met: Time,
     heard: Arc<Clock>,
@@ -102,7 +102,7 @@ struct Point {
 
 #[derive(Default)]
 struct Place {
-    /// Vector clock that the atomics on this location have released, without the atomics in `since`.
+    /// Vector clock that the atomics on this location have released. The atomics in `since` are not included yet.
     known: Arc<Clock>,
     since: Vec<Time>,
 }
@@ -110,7 +110,8 @@ struct Place {
 #[derive(Default)]
 pub(crate) struct Worker {
     number: u32,
-    /// Value of [`Between::era`] when the wave last accessed memory.
+    /// Value of [`Between::era`] when the wave last accessed memory. If it has changed since, all state of the race
+    /// detection has been dropped.
     era: u32,
     /// Vector clock that orders the plain reads of the wave (`known`), and the one that orders its other accesses
     /// (`heard`).
@@ -121,12 +122,12 @@ pub(crate) struct Worker {
     met: Time,
     /// For each wave of the workgroup, the first of its writes that had not reached memory at the last barrier.
     not_come: Arc<[Time]>,
-    /// State at the wave's last invalidation of its nearest cache: the time of the last barrier before it, and the
-    /// vector clock that the wave had acquired by then.
+    /// State at the wave's last invalidation of its nearest cache: the time of the last barrier before the invalidation
+    /// (`fresh`), and the vector clock that the wave had acquired by then (`near`).
     fresh: Time,
     near: Arc<Clock>,
-    /// Times of two writes that may still be in a cache: the first write that is not written back yet, and, while a
-    /// write-back is in progress, the first write after its request.
+    /// Times of two writes whose data may still be in a cache: the first write that has not been written back yet, and,
+    /// while a write-back is in progress, the first write after the write-back was requested.
     stays: [Option<Time>; 2],
     writes_back: bool,
     /// Time and address of the last write from which the wave acquired.
@@ -153,7 +154,7 @@ pub struct Between {
     cells: Cells,
     entries: usize,
     rivals: Rivals,
-    /// Waves from which the last access acquired and which are of the same workgroup, each as its number in the
+    /// Waves of the accessing wave's own workgroup from which the last access acquired, by their numbers in the
     /// workgroup.
     heard_own: Vec<u32>,
 }
@@ -164,7 +165,7 @@ pub(crate) struct Access<'a> {
     pub(crate) scope: &'a Scope,
     /// True for an atomic that returns the old value.
     pub(crate) returns: bool,
-    /// First write of the wave that may not have reached memory yet.
+    /// First write of the wave that may not have reached memory yet; `None` if all writes have.
     pub(crate) outstanding: Option<Time>,
 }
 
@@ -225,7 +226,8 @@ impl Between {
         worker.writes_back |= scope.writes_back;
     }
 
-    /// Records that the wave has waited for all its writes. A write-back that the wave requested has then completed.
+    /// Records that the wave has waited for all its writes. If the wave requested a write-back before, the write-back
+    /// has completed too.
     pub(crate) fn waited(worker: &mut Worker) {
         if worker.writes_back {
             worker.stays = [worker.stays[1], None];
@@ -325,7 +327,7 @@ impl Between {
         })
     }
 
-    /// Appends to `entries` the clock entries that the write at time `then` has released.
+    /// Appends to `entries` the clock entries that a wave receives if it acquires from the write at time `then`.
     fn let_go(&self, then: Time, entries: &mut Vec<Entry>) {
         let event = self.events[then as usize];
         let Point { come, met, heard } = &self.points[event.point as usize];
@@ -367,8 +369,8 @@ impl Between {
         clock
     }
 
-    /// Makes the wave acquire from the write at time `then`. The wave has read the location with a synchronising
-    /// access, or is waiting in a spin loop for a wave of its workgroup.
+    /// Makes the wave acquire from the write at time `then`. Called when the wave has read the location with a
+    /// synchronising access, or waits in a spin loop for a wave of its workgroup.
     fn hear(&mut self, visit: &Visit<'_>, worker: &mut Worker, address: u64, then: Time) {
         let event = self.events[then as usize];
         // One atomic instruction may access several locations, each with its own released clock.

@@ -100,7 +100,7 @@ impl Counter {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Results of the same kind arrive in the order of their instructions.
+    /// Results arrive in the order in which their instructions were executed.
     Turns,
     /// Results arrive in any order. Only a counter value of zero shows that a result has arrived.
     Any,
@@ -129,8 +129,8 @@ pub(crate) struct Raise {
     pub(crate) result: Arc<Set>,
 }
 
-/// Number of register halves that are tracked: two for each row of the vector registers, the low half first, then two
-/// for each scalar register.
+/// Number of register halves that are tracked. Each row of the vector registers has two, the low half first. The two
+/// halves of each scalar register follow.
 pub(crate) const HALVES: usize = 2 * (crate::registers::ROWS + register::COUNT);
 pub(crate) const WORDS: usize = HALVES.div_ceil(64);
 
@@ -193,7 +193,7 @@ impl Set {
 /// Effect of an instruction on outstanding results, and the registers that it uses.
 #[derive(Debug, Default)]
 pub(crate) struct Effect {
-    /// Registers that the instruction accesses, and those that it reads.
+    /// Registers that the instruction accesses (`touched`), and those of them that it reads (`read`).
     pub(crate) touched: Set,
     pub(crate) read: Set,
     /// True if the instruction also accesses registers in inactive lanes.
@@ -274,7 +274,7 @@ impl Effect {
     }
 }
 
-/// Returns true if the instruction writes its first operand. It may read the operand as well.
+/// Returns true if the instruction writes its first operand, whether or not it reads it too.
 fn writes_first(text: &Text) -> bool {
     let name = text.mnemonic.as_str();
     let reads = [
@@ -317,8 +317,9 @@ fn gives_back(name: &str) -> bool {
         || name.contains("_rtn")
 }
 
-/// Returns the number of the operand that a store writes only half of, and that half. Tensile's kernels store the lower
-/// half of a register while a load into the upper half is outstanding.
+/// Returns the operand that a store reads only in half: the number of the operand, and 0 for its low half or 1 for its
+/// high half. `None` for stores of whole registers. Tensile's kernels store the lower half of a register while a load
+/// into the upper half is outstanding.
 fn stored_half(text: &Text) -> Option<(usize, usize)> {
     let (kind, rest) = text.mnemonic.split_once('_')?;
     let name = rest.strip_prefix("store_").or(rest.strip_prefix("write_"))?;

@@ -26,7 +26,7 @@ pub enum Register {
 /// reads (sources).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// Each target register gets the state of the source register with the same index.
+    /// Each target register gets the state of the source register at the same position.
     Copy,
     /// The instruction rearranges bits. A result is uninitialised only if all sources are.
     Bits,
@@ -42,7 +42,7 @@ pub enum Rule {
     /// All lanes of the target get the same state. It is uninitialised if one of the sources is uninitialised in all
     /// active lanes.
     Across {
-        /// True if the result is computed from the lanes. False if lanes are only copied.
+        /// True if the result is computed from several lanes, false if values are only copied between lanes.
         computes: bool,
     },
     /// The instruction exchanges its two targets.

@@ -15,10 +15,10 @@ use super::{
 };
 use crate::text::{Base, Text, register};
 
-/// Results of the analysis of one read: for which decisions the code uses the value that was read.
+/// Results of the analysis of one read, which describe how the code uses the value that was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Looks {
-    /// True if code repeats the read until the value changes, as in a spin loop.
+    /// True if the code repeats the read until the value changes, as a spin loop does.
     pub waits: bool,
     /// True if the value decides whether a loop without a barrier continues. Unlike with `waits`, each iteration may
     /// read a different address.
@@ -145,7 +145,7 @@ fn is_first_look(lines: &[Line]) -> bool {
     again.any(|at| loops(at).any(|turn| is_waited_for(turn, lines[at].address)))
 }
 
-/// Returns the last instruction in `before` that wrote this register.
+/// Returns the last instruction in `before` that wrote this register; `None` if no instruction there did.
 fn gives<'a>(place: &Place, before: &'a [Line]) -> Option<&'a Part> {
     before.iter().rev().flat_map(|line| &line.parts).find(|part| part.targets.contains(place))
 }

@@ -49,7 +49,7 @@ pub struct Access {
     pub text: Arc<str>,
 }
 
-/// Number of an LDS instruction in the order of execution. 0 means that there was no such instruction.
+/// Number of an LDS instruction, in the order of execution. The number 0 means that no instruction has made the access.
 type Time = u32;
 
 /// Vector clock of a wave: for each wave, the last of its accesses that happens before the next access of the clock's
@@ -57,12 +57,13 @@ type Time = u32;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Clock(pub Vec<Known>);
 
-/// Entry of a [`Clock`] for one wave: the last LDS access and the last memory access of that wave.
+/// Entry of a [`Clock`] for one wave: the last LDS access and the last memory access of that wave that happen before
+/// the next access of the clock's owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Known {
-    /// Number of the LDS instruction.
+    /// Number of the last LDS instruction.
     pub here: Time,
-    /// Number of the memory access, counted over all waves of the launch.
+    /// Number of the last memory access. Memory accesses are counted over all waves of the launch.
     pub in_memory: Time,
 }
 
@@ -75,20 +76,20 @@ pub struct By {
     pub wave: u32,
     /// Address of the instruction.
     pub pc: u64,
-    /// Position of the access among the accesses of the wave.
+    /// Position of the access among the accesses of its kind that the wave has made.
     pub number: Number,
-    /// Accesses of this wave that have completed.
+    /// Accesses of this wave that have already completed.
     pub come: Come,
     /// True for an atomic that returns the old value.
     pub returns: bool,
-    /// True for an atomic whose written value does not depend on the old value.
+    /// True for an atomic that replaces the value: the written value does not depend on the old one.
     pub swaps: bool,
     /// True if the wave has just waited for all of its LDS accesses. Only a write after such a wait can release.
     pub lets_go: bool,
 }
 
-/// Numbers of completed LDS accesses of a wave, and of its completed loads from memory to the LDS. Accesses of each
-/// kind complete in order. Accesses of different kinds may complete in any order.
+/// Numbers of LDS accesses and of loads from memory to the LDS that a wave has completed. Accesses of each kind
+/// complete in order. Accesses of different kinds may complete in any order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Come {
     /// Number of completed LDS accesses.
@@ -129,13 +130,13 @@ impl Number {
     }
 }
 
-/// Two conflicting accesses. They are a race, unless the launch shows that their excuse applies.
+/// Two conflicting accesses. They are reported as a race unless the launch shows that their excuse is true.
 struct Suspect {
     excuse: Excuse,
     found: Found,
 }
 
-/// Reason why a conflict may be legal. The value is the code address of the instruction that it depends on.
+/// Reason why a conflict may be legal, with the address of the instruction on which the reason depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Excuse {
     /// The value of the read at this code address decides about a later atomic.
@@ -150,7 +151,7 @@ pub struct Races {
     /// Last accesses to each byte.
     pub bytes: Bytes,
     now: Time,
-    /// Number of memory accesses that all waves of the launch have made.
+    /// Number of memory accesses that all waves of the launch have made so far.
     in_memory: Time,
     /// Time at which the workgroup started (`begun`), and time of its last barrier (`met`).
     begun: Time,
@@ -158,7 +159,7 @@ pub struct Races {
     clocks: Vec<Clock>,
     /// For each dword, the vector clock that atomics on it have released since the last barrier.
     places: HashMap<u64, Clock>,
-    /// For each wave, the accesses that are certain to have completed at the last barrier or acquire.
+    /// For each wave, the accesses that had certainly completed at the last barrier or acquire.
     come: Vec<Come>,
     texts: HashMap<u64, Arc<str>>,
     looks: HashMap<u64, Looks>,
@@ -169,16 +170,17 @@ pub struct Races {
     /// For each dword and wave of this workgroup, the time at which the wave first executed a swapping atomic on the
     /// dword.
     taken: HashMap<(u64, u32), Time>,
-    /// Pairs of instructions whose conflict has been recorded. The value is true if no excuse is possible.
+    /// Pairs of instructions, by their addresses, whose conflict has been recorded. The value is true if the conflict
+    /// cannot be excused.
     told: HashMap<[u64; 2], bool>,
     suspects: Vec<Suspect>,
     excused: HashSet<Excuse>,
-    /// For each wave in a spin loop, the code addresses of the spin-loop read and of the instruction whose value the
-    /// wave last read.
+    /// For each wave, `None` unless it is in a spin loop: the address of the spin-loop read, and the address of the
+    /// instruction that wrote the value that the wave read last.
     waiting: Vec<Option<(u64, u64)>>,
     /// Accesses of other waves for which the current access waits in a spin loop, each with its offset in the LDS.
     waits_for: Vec<(u64, Kind, Touch)>,
-    /// Wave that has acquired from another wave since the last call of `take_heard`.
+    /// Wave that has acquired from another wave through the LDS since the last call of `take_heard`.
     heard: Option<u32>,
 }
 
@@ -311,7 +313,7 @@ impl Races {
         if by.lets_go && by.kind == Kind::Store {
             self.letting_go.insert(by.pc);
         }
-        // Most instructions have never been analysed, so this test is fast.
+        // Usually no instruction has been analysed, so this test is fast.
         let was_asked = !self.looks.is_empty() && self.looks.contains_key(&by.pc);
         let mut seen = Touch::default();
         let mut next = offset;

@@ -77,7 +77,7 @@ impl Scope {
     pub fn of(text: &Text) -> Scope {
         use Strength::{Plain, Synchronising, Unsaid, Within};
         let (name, bits) = (text.mnemonic.as_str(), text.site.arch.facts().scope_bits);
-        // In the text of an instruction without operands, the first modifier is parsed as an operand.
+        // If an instruction has no operands, the parser takes its first modifier for an operand.
         let says_sc1 = text.has("sc1")
             || text.operands.iter().any(|operand| operand.base == Base::Word("sc1".to_owned()));
         let wide = text.value("scope").is_some_and(|scope| scope != "SCOPE_CU");

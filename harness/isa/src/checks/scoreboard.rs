@@ -29,8 +29,8 @@ pub struct Early {
     pub(crate) lane: Option<usize>,
     /// Instruction that requested the result.
     pub producer: Origin,
-    /// Name of the counter that counts the result, and the highest value at which the result is certain to have
-    /// arrived.
+    /// Name of the counter that counts the result (`counter`), and the highest value of the counter at which the result
+    /// is certain to have arrived (`needs`).
     pub counter: &'static str,
     pub needs: usize,
     /// Last wait for this counter since the result was requested, and the value for which it waited.
@@ -63,7 +63,7 @@ struct Pending {
     late: Option<Late>,
 }
 
-/// Register values that a delayed result will write later.
+/// Register values that results will write when they arrive late.
 #[derive(Default)]
 struct Late {
     rows: Vec<(usize, Row)>,
@@ -101,12 +101,12 @@ impl Scoreboard {
         touched.meets(&self.pending)
     }
 
-    /// Returns how many accesses to the LDS the wave has made.
+    /// Returns how many accesses to the LDS, and how many loads from memory to the LDS, the wave has made.
     pub(crate) fn made(&self) -> Come {
         self.local
     }
 
-    /// Returns how many of the wave's accesses to the LDS are certain to have completed.
+    /// Returns how many of these accesses and loads have certainly completed.
     pub(crate) fn done(&self) -> Come {
         let open = |counter: Counter, is_one: fn(&&Pending) -> bool| {
             self.counters[counter as usize].iter().filter(is_one).count() as u32
@@ -242,7 +242,7 @@ impl Scoreboard {
         self.note();
     }
 
-    /// Recomputes which registers have outstanding results.
+    /// Recomputes the mask of the register halves for which results are outstanding.
     fn note(&mut self) {
         self.pending = [0; WORDS];
         for pending in self.counters.iter().flatten().filter(|pending| !pending.told) {

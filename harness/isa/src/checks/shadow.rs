@@ -23,7 +23,7 @@ impl Use {
     pub(crate) fn words(self) -> &'static str {
         match self {
             Use::Stored => "what was computed from it is stored",
-            Use::Control => "it decides where the wave goes",
+            Use::Control => "it is used as a condition",
             Use::Address => "it is used as an address",
             Use::Atomic => "it is changed",
         }
@@ -45,7 +45,7 @@ pub(crate) struct Shadow {
 /// Maximum number of cached allocations and ranges. Kernels usually access fewer at a time.
 const KNOWN: usize = 8;
 
-/// Data structure that tracks the state of the memory that an instruction accesses.
+/// Tracked memory that one part of an instruction accesses: no allocation, one, or several.
 enum Book {
     Nowhere,
     /// One allocation. The range is `Some` if the accesses cover it without gaps.
@@ -90,8 +90,8 @@ impl Shadow {
         found
     }
 
-    /// Finds the data structure that tracks the memory which one [`Piece`](super::access::Piece) of an instruction
-    /// accesses. One look-up serves all lanes, because they usually access one allocation.
+    /// Finds the allocations that one [`Piece`](super::access::Piece) of an instruction accesses and whose initialised
+    /// bytes are tracked. One look-up serves all lanes, because they usually access one allocation.
     fn book(&mut self, touches: &[Touch], bytes: u64, space: Space<'_>) -> Book {
         let (mut least, mut greatest, mut local) = (u64::MAX, 0, false);
         for touch in touches {
@@ -242,7 +242,7 @@ impl Shadow {
         }
     }
 
-    /// Returns the joint state of up to four bytes. It is uninitialised only if all bytes are.
+    /// Returns the joint state of up to four bytes, which is uninitialised only if all of them are.
     fn mark(
         &mut self,
         (pc, text): (u64, &Arc<str>),

@@ -174,8 +174,8 @@ impl Registers {
         operand.iter().fold(Lanes::default(), |all, register| all.or(self.lanes(*register)))
     }
 
-    /// Returns the state of the first operand whose registers are all uninitialised in all active lanes. Returns `None`
-    /// if no operand is uninitialised in this way, or if no lane is active.
+    /// Returns the state of the first operand that is uninitialised as a whole: all its registers are uninitialised in
+    /// all active lanes. Returns `None` if the instruction has no such operand, or if no lane is active.
     pub(crate) fn everywhere(&self, sources: &[Vec<Register>], exec: u64) -> Option<Lanes> {
         let whole = |operand: &&Vec<Register>| {
             !operand.is_empty()

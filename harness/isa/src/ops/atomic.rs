@@ -31,7 +31,7 @@ pub(crate) enum Atomic {
 }
 
 impl Atomic {
-    /// Parses the part of a mnemonic after `atomic_`. The names of all generations are accepted.
+    /// Parses the part of a mnemonic after `atomic_`, which differs between GPU generations; `None` if it is unknown.
     pub(crate) fn parse(name: &str) -> Option<Atomic> {
         use Atomic::{Double, Word};
         Some(match name {

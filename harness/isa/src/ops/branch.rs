@@ -59,7 +59,7 @@ pub(crate) fn register(table: &mut Table) {
         // the wait before all waves have reached it.
         "s_barrier_signal" => Operation::from(Box::new(|_: &Text| on_wave(|_| {}))).that(Passes::Nothing);
         "s_trap" | "s_sethalt" => Operation::from(Box::new(|_: &Text| on_machine(|_, _| Err(Box::new(Stop::Abort))))).that(Passes::Nothing);
-        // The wave's turn ends, because a wave usually sleeps while it waits for another wave.
+        // The wave's turn ends here, because a wave that sleeps usually waits for another wave.
         "s_sleep" | "s_sleep_var" => Operation::from(Box::new(|_: &Text| on_wave(|wave| wave.state = State::Resting))).that(Passes::Nothing);
     }
 }

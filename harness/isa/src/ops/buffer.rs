@@ -46,12 +46,12 @@ pub(crate) struct Address {
 enum Range {
     All,
     Nothing,
-    /// An access must end within this number of bytes, counted with the scalar offset.
+    /// An access must end within this number of bytes. The scalar offset counts.
     Bytes(u64),
     /// The index of the access must be smaller than this number.
     Elements(u64),
     /// The index of the access must be smaller than `elements`, and the access must end within `stride` bytes of the
-    /// element, counted without the scalar offset.
+    /// element, where the scalar offset does not count.
     Within {
         elements: u64,
         stride: u64,
@@ -146,8 +146,8 @@ impl Address {
         u64::from(register.wrapping_add(self.constant))
     }
 
-    /// Returns the scratch offset for each half of the wave. Returns `None` if the descriptor does not describe scratch
-    /// memory, or if the active lanes of a half have different offsets.
+    /// Returns the scratch offset that all active lanes use, for each half of the wave. Returns `None` if the
+    /// descriptor does not describe scratch memory, or if the active lanes of a half have different offsets.
     #[inline(always)]
     fn in_scratch(&self, wave: &Wave) -> Option<[u64; 2]> {
         if wave.scalar[usize::from(self.descriptor) + 1] & SWIZZLE_ENABLE == 0 {
@@ -173,9 +173,9 @@ impl Address {
         }
     }
 
-    /// Returns the addresses of the lanes that are in range, for each half of the wave. Returns `None` if the range is
-    /// not counted in bytes, if the addressing mode is not supported here, or if the data of a lane is only partly in
-    /// range.
+    /// Returns the addresses of those lanes that are in range, for each half of the wave. Returns `None` if the
+    /// accesses must be executed lane by lane: the range is not counted in bytes, the addressing mode is not supported
+    /// here, or the data of a lane is only partly in range.
     #[inline(always)]
     fn all(&self, wave: &Wave, bytes: u64) -> Option<[Addresses; 2]> {
         let second = wave.scalar[usize::from(self.descriptor) + 1];
@@ -379,8 +379,8 @@ pub(crate) fn bind(text: &Text) -> Bound {
     })
 }
 
-/// Returns the unit of data for which the range is checked, and its size in bytes: a dword, or all of the data if it is
-/// smaller than a dword.
+/// Returns the part of the data for which hardware checks the range, and its size in bytes. This part is a dword, or
+/// the whole data if it is smaller than a dword.
 pub(crate) fn parts(transfer: Transfer) -> (Transfer, u64) {
     match transfer {
         Transfer::Words(_) => (Transfer::Words(1), 4),

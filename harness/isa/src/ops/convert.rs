@@ -39,8 +39,8 @@ fn to_i32(arch: Arch, f: impl Fn(f32) -> i32 + Copy + Send + Sync + 'static) -> 
     })
 }
 
-/// Implements `v_cvt_pk_u8_f32`: replaces byte number `byte` of `c` by `rounded`, a number that has already been
-/// rounded as MODE requires.
+/// Implements `v_cvt_pk_u8_f32`: replaces byte number `byte` of `c` by `rounded`, which has already been rounded as
+/// MODE requires.
 fn put_byte(rounded: f32, byte: u32, c: u32) -> u32 {
     let shift = 8 * (byte & 3);
     (c & !(0xff << shift)) | u32::from(rounded as u8) << shift
@@ -50,8 +50,8 @@ fn byte_select(text: &Text) -> Result<u32, Unsupported> {
     u32::try_from(text.number("byte_sel")?).ok().filter(|byte| *byte < 4).ok_or(Unsupported)
 }
 
-/// Returns `v_cvt_f32_fp8`, or `v_cvt_pk_f32_fp8` if `pair` is true. SDWA, `byte_sel` or `op_sel` selects the part of
-/// the source operand that is converted.
+/// Returns the implementation of `v_cvt_f32_fp8`, or `v_cvt_pk_f32_fp8` if `pair` is true. SDWA, `byte_sel` or `op_sel`
+/// selects the part of the source operand that is converted.
 fn from_float8(name: &'static str, pair: bool) -> Binder {
     Box::new(move |text| {
         let format = SmallFloat::named(name, text.site.arch).ok_or(Unsupported)?;
@@ -77,7 +77,8 @@ fn from_float8(name: &'static str, pair: bool) -> Binder {
     })
 }
 
-/// Returns `v_cvt_pk_fp8_f32`, which writes two results to one half of the destination and keeps the other half.
+/// Returns the implementation of `v_cvt_pk_fp8_f32`, which writes two results to one half of the destination and keeps
+/// the other half.
 fn to_float8(name: &'static str) -> Operation {
     by_overflow(|saturates| to_float8_where(name, saturates))
 }
@@ -93,8 +94,8 @@ fn to_float8_where(name: &'static str, saturates: bool) -> Binder {
     })
 }
 
-/// Returns `v_cvt_sr_fp8_f32`, which writes one byte of the destination and keeps the others. `op_sel` (GFX9) or
-/// `byte_sel` (GFX12) selects the byte.
+/// Returns the implementation of `v_cvt_sr_fp8_f32`, which writes one byte of the destination and keeps the others.
+/// `op_sel` (GFX9) or `byte_sel` (GFX12) selects the byte.
 fn to_float8_by_chance(name: &'static str) -> Binder {
     Box::new(move |text| {
         let format = SmallFloat::named(name, text.site.arch).ok_or(Unsupported)?;

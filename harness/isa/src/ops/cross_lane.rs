@@ -77,8 +77,9 @@ impl Inactive {
     }
 }
 
-/// Returns `v_permlane16` or `v_permlanex16`. Two scalar operands contain four bits for each lane, which select the
-/// lane to read. `v_permlane16` selects from the same row of 16 lanes, `v_permlanex16` from the other row of the pair.
+/// Returns the implementation of `v_permlane16` or `v_permlanex16`. Two scalar operands contain four bits for each
+/// lane, which select the lane to read. `v_permlane16` selects from the same row of 16 lanes, `v_permlanex16` from the
+/// other row of the pair.
 fn permute_rows(other_row: bool) -> Binder {
     Box::new(move |text: &Text| {
         let inactive = Inactive::of(text)?;
@@ -94,9 +95,9 @@ fn permute_rows(other_row: bool) -> Binder {
     })
 }
 
-/// Returns `v_permlane16_var` or `v_permlanex16_var`, where a vector register contains the lane numbers. `op_sel`
-/// determines whether inactive lanes are read. The formula in the RDNA 4 ISA guide omits this, but measurements by
-/// others on a gfx1201 show it.
+/// Returns the implementation of `v_permlane16_var` or `v_permlanex16_var`, where a vector register contains the lane
+/// numbers. `op_sel` determines whether inactive lanes are read. The formula in the RDNA 4 ISA guide omits this, but
+/// measurements by others on a gfx1201 show it.
 fn permute_rows_by_lane(other_row: bool) -> Binder {
     Box::new(move |text: &Text| {
         let inactive = Inactive::of(text)?;
@@ -110,8 +111,8 @@ fn permute_rows_by_lane(other_row: bool) -> Binder {
     })
 }
 
-/// Returns an instruction that exchanges odd blocks of the first register with even blocks of the second. A block has
-/// `block` lanes.
+/// Returns the implementation of an instruction that exchanges odd blocks of the first register with even blocks of the
+/// second one. A block has `block` lanes.
 fn swap_blocks(block: usize) -> Binder {
     Box::new(move |text: &Text| {
         text.only(&["op_sel", "bound_ctrl", "fi"])?;

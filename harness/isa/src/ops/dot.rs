@@ -25,8 +25,8 @@ fn products(a: u32, b: u32, bits: u32, signed: (bool, bool)) -> i64 {
     (0..32 / bits).map(|i| part(a, i, bits, signed.0) * part(b, i, bits, signed.1)).sum()
 }
 
-/// Returns an operation `dst, a, b, c`. If the text has only three operands, the destination is the addend. The type
-/// `P` determines the bits of an inline constant.
+/// Returns the implementation of a dot product `dst, a, b, c`. If the text has only three operands, the destination is
+/// the addend. The type `P` determines the bits of an inline constant.
 fn dot<P: Pair, C: Value>(
     part_bits: u32,
     f: impl Fn(u32, u32, C) -> C + Copy + Send + Sync + 'static,
@@ -102,7 +102,8 @@ impl Default for Select {
 }
 
 impl Select {
-    /// Parses the modifiers that select halves. Returns the selection, and the text without these modifiers.
+    /// Parses the modifiers that select halves. Returns the selection, and the instruction's text without these
+    /// modifiers.
     fn take<P: Pair>(text: &Text) -> Result<(Select, Text), Unsupported> {
         let mut bare = text.clone();
         // With four entries, `op_sel` also selects halves of the 16-bit addend and of the 16-bit result. The selection
@@ -159,7 +160,8 @@ fn clamp_signed(sum: i64, c: u32) -> u32 {
     (sum + i64::from(c as i32)).clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as u32
 }
 
-/// Returns `v_dot4_i32_iu8` or `v_dot8_i32_iu4`. The bits of `neg_lo` select which source operands are signed.
+/// Returns the implementation of `v_dot4_i32_iu8` or `v_dot8_i32_iu4`. The bits of `neg_lo` select which source
+/// operands are signed.
 fn mixed_signs(bits: u32) -> Binder {
     Box::new(move |text: &Text| {
         let list = text.list("neg_lo").unwrap_or_default();
@@ -191,8 +193,8 @@ fn addend_last(a: u32, b: u32, c: f32) -> f32 {
     wide_bf16((a >> 16) as u16).mul_add(wide_bf16((b >> 16) as u16), low) + c
 }
 
-/// Returns an operation such as `v_dot4_f32_fp8_bf8`, which adds exact products to the addend one after another, from
-/// the lowest byte to the highest.
+/// Returns the implementation of `v_dot4_f32_fp8_bf8` or a similar instruction, which adds exact products to the addend
+/// one after another, from the lowest byte to the highest.
 fn bytes(a: &'static str, b: &'static str) -> Binder {
     Box::new(move |text: &Text| {
         let format = |name| SmallFloat::named(name, text.site.arch).ok_or(Unsupported);

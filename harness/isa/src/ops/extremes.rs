@@ -35,7 +35,8 @@ pub(crate) trait Ordered: Copy + PartialOrd {
         }
     }
 
-    /// Returns a quiet NaN if an operand is a signalling NaN. Otherwise returns `of_others`.
+    /// Returns the first operand that is a signalling NaN, as a quiet NaN. Without such an operand, returns
+    /// `of_others`.
     #[inline(always)]
     fn unless_signalling(self, other: Self, of_others: Self) -> Self {
         if self.is_signalling() {

@@ -57,8 +57,8 @@ fn fraction_f64(r: impl Rounds, x: f64) -> f64 {
     if x.is_finite() { r.add(x, -x.floor()).min(1f64.next_down()) } else { f64::NAN }
 }
 
-/// Implements `V_MULLIT_F32` of the ISA guides, a product for lighting. The result is the lowest finite number if a
-/// factor or the third operand means darkness.
+/// Implements `V_MULLIT_F32` of the ISA guides, a product for lighting computations. The result is the lowest finite
+/// number if a factor or the third operand represents darkness.
 fn light(r: impl Rounds, a: f32, b: f32, c: f32) -> f32 {
     if b == -f32::MAX || b == f32::NEG_INFINITY || b.is_nan() || c <= 0.0 || c.is_nan() {
         -f32::MAX
@@ -67,7 +67,7 @@ fn light(r: impl Rounds, a: f32, b: f32, c: f32) -> f32 {
     }
 }
 
-/// Computes `f`, which is the sine or the cosine, of an angle in revolutions.
+/// Returns `f`, the sine or the cosine, of an angle in revolutions.
 fn turns(x: f32, f: fn(f64) -> f64) -> f32 {
     let x = f64::from(x);
     // `rest` is at most half a revolution. A small `x` stays unchanged, including its sign.

@@ -1,5 +1,5 @@
-//! Loads and stores for half a wave at once. This is possible if all lanes of the half access one mapped range. All
-//! other accesses are executed lane by lane, in particular those that fault.
+//! Loads and stores that handle half a wave (32 lanes) at once. This is possible if all lanes of the half access one
+//! mapped range. All other accesses are executed lane by lane, in particular those that fault.
 
 use super::memory::Transfer;
 use crate::{
@@ -68,7 +68,7 @@ impl Addresses {
                 wave.blend(row + word, half, self.mask, &[dword(least, word); HALF]);
                 continue;
             }
-            // An inactive lane reads from the address of the lowest active lane.
+            // An inactive lane reads from the address of the lowest active lane, which is certainly mapped.
             let values = std::array::from_fn(|lane| {
                 let takes_part = self.mask & (1 << lane) != 0;
                 dword(if takes_part { self.lanes[lane] } else { least }, word)
@@ -201,7 +201,7 @@ pub(crate) fn store_lds(
     }
 }
 
-/// Reads one dword for each lane of half a wave. The dwords are consecutive in `bytes`.
+/// Returns one dword for each lane of half a wave, from consecutive dwords in `bytes`.
 #[inline(always)]
 pub(crate) fn dwords(bytes: &[u8]) -> Half {
     let mut values = [0; HALF];

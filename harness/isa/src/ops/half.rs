@@ -116,8 +116,8 @@ fn mixed<R: Value>(
     })
 }
 
-/// Returns `v_fma_mixlo_f16` or `v_fma_mixhi_f16`. The result is rounded to f32, to nearest even in every MODE, and
-/// then to f16. LLVM relies on these two roundings (llvm-project#219723).
+/// Returns the implementation of `v_fma_mixlo_f16` or `v_fma_mixhi_f16`. The result is rounded to f32, to nearest even
+/// in every MODE, and then to f16. LLVM relies on these two roundings (llvm-project#219723).
 fn mixed_half(destination: Destination) -> Operation {
     rounded!(Double, r => mixed(destination, move |a: f32, b: f32, c: f32| -> F16 { r.convert(a.mul_add(b, c)) }))
 }

@@ -40,10 +40,10 @@ pub(crate) struct Access {
     a16: bool,
     /// Dimension that the instruction contains; `None` before GFX10, where instructions do not contain a dimension.
     dimension: Option<Dimension>,
-    /// True if the address has a level bias before the coordinates.
+    /// True if the address contains a level bias, which precedes the coordinates.
     bias: bool,
     derivatives: bool,
-    /// True if the address has a level after the coordinates. Only level 0 is inside the image.
+    /// True if the address contains a level, which follows the coordinates. Images have only level 0.
     level: bool,
     resource: u16,
     sampler: Option<u16>,
@@ -319,7 +319,7 @@ fn store(
 }
 
 impl Access {
-    /// Writes to registers those components of a result that the instruction requests.
+    /// Writes those components of a result that the instruction requests to registers.
     fn put(
         &self,
         wave: &mut Wave,

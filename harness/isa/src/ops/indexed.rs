@@ -12,9 +12,9 @@ use crate::{
 const MODE_SHIFT: u32 = 12;
 const DESTINATION: u32 = 8;
 
-/// Returns a `v_movrel*` instruction, which adds M0 to the register number of the source operand, the destination, or
-/// both. `source` and `target` are functions of M0 that return the numbers that are added to the source operand and to
-/// the destination.
+/// Returns the implementation of a `v_movrel*` instruction, which adds M0 to the register number of the source operand,
+/// of the destination, or of both. `source` and `target` receive M0 and return the number to add to the source operand
+/// and to the destination.
 fn relative(source: fn(u32) -> u32, target: fn(u32) -> u32) -> Binder {
     Box::new(move |text: &Text| {
         text.only(&[])?;

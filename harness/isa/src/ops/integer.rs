@@ -80,7 +80,7 @@ fn four_sums(a: u64, b: u32, c: u64, differences: fn(u32, u32) -> u32) -> u64 {
     })
 }
 
-/// Returns `v_mqsad_u32_u8`, which writes its four sums to 32-bit registers.
+/// Returns the implementation of `v_mqsad_u32_u8`, which writes its four sums to 32-bit registers.
 fn four_words() -> Binder {
     Box::new(|text: &Text| {
         text.only(&[])?;
@@ -132,7 +132,7 @@ fn looked_up(rows: u32, a: u32, b: u32, c: u32) -> u32 {
     })
 }
 
-/// Returns `v_bitop3`, which has the truth table as a modifier.
+/// Returns the implementation of `v_bitop3`, which has the truth table as a modifier.
 fn by_rows(operation: impl Fn(u32) -> Binder + Send + Sync + 'static) -> Binder {
     Box::new(move |text: &Text| {
         let mut bare = text.clone();
@@ -177,7 +177,8 @@ pub(super) fn mad_i16(a: i16, b: i16, c: i16) -> i16 {
     sum.clamp(i16::MIN.into(), i16::MAX.into()) as i16
 }
 
-/// Wraps an addition or subtraction `f` with carry for `clamp`: if there is a carry or borrow, the result is `limit`.
+/// Returns `f`, an addition or subtraction with carry, in the form for the modifier `clamp`: if there is a carry or
+/// borrow, the result is `limit`.
 fn stopped(
     f: impl Fn(u32, u32, u32) -> (u32, bool) + Copy,
     limit: u32,
@@ -262,7 +263,7 @@ impl<const SIGNED: bool> Plain for WideMad<SIGNED> {
     }
 }
 
-/// Returns the multiply-add `op dst, carry_out, a, b, c`. `dst` and `c` have 64 bits.
+/// Returns the implementation of the multiply-add `op dst, carry_out, a, b, c`. `dst` and `c` have 64 bits.
 fn wide_mad<const SIGNED: bool>() -> Operation {
     let binder: Binder = Box::new(move |text: &Text| {
         text.only(&[])?;
@@ -278,7 +279,7 @@ fn wide_mad<const SIGNED: bool>() -> Operation {
     Operation::from(binder).that(Passes::Flags)
 }
 
-/// Returns a 64-bit shift `op dst, shift, value`.
+/// Returns the implementation of a 64-bit shift `op dst, shift, value`.
 fn shift64<T: Value>(f: impl Fn(T, u32) -> T + Copy + Send + Sync + 'static) -> Binder {
     binary(move |shift: u32, value: T| f(value, shift & 63))
 }

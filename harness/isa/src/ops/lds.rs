@@ -36,7 +36,7 @@ pub(crate) fn at(address: u32, offset: u32) -> Location {
     Location::Lds(u64::from(address.wrapping_add(offset)))
 }
 
-/// Returns the active lanes in half `half` of the wave and in the halves after it.
+/// Returns the active lanes of the wave, starting with the lanes of half `half`.
 fn remaining(wave: &Wave, half: usize) -> impl Iterator<Item = usize> + use<> {
     active(wave.exec() & (u64::MAX << (half * HALF)))
 }
@@ -233,9 +233,9 @@ fn snapshot(wave: &Wave, source: &Source) -> Row {
     row
 }
 
-/// Returns `bpermute` or `permute`. In `bpermute` the address selects the lane from which a lane reads; in `permute` it
-/// selects the lane to which a lane writes. The value of an inactive lane is read as zero, and inactive lanes are not
-/// written. `bpermute_fi` also reads the values of inactive lanes.
+/// Returns the implementation of `bpermute` or `permute`. In `bpermute` the address selects the lane from which a lane
+/// reads; in `permute` it selects the lane to which a lane writes. The value of an inactive lane is read as zero, and
+/// inactive lanes are not written. `bpermute_fi` also reads the values of inactive lanes.
 ///
 /// "Lane is MOD 32 regardless of wave size" (the RDNA 3 ISA guide). Therefore on GFX10 and GFX11 the two halves of a
 /// wave of 64 lanes are permuted separately, and LLVM and LLPC use other instructions to move data between halves. The
@@ -291,7 +291,7 @@ fn swizzled(pattern: usize, lane: usize) -> usize {
     }
 }
 
-/// Returns `ds_swizzle_b32`. A lane that reads from an inactive lane receives zero.
+/// Returns the implementation of `ds_swizzle_b32`. A lane that reads from an inactive lane receives zero.
 fn swizzle(text: &Text) -> Bound {
     let target = text.row(0, 1)?;
     let source = text.plain_source::<u32>(1)?;

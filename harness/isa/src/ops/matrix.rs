@@ -71,8 +71,8 @@ struct Multiply<T, const N: usize, const SPARSE: bool> {
     k_groups: usize,
     output: Output,
     elements: usize,
-    /// Row and block of D that a group of N lanes computes in one element of its lanes. The index is the number of the
-    /// element times the number of groups, plus the group.
+    /// Row and block of D to which an element of D belongs. The index is the number of the element in its lane times
+    /// the number of lane groups, plus the number of the group. A group has N lanes.
     places: Vec<(usize, usize)>,
     clamp: bool,
     negate: [bool; 3],
@@ -295,8 +295,8 @@ fn name(rest: &str) -> Option<Name<'_>> {
     })
 }
 
-/// Removes the number of blocks from the name, in which GFX940 adds it (`4b_f32`). This number also follows from the
-/// registers.
+/// Returns the name without the number of blocks, for example without `4b_`. GFX940 adds this number to names, but it
+/// also follows from the registers.
 fn without_blocks(input: &str) -> &str {
     match input.split_once("b_") {
         Some((count, rest)) if count.parse::<u8>().is_ok() => rest,
@@ -498,7 +498,7 @@ fn wmma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
     }
 }
 
-/// Returns the first register of a vector operand, and its number of registers.
+/// Returns the first register of a vector operand, and the number of its registers.
 fn registers(text: &Text, index: usize) -> Result<(usize, usize), Unsupported> {
     match text.operand(index)?.base {
         Base::Vector { first, count } => Ok((first.into(), count.into())),
@@ -511,7 +511,7 @@ struct Shape {
     a: (usize, Input),
     b: (usize, Input),
     values: usize,
-    /// Number of the selected set of indices in its register; `None` unless A is sparse.
+    /// Number of the selected set of indices in its register; `None` if A is not sparse.
     sparse: Option<i64>,
     share: Share,
     blocks: usize,

@@ -110,8 +110,8 @@ impl Location {
     }
 }
 
-/// Returns the index of a byte in the scratch memory of the wave, given its offset in the scratch memory of a lane. The
-/// dwords of the lanes are interleaved.
+/// Returns the index of a byte in the scratch memory of the wave, given the byte's offset in the scratch memory of a
+/// lane. The dwords of the lanes are interleaved.
 ///
 /// # Errors
 /// Returns a page fault if the offset is outside of the lane's scratch memory.
@@ -307,8 +307,7 @@ fn small(
     }
 }
 
-/// Kind of memory that an instruction addresses. The name of the instruction starts with `global_`, `flat_` or
-/// `scratch_`.
+/// Kind of memory that an instruction addresses, which the start of its name shows: `global_`, `flat_` or `scratch_`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Segment {
     Global,

@@ -206,8 +206,8 @@ fn three<T: Value>(
     })
 }
 
-/// Returns `v_pk_mov_b32`. The low result is a dword of the first source operand, and the high result is a dword of the
-/// second. `op_sel` selects the dwords.
+/// Returns the implementation of `v_pk_mov_b32`. The low result is a dword of the first source operand, and the high
+/// result is a dword of the second. `op_sel` selects the dwords.
 fn moves() -> Binder {
     Box::new(|text| {
         let list = text.list("op_sel").unwrap_or_else(|| vec![0, 0]);

@@ -11,8 +11,8 @@ use crate::{
     value::Value,
 };
 
-/// Returns offset and width of the bit field that `s_bfe` extracts. The second operand, `b`, contains the offset in its
-/// lowest bits and the width in bits 22:16.
+/// Returns the offset and the width of the bit field that `s_bfe` extracts. The second operand, `b`, contains the
+/// offset in its lowest bits and the width in bits 22:16.
 fn field(b: u32, bits: u32) -> (u32, u32) {
     (b & (bits - 1), (b >> 16) & 0x7f)
 }
@@ -172,8 +172,9 @@ fn get_register() -> Binder {
     })
 }
 
-/// Returns `s_sendmsg_rtn`, which requests properties of the environment. The interpreter returns 0 for all of them
-/// except the time, because its only queue has the doorbell number 0 and it does not have a trap handler.
+/// Returns the implementation of `s_sendmsg_rtn`, which requests properties of the environment. The interpreter returns
+/// 0 for all of them except the time, because its only queue has the doorbell number 0 and it does not have a trap
+/// handler.
 fn ask(words: u16) -> Binder {
     Box::new(move |text| {
         let target = usize::from(text.scalar(0, words)?);
@@ -201,8 +202,8 @@ fn ask(words: u16) -> Binder {
     })
 }
 
-/// Returns `s_setreg`, which can write only MODE. Arithmetic always keeps 16-bit and 64-bit denormals, as all released
-/// kernels request, and ignores the bits of MODE that could change this.
+/// Returns the implementation of `s_setreg`, which can write only MODE. Arithmetic always keeps 16-bit and 64-bit
+/// denormals, as all released kernels request, and ignores the bits of MODE that could change this.
 fn set_register() -> Binder {
     /// Bits of MODE that extend the numbers of vector registers, on architectures with register banks (LLVM,
     /// `AMDGPULowerVGPREncoding.cpp`).

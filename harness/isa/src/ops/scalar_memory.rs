@@ -39,7 +39,8 @@ pub(crate) fn bytes(suffix: &str) -> Option<(u64, bool)> {
     })
 }
 
-/// Parses the offset operand. The offset is a constant, a register, or the sum of both.
+/// Parses the offset operand: a constant, a register, or the sum of both. Returns the constant, and the number of the
+/// register if there is one.
 fn offset(text: &Text, index: usize) -> Result<(i64, Option<u16>), Unsupported> {
     let mut constant = text.number("offset")?;
     let register = match &text.operand(index)?.base {
@@ -64,9 +65,9 @@ pub(crate) struct Address {
     is_buffer: bool,
     /// True if the instruction accesses dwords, and so ignores the two lowest bits of the address.
     aligned: bool,
-    /// True if hardware clears the two lowest bits of base, register and constant before it adds the three values. The
-    /// guides specify this for all architectures, but from GFX11 on compilers must align the three values themselves
-    /// (llvm-project#216269).
+    /// True if hardware clears the two lowest bits of base, register and constant separately, before it adds the three
+    /// values. The guides specify this for all architectures, but from GFX11 on compilers must align the three values
+    /// themselves (llvm-project#216269).
     apart: bool,
 }
 
@@ -134,8 +135,8 @@ fn store(text: &Text, suffix: &str) -> Bound {
     })
 }
 
-/// Returns `s_atomic_add data, base, offset` or a similar instruction. With `glc`, the instruction writes the old value
-/// to `data`.
+/// Returns the implementation of `s_atomic_add data, base, offset` or a similar instruction. With `glc`, the
+/// instruction writes the old value to `data`.
 fn atomic(text: &Text, name: &str) -> Bound {
     text.only(&["glc", "offset"])?;
     let atomic = Atomic::parse(name).ok_or(Unsupported)?;

@@ -77,8 +77,8 @@ impl Wide {
 #[derive(Clone, Copy, PartialEq)]
 enum Shape {
     One,
-    /// Two values. If they have 32 bits, they are in two source operands, unless the second source operand is a random
-    /// number.
+    /// Two values. Values of 32 bits are in one source operand each, or both in the first one if the second one is a
+    /// random number.
     Pair,
     /// 32 values, each in a register of its own.
     Many,
@@ -226,7 +226,7 @@ fn field(words: &[u32; MOST], at: usize, bits: usize) -> u32 {
     (all & ((1 << bits) - 1)) as u32
 }
 
-/// Writes `bits` bits at bit position `at` of the words. The field may span two words and must contain zeros before.
+/// Writes `bits` bits at bit position `at` of the words. The field may span two words. Its bits must be zero before.
 fn put(words: &mut [u32; MOST], at: usize, bits: usize, value: u32) {
     let (word, shift) = (at / 32, at % 32);
     words[word] |= value << shift;
@@ -248,7 +248,7 @@ fn write(wave: &mut Wave, row: usize, lane: usize, words: &[u32; MOST], bits: us
     wave.set_lane(row, lane, kept | words[0] << at & field);
 }
 
-/// Returns a conversion `dst, src, scale` from a small format to `to`.
+/// Returns the implementation of a conversion `dst, src, scale` from a small format to `to`.
 fn widen(text: &Text, name: &Name<'_>, to: Wide) -> Bound {
     let from = small(text, name.from)?;
     let (numbers, bits) = (name.shape.numbers(), from.bits() as usize);
@@ -278,7 +278,7 @@ fn widen(text: &Text, name: &Name<'_>, to: Wide) -> Bound {
     })
 }
 
-/// Returns a conversion `dst, src, [src or random,] scale` from `from` to a small format.
+/// Returns the implementation of a conversion `dst, src, [src or random,] scale` from `from` to a small format.
 fn narrow(text: &Text, name: &Name<'_>, from: Wide) -> Bound {
     let to = small(text, name.to)?;
     let (numbers, bits) = (name.shape.numbers(), to.bits() as usize);

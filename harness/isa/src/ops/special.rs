@@ -23,12 +23,13 @@ trait Division: Value {
     fn exponent(self) -> i32;
     fn is_zero(self) -> bool;
     fn scale(self, n: i32) -> Self;
-    /// Minimum difference of the exponents of numerator and denominator at which they are far apart.
+    /// Difference of the exponents of numerator and denominator from which on they count as far apart.
     const FAR_APART: i32;
     const SCALE: i32;
-    /// Largest exponent of a small numerator.
+    /// Largest exponent with which a numerator counts as small.
     const SMALL: i32;
-    /// Smallest exponent of a large denominator, whose reciprocal may be denormal.
+    /// Smallest exponent with which a denominator counts as large. The reciprocal of a large denominator may be
+    /// denormal.
     const GREAT: i32;
     const NAN: Self;
     /// Position and mask of the exponent in the highest word of a number.
@@ -176,7 +177,7 @@ fn write_lane<T: Value>(wave: &mut Wave, row: usize, lane: usize, value: T) {
     }
 }
 
-/// Returns `v_div_scale dst, flag, value, denominator, numerator`.
+/// Returns the implementation of `v_div_scale dst, flag, value, denominator, numerator`.
 fn scale<T: Division>() -> Binder {
     Box::new(|text: &Text| {
         text.only(&[])?;
@@ -260,7 +261,8 @@ where
     }
 }
 
-/// Returns `v_div_fmas dst, a, b, c`: a fused multiply-add that undoes the scaling in lanes whose VCC bit is set.
+/// Returns the implementation of `v_div_fmas dst, a, b, c`: a fused multiply-add that undoes the scaling in lanes whose
+/// VCC bit is set.
 fn fused<T: Value>(
     plain: impl Fn(T, T, T) -> T + Copy + Send + Sync + 'static,
     scaled: impl Fn(T, T, T) -> T + Copy + Send + Sync + 'static,

@@ -17,8 +17,8 @@ use crate::{
 
 const ELEMENTS: usize = 8;
 
-/// Returns the lane that loads element `index` of the result of `lane`. Of the elements that the returned lane loads,
-/// this is number `lane % 8`.
+/// Returns the lane that loads element `index` of the result of lane `lane`. Among the eight elements that the returned
+/// lane loads, it is number `lane % 8`.
 fn loader(lane: usize, index: usize, bytes: usize) -> usize {
     match bytes {
         // The lanes of each group of 8 exchange elements.
@@ -98,8 +98,8 @@ impl Local {
         4 * self.words as u64
     }
 
-    /// Returns the lane that reads element `index` of the result of `lane`, and the number of this element among those
-    /// that the returned lane reads.
+    /// Returns the lane that reads element `index` of the result of lane `lane`, and the position of this element among
+    /// those that the returned lane reads.
     fn of(self, lane: usize, index: usize) -> (usize, usize) {
         let elements = 32 * self.words / self.bits;
         // Number of lanes whose elements form one row of the matrix.

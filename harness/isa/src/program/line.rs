@@ -45,7 +45,7 @@ pub fn code<'a>(arch: Arch, space: &'a dyn AddressSpace, lines: &[(&str, u16)]) 
     Code { pages: vec![Arc::new(page)], ..Code::new(arch, lanes, checked, space) }
 }
 
-/// Creates the state of the sanitizer. The parameters are those of `Checks::new`.
+/// Creates the state of the sanitizer for one workgroup. The parameters are those of `Checks::new`.
 pub fn looks_on(watched: bool, late: bool) -> Box<dyn Any> {
     Box::new(Checks::new(watched, late, Code::reader))
 }

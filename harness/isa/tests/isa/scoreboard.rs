@@ -556,7 +556,7 @@ fn finding_names_the_last_wait() {
     };
     assert_eq!(
         early.to_string(),
-        "v1 is read before its value has come: by `v_mov_b32_e32 v2, v1` at +0x28 in wave 2, lane 5; `global_load_b32 v1, \
+        "v1 is read before its value arrives: by `v_mov_b32_e32 v2, v1` at +0x28 in wave 2, lane 5; `global_load_b32 v1, \
          v0, s[0:1]` at +0x10 requested it, and a wait for vmcnt(1) completes it; the \
          last wait between them, `s_waitcnt vmcnt(2)` at \
          +0x20, leaves vmcnt at 2"
@@ -577,7 +577,7 @@ fn finding_names_the_missing_wait_for_loads_to_the_lds() {
     };
     assert_eq!(
         early(1).to_string(),
-        "LDS at 0x40 is used before what the wave loads there has come: read by `ds_read_b32 v1, v0` at +0x20 in wave 1; write \
+        "LDS at 0x40 is used before what the wave loads there arrives: read by `ds_read_b32 v1, v0` at +0x20 in wave 1; write \
          by `global_load_lds_dword v0, s[0:1]` at +0x10 in wave 1, which it did not wait for between them"
     );
     let other = early(2).to_string();

@@ -9,7 +9,8 @@ use super::clock::Time;
 pub(super) struct Cell {
     /// Time of the last write. Here and in `reads`, 0 means that there was no such access.
     pub(super) write: Time,
-    /// Last read by the wave that was the first to read the cell after the last write, and last read by any other wave.
+    /// Two reads since the last write: the last read by the wave that read the cell first, and the last read by any
+    /// other wave.
     pub(super) reads: [Time; 2],
     /// True if a synchronising access or an atomic has accessed the cell.
     pub(super) synchronises: bool,
@@ -30,12 +31,13 @@ struct Page {
 pub(super) struct Cells {
     pages: Vec<Page>,
     index: HashMap<u64, u32>,
-    /// Recently used pages, as page number and index. The low bits of the page number select the entry.
+    /// Recently used pages: the number of the page and the index of its cells. The low bits of the page number select
+    /// the entry.
     recent: [Option<(u64, u32)>; 32],
     len: usize,
 }
 
-/// Cells for that part of a range of addresses that is in one page.
+/// The part of an address range that is in one page, with its cells.
 pub(super) struct Part<'a> {
     pub(super) start: u64,
     pub(super) size: u64,

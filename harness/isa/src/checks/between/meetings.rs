@@ -11,9 +11,9 @@ use crate::{
 
 #[derive(Default)]
 pub(super) struct Meeting {
-    /// Vector clock that the waves that have arrived at the resource have released.
+    /// Vector clock with everything that waves released when they arrived at the resource.
     gathered: Arc<Clock>,
-    /// Value of `gathered` when the resource last opened. The waves that pass acquire this clock.
+    /// Value of `gathered` when the resource last opened. Waves that pass the resource acquire this clock.
     opened: Arc<Clock>,
 }
 

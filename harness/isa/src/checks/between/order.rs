@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{Event, Kind, Rival, Site, Strength, Time, Why, Worker};
 
-/// The current access, and results of the comparisons for its preceding bytes.
+/// The current access, and the results of comparisons for those bytes that have already been checked.
 pub(super) struct Visit<'a> {
     pub(super) now: Time,
     pub(super) site: u32,
@@ -21,7 +21,7 @@ pub(super) struct Visit<'a> {
 
 pub(super) enum Order {
     Before,
-    /// One of the two accesses waits, or may wait, for the other in a spin loop.
+    /// One of the two accesses is, or may be, a spin-loop read that waits for the other.
     Waits,
     Not(Why),
 }

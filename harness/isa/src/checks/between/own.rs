@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::{Between, Clock, Entry, Time, Worker};
 
 impl Between {
-    /// Records a barrier, at which each wave acquires from all other waves of its workgroup. `outstanding` contains,
-    /// for each wave, the first of its writes that may not have reached memory.
+    /// Records a barrier, at which each wave of the workgroup acquires from all others. `outstanding` contains, for
+    /// each wave, the first of its writes that may not have reached memory.
     pub(crate) fn meet(
         &mut self,
         workers: &mut [Worker],

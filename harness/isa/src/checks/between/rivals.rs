@@ -1,5 +1,5 @@
-//! Suspected races: unordered accesses of which it can be decided only later, when all accesses to the location are
-//! known, whether they are races.
+//! Suspected races: unordered accesses for which it is decided at the end of the launch whether they are races. Only
+//! then all accesses to the location are known.
 
 use std::collections::BTreeMap;
 
@@ -61,7 +61,7 @@ impl Rival {
         self.sides.iter().all(|(_, site)| site.kind == Kind::Store)
     }
 
-    /// Returns true if the suspected race is a race, given all accesses to the location.
+    /// Returns true if all accesses to the location confirm that the suspected race is a race.
     fn stands(&self, cells: &Cells) -> bool {
         let cell = cells.at(self.address);
         let has = |kind| self.sides.iter().any(|(_, site)| site.kind == kind);

@@ -19,7 +19,7 @@ pub struct Touch {
 pub struct Byte {
     /// Last write to the byte.
     pub write: Touch,
-    /// Last atomic on the byte, and last atomic of another wave than the wave of the first entry.
+    /// Last atomic on the byte, and last atomic on it by another wave.
     pub atomics: [Touch; 2],
     /// Positions of the last write and of the last atomic among the accesses of their waves.
     pub numbers: [Number; 2],
@@ -100,7 +100,7 @@ impl Byte {
     }
 }
 
-/// State of a wave with which most accesses can be checked quickly.
+/// Part of a wave's state that is sufficient to check most accesses quickly.
 pub struct Settled<'a> {
     /// Number of the wave in the workgroup.
     pub wave: u32,
@@ -110,7 +110,7 @@ pub struct Settled<'a> {
     pub begun: Time,
     /// Time of the last barrier of the workgroup.
     pub met: Time,
-    /// For each wave, the accesses that are certain to have completed at the last barrier.
+    /// For each wave, the accesses that had certainly completed at the last barrier.
     pub come: &'a [Come],
     /// Accesses of this wave that have completed.
     pub own: Come,

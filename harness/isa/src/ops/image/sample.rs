@@ -16,13 +16,13 @@ pub(crate) struct Footprint {
     border: Border,
 }
 
-/// One or two texels along an axis, each with its position and weight. The position is `None` if the texel is outside
-/// of the image. The sum of the weights is `ONE`.
+/// One or two texels along one axis that contribute to a sample. Each has a position and a weight. The position is
+/// `None` if the texel is outside of the image. The sum of the weights is `ONE`.
 type Taken = Vec<(Option<u32>, i64)>;
 
 impl Footprint {
-    /// Computes the texels and their weights. If `all` is true, as for a gather, texels with weight zero are included
-    /// too.
+    /// Returns the texels of a sample and their weights. If `all` is true, as for a gather, texels with weight zero are
+    /// included too.
     pub(crate) fn new(
         image: &Image,
         sampler: &Sampler,

@@ -14,7 +14,7 @@ use crate::{
     wave::Wave,
 };
 
-/// Method by which the products are added to each other and to the addend.
+/// Method by which an instruction adds its products to each other and to the addend.
 #[derive(Clone, Copy)]
 pub(super) enum Sums {
     /// The products of a lane are added in pairs. Then the sums of the pairs are added to each other, and the result to
@@ -225,7 +225,7 @@ impl<const N: usize> Lanes for Measured<N> {
                         }
                     }
                     Sums::Aligned { products, halves, .. } => {
-                        let exponents = exponents.as_ref().expect("they were made for these sums");
+                        let exponents = exponents.as_ref().expect("aligned sums have exponents");
                         let factors = |k: usize| {
                             let (value, of_a, of_b) = (value(k), first_of_a(k), first_of_b(k));
                             let column = |lane: usize| of_b + lane;
@@ -251,8 +251,8 @@ impl<const N: usize> Lanes for Measured<N> {
     }
 }
 
-/// Adds the products for the values `ks` of k to the addend. Products and addend are converted to integers with a
-/// common exponent.
+/// Adds the products of the elements whose k is in `ks` to the addend. Products and addend are converted to integers
+/// with a common exponent.
 #[inline(always)]
 fn fuse<const N: usize>(
     addend: [f32; N],

@@ -1,15 +1,16 @@
-//! Modifiers of MFMA by which blocks and lanes use the elements of other blocks and lanes.
+//! Modifiers of MFMA instructions. They make blocks and lanes use elements of A or B that belong to other blocks and
+//! lanes.
 
 use crate::text::{Text, Unsupported};
 
 /// Modifiers that broadcast blocks of A and permute lanes of B.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Share {
-    /// `blocks` is CBSZ: log2 of the number of consecutive blocks that use the same A. `of` is ABID: the number of the
-    /// block, among these, whose A is used.
+    /// `blocks` is the modifier CBSZ: log2 of the number of consecutive blocks that use the same A. `of` is the
+    /// modifier ABID: the number, among these blocks, of the block whose A is used.
     blocks: u32,
     of: usize,
-    /// BLGP: number of the permutation that is applied to the lanes of B.
+    /// Modifier BLGP: number of the permutation that is applied to the lanes of B.
     pub(super) lanes: usize,
 }
 

@@ -121,7 +121,7 @@ fn multiply<const N: usize>(text: &Text, a: Factor, b: Factor) -> Bound {
 }
 
 impl Factor {
-    /// Returns the k of element number `value` in the lanes of group number `group`. A group has N lanes.
+    /// Returns the index k of element number `value` in the lanes of group number `group`. A group has N lanes.
     fn k(self, groups: usize, group: usize, value: usize) -> usize {
         // A lane has two runs of 16 consecutive 8-bit elements. In the order of k, the first runs of all groups come
         // before the second runs.
@@ -166,7 +166,7 @@ impl Factor {
     }
 }
 
-/// Returns the number of the register and the lane that contain an element of C and D.
+/// Returns the number of the register and the number of the lane that contain an element of C or D.
 fn place<const N: usize>(row: usize, column: usize) -> (usize, usize) {
     let groups = 64 / N;
     (4 * (row / (4 * groups)) + row % 4, column + N * (row / 4 % groups))
