@@ -22,8 +22,8 @@
 //! * Failures of builds before the first bad build are classified (`earlier_failures`) as noise of all builds, as
 //!   single builds that fail, or as the same failure at a lower rate. If no build before it has failed, the last good
 //!   build is run until a failure rate of a tenth would have shown.
-//! * The answer claims a change at one place, and reports which failure rate the last good build's own runs exclude
-//!   ([`Edge::last_good_rate_below`]). A failure rate too low to show in so few runs is never excluded.
+//! * The answer claims a change at one place. It also states which failure rate of the last good build is excluded by
+//!   that build's own runs ([`Edge::last_good_rate_below`]). So few runs never exclude a very low failure rate.
 
 mod answer;
 mod earlier_failures;
@@ -50,9 +50,9 @@ pub const GOOD_RUNS: u32 = 3;
 /// Number of runs of the good end before the search begins.
 const GOOD_END_RUNS: u32 = 2;
 
-/// Number of failures that the bad end must show before the search begins. The second number applies if the bad end
-/// passes sometimes. From these failures the failure rate is estimated, which determines how often every other build
-/// has to be run. In simulations, fewer failures cost more runs of other builds later than they save here.
+/// Number of failures that the bad end must show before the search begins; the second number applies if the bad end
+/// sometimes passes. The failure rate estimated from them determines how often every other build has to be run. In
+/// simulations, fewer failures cost more runs of other builds later than they save here.
 const BAD_END_FAILURES: [u32; 2] = [4, 5];
 
 /// Number of failures that the first bad build must show before the search ends. The second number applies if bad
@@ -61,19 +61,19 @@ const BAD_END_FAILURES: [u32; 2] = [4, 5];
 const CLOSING_FAILURES: [u32; 2] = [2, 3];
 const OFTEN: f64 = 0.8;
 
-/// If good builds, or bad builds, differ in their failure rates with a probability above `DIFFERING`, the allowed doubt
-/// about the place of the change is multiplied by `STRICTER`.
+/// If the good builds probably have different failure rates among themselves (probability above `DIFFERING`), or the
+/// bad builds do, the allowed doubt about the place of the change is multiplied by `STRICTER`.
 const DIFFERING: f64 = 0.3;
 const STRICTER: f64 = 0.2;
 
-/// Minimum doubt about every answer, because the history may fit none of the hypotheses. The second number applies if
-/// good builds, or bad builds, differ in their failure rates. Both numbers were tuned on the models of
-/// `examples/calibration`, so those models are not independent evidence for them.
+/// Minimum probability that an answer is wrong, because the history may fit none of the hypotheses. The second number
+/// applies if good builds, or bad builds, have different failure rates among themselves. Both numbers were tuned on the
+/// models of `examples/calibration`, so those models are not independent evidence for them.
 const MODEL_MISFIT: [f64; 2] = [0.03, 0.12];
 
-/// Factor for the additional doubt about the last good build, which may be a bad build that rarely fails. The factor is
-/// multiplied by the highest failure rate that the runs of this build do not exclude. It was tuned on the only model of
-/// the calibration table whose answers were wrong too often without this doubt.
+/// The last good build may be a bad build that rarely fails. An answer is reported with additional doubt for this
+/// reason: this factor times the highest failure rate that the build's own runs do not exclude. The factor was tuned on
+/// the only model of `examples/calibration` whose answers would otherwise be wrong too often.
 const UNEXCLUDED_RATE: f64 = 0.04;
 
 /// Number of runs after which the search checks again whether the history contains several changes.
@@ -90,11 +90,11 @@ const EXCHANGED_RUNS: u32 = 4;
 /// If this many different builds fail in a row, the good end is run to check whether the device still works.
 const SUSPICIOUS_BUILDS: usize = 4;
 
-/// Number of failures in a row after which a good end that passed before may mean that the device is out of order.
+/// If a good end that passed before fails this many times in a row, the device may be out of order.
 const WEDGED_FAILURES: u32 = 3;
 
-/// The device is reported as out of order if a good end with a constant failure rate would show its passes and failures
-/// in this order, all failures last, with at most this probability. After 2 passes, 9 failures are enough; after 4
+/// The device is reported as out of order if the good end first only passed and then only failed, and if this order of
+/// the results would be a coincidence with at most this probability. After 2 passes, 9 failures are enough; after 4
 /// passes, 4 failures.
 const WEDGED_CHANCE: f64 = 0.02;
 
@@ -172,12 +172,13 @@ pub fn next(state: &State) -> Action {
     }
 }
 
-/// Returns the probability that all failures come last if the passes and failures of a build are in random order.
+/// Returns the probability that, in a random order of these passes and failures, all failures come last.
 fn order_chance(passes: u32, failures: u32) -> f64 {
     (1..=failures).map(|n| f64::from(n) / f64::from(passes + n)).product()
 }
 
-/// Returns true if a build of the edge is an end of the search that belongs to another line of history.
+/// Returns true if one of the edge's two builds is an end of the search that belongs to another line of history
+/// ([`Setup::other_line`]).
 fn is_other_line(state: &State, edge: &Edge) -> bool {
     let [good, bad] = state.setup().other_line;
     good && edge.last_good == 0 || bad && edge.first_bad == state.setup().bad()
@@ -211,7 +212,7 @@ fn settled_edge(state: &State, posterior: &Posterior) -> Option<Edge> {
 }
 
 /// Checks every [`SEVERAL_CHECK_RUNS`] runs whether the history contains several changes; the check is slow. Returns
-/// the edges if no build inside any of them can be tested.
+/// the edges of the changes if no build inside any of them can be tested, and otherwise `None`.
 fn check_several_periodically(state: &State, posterior: &Posterior) -> Option<Vec<Edge>> {
     let edges =
         state.runs().is_multiple_of(SEVERAL_CHECK_RUNS).then(|| posterior.several(state))??;

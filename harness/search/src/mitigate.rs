@@ -58,7 +58,7 @@ pub struct FactorRuns {
     pub passes: u32,
     /// Number of other failures, by signature.
     pub others: BTreeMap<String, u32>,
-    /// Number of failures of checks that the change itself made invalid, by signature.
+    /// Number of failures of checks that the change itself made invalid, by the signature of the failure.
     pub invalid: BTreeMap<String, u32>,
     /// Number of runs without a verdict.
     pub no_verdict: u32,
@@ -103,7 +103,8 @@ pub enum ChangeEffect {
     Helped,
     /// The failure is as frequent as before.
     Nothing,
-    /// The failure occurs at a quarter of the base rate or less, and the trial fails less often in any way.
+    /// The failure occurs at a quarter of the base rate or less, and failures of all kinds together occur less often
+    /// too.
     Rarer,
     /// The trial fails with this signature instead, possibly only in some runs.
     Changed(String),

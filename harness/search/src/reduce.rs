@@ -292,8 +292,8 @@ impl<S: Space> Search<'_, S> {
         }
     }
 
-    /// Finds the strongest level of an edit that keeps the failure, by bisection. The first level has been rejected
-    /// before.
+    /// Finds, by bisection, the strongest form of an edit with which the failure remains. `levels` contains the forms,
+    /// the strongest first, which has already been rejected.
     fn levels(&mut self, levels: &[S::Edit]) -> Result<(), Stopped> {
         let (mut gone, mut fails) = (0, levels.len());
         while fails - gone > 1 {
@@ -324,8 +324,8 @@ impl<S: Space> Search<'_, S> {
         }
     }
 
-    /// Repeats the rejections that make the result minimal, with as many passes as the failure rate requires. Returns
-    /// true if a rejection was wrong.
+    /// Tests those rejected candidates again on which the claim "the result is minimal" rests, with as many passes as
+    /// the failure rate requires. Returns true if one of them was rejected wrongly.
     fn confirm(&mut self) -> Result<bool, Stopped> {
         let candidates = self.rejected();
         let elements = candidates.len() as u32;
@@ -341,8 +341,8 @@ impl<S: Space> Search<'_, S> {
         Ok(false)
     }
 
-    /// Returns the well-formed candidates to which one edit leads from the current candidate: the strongest and the
-    /// weakest level of each edit.
+    /// Returns the well-formed candidates to which one edit leads from the current candidate. Of each edit, only the
+    /// strongest and the weakest form are used.
     fn rejected(&self) -> Vec<(S::Candidate, String)> {
         let tree = self.space.edits(&self.current);
         let mut found: Vec<(S::Candidate, String)> = Vec::new();
@@ -362,7 +362,7 @@ impl<S: Space> Search<'_, S> {
     }
 
     /// Returns the edits that could be applied to the current candidate but were rejected, each with the reason. What
-    /// these edits would remove is therefore needed.
+    /// such an edit would remove is needed for the failure.
     fn needed(&self) -> Vec<RejectedEdit<S::Edit>> {
         let tree = self.space.edits(&self.current);
         let mut needed: Vec<RejectedEdit<S::Edit>> = Vec::new();
@@ -398,7 +398,7 @@ impl<S: Space> Search<'_, S> {
     }
 }
 
-/// Returns the strongest and the weakest level of an edit; a single level if the edit has only one.
+/// Returns the strongest and the weakest form of an edit; a single form if the edit has only one.
 fn ends<E>(levels: &[E]) -> impl Iterator<Item = &E> {
     let last = if levels.len() > 1 { levels.last() } else { None };
     levels.first().into_iter().chain(last)

@@ -32,8 +32,9 @@ pub fn shorten(text: &str, still: &mut dyn FnMut(&str) -> Option<bool>) -> Short
     shorten_many(text, 1, &[], &mut one)
 }
 
-/// Shortens a text like [`shorten`], but asks for up to `width` texts at once, so that the caller can test them in
-/// parallel. `still` returns an answer for each text, in their order. The result does not depend on `width`.
+/// Shortens a text like [`shorten`], but passes up to `width` texts to `still` at once, so that the caller can test
+/// them in parallel. `still` returns one answer for each text, in the same order. The result does not depend on
+/// `width`.
 ///
 /// First, all lines of each group in `groups` are removed together, because one try may then replace one try for each
 /// line.
@@ -95,8 +96,8 @@ impl Search<'_> {
         }
     }
 
-    /// Starts at every `step`th line, and tries to remove the lines up to each of the ends that `ends` returns for the
-    /// line. After a removal, continues at the same place.
+    /// Tries to remove lines, starting at every `step`th line: for each end that `ends` returns for the start line, the
+    /// lines up to that end. After a removal, continues at the same place.
     fn remove_each(
         &mut self,
         step: usize,

@@ -1,5 +1,5 @@
-//! Runs a sample of `examples/calibration` with fixed seeds. The test fails if answers of a model are wrong clearly
-//! more often than they state.
+//! Runs a sample of `examples/calibration` with fixed seeds. The test fails if clearly more answers of a model are
+//! wrong than the probabilities in the answers predict.
 
 #[path = "../examples/calibration/claim.rs"]
 mod claim;
@@ -72,7 +72,7 @@ fn independent_model_names_exist() {
     }
 }
 
-/// If answers are stated as nearly certain, 3 of 25 must not be wrong.
+/// If answers claim to be nearly certain, 3 wrong ones of 25 must be rejected.
 #[test]
 fn statistical_check_rejects_overconfident_claims() {
     assert!(at_least(3, 25, 0.001) < 0.01 && at_least(3, 25, 0.2) > 0.5);

@@ -11,8 +11,8 @@ use simulation::{Model, Random, Spent, ours, repeated, sequential};
 
 type Cell = (f64, f64, Option<(f64, f64)>);
 
-/// Failure rate of bad builds, failure rate of good builds, and the limits on the mean numbers of runs and builds for a
-/// history of 256 builds.
+/// Simulated configurations: failure rate of bad builds, failure rate of good builds, and the highest accepted mean
+/// numbers of runs and of builds for a history of 256 builds (`None` without such limits).
 const CELLS: [Cell; 8] = [
     (1.0, 0.0, Some((19.0, 8.1))),
     (0.9, 0.0, Some((26.0, 8.8))),

@@ -49,7 +49,7 @@ pub(crate) struct Spent {
     pub(crate) answer: Option<usize>,
 }
 
-/// Bisects with this crate's search.
+/// Bisects a simulated history with this crate's search.
 pub(crate) fn ours(model: &Model, random: &mut Random) -> Spent {
     let mut setup = Setup::new(model.builds);
     setup.patience = 1000;
@@ -88,8 +88,8 @@ fn allowed(builds: usize) -> f64 {
     2.0 * (1.0 - 0.99_f64.powf(1.0 / (builds as f64).log2()))
 }
 
-/// Returns the smallest number of runs with which the error probability is at most `allowed`, and the number of
-/// failures from which a build counts as bad.
+/// Returns the smallest number of runs of a build with which the error probability is at most `allowed`, and the number
+/// of failures from which the build counts as bad. Bad builds fail at rate `p`, good ones at rate `q`.
 fn repetitions(p: f64, q: f64, allowed: f64) -> (u32, u32) {
     for runs in 1.. {
         let (mut chance_good, mut chance_bad) = ((1.0 - q).powi(runs), (1.0 - p).powi(runs));

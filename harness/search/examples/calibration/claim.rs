@@ -49,8 +49,8 @@ pub(crate) fn bisect(model: &Model, seed: u64) -> Outcome {
     Outcome { claim, runs: state.runs(), builds: state.installs(), answer, world }
 }
 
-/// Compares an answer with the simulated history. If an answer names one place, it claims that the bad build there
-/// introduced the change, and not one of the builds before it that the listing omits.
+/// Compares an answer with the simulated history. An answer that names one place claims that the first bad build there
+/// introduced the change, and not one of the unlisted builds right before it.
 fn check_claim(answer: &Answer, world: &World, listed: &[usize]) -> Claim {
     let hidden = |edge: &Edge| world.hidden_between(listed[edge.last_good], listed[edge.first_bad]);
     let holds = |good: usize, bad: usize| {

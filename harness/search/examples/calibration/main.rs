@@ -1,4 +1,5 @@
-//! Measures whether answers are wrong more often than they state, with simulated bisects of histories from many models.
+//! Measures, with simulated bisects of histories from many models, whether more answers are wrong than the
+//! probabilities in the answers predict.
 //!
 //! The maximum confidence was tuned on most of these models, so they are not independent evidence for it. The
 //! independent models are marked.

@@ -44,13 +44,13 @@ pub(crate) enum Machine {
         to: f64,
         over: u32,
     },
-    /// From run `from` until before run `to`, every run fails if `fails` is true, and otherwise passes.
+    /// In the runs `from..to`, every build fails if `fails` is true, and otherwise passes.
     OutOfOrder {
         from: u32,
         to: u32,
         fails: bool,
     },
-    /// After a change of the active build, the first run always passes.
+    /// The first run after a switch to another build always passes.
     ColdStart,
     /// The run after a failing run fails at this rate, whatever the build.
     Lingers(f64),
@@ -71,7 +71,7 @@ pub(crate) struct World {
     pub(crate) broken: Vec<bool>,
     /// For each build, true if the listing omits it, because the source of builds did not list it.
     pub(crate) hidden: Vec<bool>,
-    /// Builds at which the failure begins or becomes much more frequent: the right answers.
+    /// Builds at which the failure begins or becomes much more frequent. A right answer names one of them.
     pub(crate) changes: Vec<usize>,
     pub(crate) machine: Machine,
 }

@@ -34,13 +34,13 @@ impl Edge {
 pub enum Answer {
     /// The failure begins at one place. None of the tested builds before it has failed.
     Found(Edge),
-    /// The failure becomes more frequent at one place, but builds before it have failed too. The runs do not show where
-    /// those failures begin: they may begin at the good end already, or occur only in single builds.
+    /// The failure rate rises at one build, but earlier builds have failed too. The runs do not show where those
+    /// earlier failures begin: they may begin at the good end already, or occur only in isolated builds.
     Increase {
         /// Edge at which the failure becomes more frequent.
         edge: Edge,
     },
-    /// One of the two builds is an end of the search that belongs to another line of history
+    /// One of the edge's two builds is an end of the search that belongs to another line of history
     /// ([`super::Setup::other_line`]), so the failure begins outside of the builds between the ends.
     OtherLine {
         /// The two builds: either the good end and the first build after it, which fails; or the last build before the
@@ -59,8 +59,8 @@ pub enum Answer {
         /// Edge at which the failure becomes more frequent.
         edge: Edge,
     },
-    /// The observations need more than one change: the failure begins at each of these edges, and between two of them
-    /// the history becomes good again.
+    /// A single change does not explain the observations: the failure begins at each of these edges, and disappears
+    /// again somewhere between two of them.
     Several {
         /// Changes from good to bad, in the order of the history.
         edges: Vec<Edge>,
@@ -77,14 +77,14 @@ pub enum Answer {
         /// The exhausted budget: `runs`, `installs` or `seconds`.
         spent: String,
     },
-    /// The bad end does not fail, or not often enough.
+    /// The bad end passes in every run, or fails too rarely for a search.
     NotReproducible {
         /// Number of runs of the bad end.
         runs: u32,
         /// Number of runs of the bad end that failed.
         bad: u32,
     },
-    /// The good end fails like the bad end.
+    /// The good end fails with the same signature as the bad end.
     GoodEndFails {
         /// Number of runs of the good end.
         runs: u32,
@@ -100,7 +100,7 @@ pub enum Answer {
     },
     /// The good or the bad end cannot be tested.
     EndUnusable {
-        /// Index of the end: 0 for the good end, otherwise that of the bad end.
+        /// Index of the end that cannot be tested: 0 is the good end, every other index the bad end.
         end: usize,
     },
     /// The good end passed at first and then failed in every run. Either the device is out of order, or the failure

@@ -7,9 +7,9 @@
 use super::{Answer, Edge, State};
 use crate::sequential::passes_needed;
 
-/// The last good build is called good only after so many passes that a failure at this rate would have shown with
-/// probability `1 - RARE_MISSED`. Otherwise, if a failure occurs at this rate in some builds and always in later ones,
-/// the wrong build would be reported.
+/// Failure rate that the runs of the last good build must exclude: the build needs so many passes that a failure at
+/// this rate would have shown with probability `1 - RARE_MISSED`. Without this requirement, if a failure begins at this
+/// rate and becomes permanent in a later build, the later build would be reported.
 const RARE_RATE: f64 = 0.1;
 const RARE_MISSED: f64 = 0.05;
 
@@ -22,11 +22,12 @@ pub(super) fn rare_passes() -> u32 {
 /// probability `1 - MISSED`.
 const MISSED: f64 = 0.01;
 
-/// Minimum number of failures in builds before the edge for the answer that the same failure occurs there at a lower
+/// Minimum number of failures before the edge from which the answer says that the same failure occurs there at a lower
 /// rate. Fewer failures may be chance.
 const FAILURES: u32 = 3;
 
-/// Maximum number of runs of one build for the classification.
+/// Maximum number of runs that [`classify`] requests of one build without failures, however low the observed failure
+/// rate is.
 const MOST: f64 = 100.0;
 
 /// Result of [`classify`].

@@ -2,11 +2,13 @@
 
 use super::{Interval, Posterior, State, math::entropy};
 
-/// Weight of a build that was installed before but is not active. Switching back to such a build costs little.
+/// Factor on the information that a run gives, for a build that was installed before but is not active. Switching back
+/// to such a build costs little.
 const SWITCH: f64 = 0.9;
 
-/// Weight of a build that has to be installed; the active build has weight 1. `DEAR` applies if installing a build
-/// costs as much as many runs. Both were tuned in simulations so that both runs and builds stay within their limits.
+/// Factor on the information that a run gives, for a build that has to be installed first; the factor of the active
+/// build is 1. `DEAR` applies if installing a build costs as much as many runs. Both were tuned in simulations so that
+/// both runs and builds stay within their limits.
 const FRESH: f64 = 0.45;
 const DEAR: f64 = 0.2;
 
@@ -78,8 +80,7 @@ fn best_within(
     best.or_else(|| state.usable_between(after, until).map(|build| (build, worth(build))))
 }
 
-/// Returns the distance from a build to the nearest broken build, as a number of builds; `None` if the build itself is
-/// broken.
+/// Returns the distance, in builds, from a build to the nearest broken build; `None` if the build itself is broken.
 fn distance(broken: &[usize], build: usize) -> Option<usize> {
     let next = broken.partition_point(|b| *b < build);
     let above = broken.get(next).map(|b| b - build);

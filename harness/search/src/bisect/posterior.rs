@@ -14,7 +14,7 @@ const GOOD_END_FAILS: f64 = 0.02;
 /// Prior odds of a history with three changes against a history with a single change.
 const SEVERAL: f64 = 0.02;
 
-/// Posterior probability of three changes from which the search reports them instead of one change.
+/// If the posterior probability of three changes is at least this, the search reports three changes instead of one.
 const SEVERAL_SURE: f64 = 0.99;
 
 /// Probability that the reported range contains the change, if the budget is spent.
@@ -56,8 +56,8 @@ pub struct Posterior {
 struct Tested {
     builds: Vec<usize>,
     likelihoods: Vec<Likelihood>,
-    /// For each n, sums of the log likelihoods of the first n builds: if all of them are bad, and if all of them are
-    /// good.
+    /// Entry n contains the log likelihoods of all runs of the first n builds: if all these builds are bad, and if all
+    /// are good.
     sums: Vec<(PerHypothesis, PerHypothesis)>,
 }
 
@@ -168,7 +168,7 @@ impl Posterior {
         &self.nowhere
     }
 
-    /// Returns true if good builds, or bad builds, seem to differ in their failure rates.
+    /// Returns true if the good builds seem to have different failure rates among themselves, or if the bad builds do.
     pub(super) fn rates_differ(&self) -> bool {
         self.model.differing_probability(&self.joints[self.likeliest_index() + 1]) > DIFFERING
     }
@@ -186,7 +186,7 @@ impl Posterior {
         1.0 - MODEL_MISFIT[usize::from(self.rates_differ())]
     }
 
-    /// Returns the probability that the failure rate which the user gave is about right, 0 to 1.
+    /// Returns the probability, 0 to 1, that the failure rate given by the user is about right.
     pub fn supports_rate(&self, given: f64) -> f64 {
         self.model.supports_rate(&self.joints[self.likeliest_index() + 1], given)
     }
@@ -294,7 +294,7 @@ impl Posterior {
             for (n, prior) in (1..all).zip(&priors) {
                 paths.add(n, *prior, sums[n].1[good] - sums[n].0[bad]);
             }
-            // Three places can be drawn in six orders, which are the same history.
+            // The same three places can be drawn in six orders.
             (ln_prior + sums[all].0[bad] + 6.0_f64.ln() + paths.sums[2], paths.likeliest[2].1)
         };
         let pairs: Vec<_> = self.model.pairs().map(of_pair).collect();

@@ -155,8 +155,8 @@ impl RateModel {
         Likelihood { bad, good, next_bad, next_good }
     }
 
-    /// Returns the compatible pairs of hypotheses as index for bad builds, index for good builds and log prior of the
-    /// pair.
+    /// Returns the compatible pairs of hypotheses, one for bad builds and one for good builds. Each item contains the
+    /// two indices and the log prior of the pair.
     pub(super) fn pairs(&self) -> impl Iterator<Item = (usize, usize, f64)> + '_ {
         self.below.iter().enumerate().flat_map(move |(bad, below)| {
             let ln_prior = move |good: usize| self.bad[bad].ln_prior + self.good[good].ln_prior;
@@ -182,7 +182,7 @@ impl RateModel {
         };
         let (mut bad, most_bad) = weighed(&self.bad, bad);
         let (mut good, most_good) = weighed(&self.good, good);
-        // For each hypothesis, the sum over the compatible hypotheses for the other kind of builds.
+        // For each hypothesis about one kind of builds, the sum over the compatible hypotheses about the other kind.
         let mut lower = vec![0.0];
         for weight in &good {
             lower.push(lower[lower.len() - 1] + weight);
@@ -210,7 +210,8 @@ impl RateModel {
         joint
     }
 
-    /// Returns the posterior probability that bad builds, or good builds, differ in their failure rates.
+    /// Returns the posterior probability that the good builds have different failure rates among themselves, or that
+    /// the bad builds do.
     pub(super) fn differing_probability(&self, joint: &Joint) -> f64 {
         let outliers = |hypotheses: &[RateHypothesis], weights: &[f64]| -> f64 {
             hypotheses

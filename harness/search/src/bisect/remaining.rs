@@ -5,11 +5,12 @@ use super::{
     earlier_failures::rare_passes, math::entropy,
 };
 
-/// Factor between the number of runs that a search takes and the number that it would take if each run gave the maximum
+/// Ratio of the number of runs that a search takes to the number that it would take if each run gave the maximum
 /// information. Tuned in simulations.
 const WASTE: f64 = 1.5;
 
-/// The last good build counts as good once a bad build would pass as many runs with at most this probability.
+/// The last good build counts as good after so many passes that a bad build would pass as often with at most this
+/// probability.
 const MISSED: f64 = 0.01;
 
 /// Estimate of what a search still needs.

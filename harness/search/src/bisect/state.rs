@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::sequential::lower_bound;
 
-/// A build is unusable if failures other than the one that the search is about occur in more than `MAX_OTHER_SHARE` of
-/// its runs, and if the probability that this is a coincidence is at most `OTHER_ERROR`: 2 failures in 2 runs are
-/// enough, but of 10 runs, 5 must fail. If the bad end fails in two ways, it is run until this question is decided,
-/// which also shows the more frequent failure.
+/// A build counts as unusable if it is statistically certain, with the error probability `OTHER_ERROR`, that more than
+/// `MAX_OTHER_SHARE` of its runs fail with other signatures than the one searched for. For example, 2 such failures in
+/// 2 runs are enough, but 10 runs need 5. A bad end that fails in two ways is run until this is decided; its runs also
+/// show which failure is the more frequent one.
 const MAX_OTHER_SHARE: f64 = 0.2;
 const OTHER_ERROR: f64 = 0.05;
 
@@ -345,8 +345,8 @@ impl State {
         self.runs.last().is_some_and(|(_, seen)| *seen == Seen::Bad)
     }
 
-    /// Returns true if the most recent runs failed on at least `builds` different builds in a row, without any run of
-    /// the good end among them.
+    /// Returns true if the most recent runs all failed, on at least `builds` different builds, and if none of them was
+    /// a run of the good end.
     pub(super) fn suspicious(&self, builds: usize) -> bool {
         let mut failed: Vec<usize> = Vec::new();
         for (build, seen) in self.runs.iter().rev() {
@@ -363,7 +363,7 @@ impl State {
         false
     }
 
-    /// Returns the number of passes of the good end, and the number of failures since its last pass.
+    /// Returns how often the good end has passed in all, and how often it has failed since its last pass.
     pub(super) fn good_end_turned(&self) -> (u32, u32) {
         let of_good_end = || self.runs.iter().filter(|(build, _)| *build == 0);
         let failures = of_good_end().rev().take_while(|(_, seen)| *seen == Seen::Bad).count();

@@ -13,7 +13,7 @@ pub struct Band {
     pub always_failing: usize,
 }
 
-/// Returns the band in runs that are given as `(point, passes, failures)`.
+/// Returns the band that the runs show. Each entry of `runs` is `(point, passes, failures)`.
 ///
 /// Returns `None` if the threshold is sharp. Returns `None` too if the bad end passes sometimes, because then the
 /// failure itself is intermittent and not its threshold.
@@ -35,8 +35,8 @@ pub fn find_band(runs: impl IntoIterator<Item = (usize, u32, u32)>) -> Option<Ba
 /// threshold would have caused failures at the following points too.
 const CLEAN: usize = 2;
 
-/// Returns the first point of the band at which a run failed. A single failure that is followed by points without
-/// failures does not widen the band.
+/// Returns the first point of the band: the first point with a failed run. A point with a single failure is skipped if
+/// more than [`CLEAN`] points without a failure follow. Each entry of `runs` is `(point, passes, failures)`.
 fn first_failing_point(runs: &[(usize, u32, u32)]) -> Option<usize> {
     let mut failing = (0..runs.len()).filter(|at| runs[*at].2 > 0).peekable();
     while let Some(at) = failing.next() {

@@ -8,8 +8,8 @@ use crate::sequential::{evidence, lower_bound, passes_needed};
 /// Settings of a reduction: error probability, and assumptions about the failure.
 #[derive(Clone, Copy, Debug)]
 pub struct ReduceSettings {
-    /// True to assume that the failure occurs in every run. One run then decides about a candidate. Once a candidate
-    /// that has failed passes for the first time, the failure counts as intermittent.
+    /// True to assume at first that the failure occurs in every run, so that one run decides about a candidate. As soon
+    /// as a candidate has both failed and passed, the failure counts as intermittent.
     pub deterministic: bool,
     /// Accepted probability that the result is not minimal, 0 to 1.
     pub error: f64,
@@ -55,7 +55,7 @@ const TOO_RARE: f64 = 0.01;
 const SHARE: f64 = 0.5;
 /// Highest failure rate that is assumed. A failure that has occurred in every run so far may still be intermittent.
 const MOST_RATE: f64 = 0.98;
-/// A candidate is rejected if it has this many more runs without a verdict than with one.
+/// If a candidate has this many more runs without a verdict than with one, it is rejected.
 const NO_VERDICTS: u32 = 3;
 /// Minimum number of runs from which the failure rate of an intermittent failure is first estimated.
 const FIRST_RUNS: u32 = 20;
@@ -71,7 +71,8 @@ pub(super) struct Sampler<C> {
     pub(super) others: BTreeMap<String, (u32, C)>,
     /// Failures other than the one that the search is about, by the key of the candidate.
     other_failures: HashMap<String, Vec<SubstituteFailure>>,
-    /// Failure rate of the original, 0 to 1. All accepted candidates fail as often, according to their runs.
+    /// Failure rate of the original, 0 to 1. The search accepts only candidates that, judging by their runs, fail as
+    /// often.
     rate: f64,
     /// Number of failures of accepted candidates in a row, counted while none of them has passed.
     row: u32,
@@ -184,7 +185,7 @@ impl<C: Clone> Sampler<C> {
     /// Runs a candidate until the counts of its outcomes decide.
     ///
     /// `miss` is the probability of rejecting a candidate that fails as often as the original. As long as the failure
-    /// has been deterministic, `passes` passes reject a candidate.
+    /// has occurred in every run, a candidate is rejected after `passes` passes.
     fn run_until_decided(
         &mut self,
         candidate: &C,

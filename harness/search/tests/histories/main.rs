@@ -1,5 +1,5 @@
-//! Measures, on histories of many kinds, whether answers are wrong more often than they state, and whether an answer
-//! calls a build good that has failed.
+//! Measures, on histories of many kinds, whether more answers are wrong than the probabilities in the answers predict,
+//! and whether an answer calls a build good that has failed.
 //!
 //! `ROCREPRO_HISTORIES=100 cargo test -p search --test histories -- --nocapture` runs that many histories of each kind
 //! and prints a table. The default is 10, together 360.
@@ -13,8 +13,8 @@ use search::bisect::{Action, Answer, Event, Seen, Setup, State, next};
 
 const DEFAULT_HISTORIES: usize = 10;
 
-/// The test fails if, according to the stated probabilities, so many wrong answers for one kind of history are less
-/// likely than this.
+/// The test fails if so many wrong answers for one kind of history have a probability below this, according to the
+/// probabilities that the answers state.
 const LEAST_CHANCE: f64 = 0.01;
 
 fn search(world: &World, random: &mut Random) -> (Answer, State) {
