@@ -26,7 +26,7 @@ pub(crate) enum Values {
     Range(u64, u64),
 }
 
-/// Indices of the good end and of the bad end, each of which may be an error.
+/// Indices of the good end and of the bad end. An entry is an error if the named end is not a point of the axis.
 type Ends = (Result<usize, AxisError>, Result<usize, AxisError>);
 
 /// The axis of a search, and the range of it that is searched.

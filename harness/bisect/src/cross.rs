@@ -14,7 +14,7 @@ use engine::{Stop, events::EngineEvent, stop::chain};
 
 const MOST_RUNS: u32 = 60;
 
-/// Accepted probability that the component that causes the change passes all runs.
+/// Accepted probability of overlooking the component that causes the change, because all runs with it pass by chance.
 const DOUBT: f64 = 0.01;
 
 impl Workbench<'_> {

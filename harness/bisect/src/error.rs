@@ -6,7 +6,7 @@ use engine::{FailedOperation, FailureClass, stop::chain};
 use supervise::JournalError;
 use thiserror::Error;
 
-/// An axis that does not have the points that the user names.
+/// The reason why the points that the user named do not make an axis.
 #[derive(Debug, Error)]
 pub(crate) enum AxisError {
     /// The option, its value, and the reason why the value is not valid.
@@ -109,7 +109,7 @@ pub(crate) enum SearchError {
     OtherDecision(usize, String, String),
     #[error("`{}` already contains a bisect", .0.display())]
     Exists(PathBuf),
-    /// The folder contains another search, which the texts describe.
+    /// The folder contains another search. The texts are its subject, axis, good end and bad end.
     #[error("`{}` contains another bisect: {} on {} from {} to {}", .folder.display(), .texts[0], .texts[1], .texts[2], .texts[3])]
     Other { folder: PathBuf, texts: [String; 4] },
     #[error("cannot read `{}`: {}", .0.display(), .1)]
@@ -131,7 +131,7 @@ pub(crate) enum SearchError {
     OwnProgram(io::Error),
     #[error("cannot create a temporary file: {0}")]
     NoTemporaryFile(io::Error),
-    /// The run time at one end (first text) cannot be measured for the reason in the second text.
+    /// The point in the first text does not pass, so its run time cannot be measured. The second text is the reason.
     #[error("{0}: {1}")]
     Untestable(String, String),
     #[error("{0} does not pass, so its run time cannot be measured: {1}")]

@@ -8,7 +8,8 @@ use crate::observation::PointObservation;
 /// An event of a running search.
 #[non_exhaustive]
 pub enum BisectEvent<'a> {
-    /// The driver does not report the architecture of the GPU, so builds for this architecture are searched.
+    /// The driver does not report the architecture of the GPU. The search assumes an architecture and uses builds for
+    /// it.
     ArchitectureAssumed {
         /// Name of the assumed architecture.
         gfx: &'a str,

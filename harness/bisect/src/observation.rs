@@ -3,7 +3,7 @@
 use ::search::bisect::Event;
 use serde::{Deserialize, Serialize};
 
-/// One observation at a point: it was installed or run, or cannot be tested.
+/// One observation: a point was installed, was run, or cannot be tested.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PointObservation {
     #[serde(flatten)]

@@ -40,7 +40,7 @@ pub struct BisectOptions {
     pub faults: Vec<Planted>,
     /// Options of `rocrepro exec` that choose the device and its faults for a program.
     pub device_options: Vec<String>,
-    /// The architecture for which builds are searched if the driver does not report that of the GPU.
+    /// The architecture whose builds are used if the driver does not report the architecture of the GPU.
     pub gfx: String,
     /// Name of the good end, a point that passes.
     pub good: Option<String>,

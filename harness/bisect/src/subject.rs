@@ -306,7 +306,7 @@ fn command<'a>(
         variables.push(("ROCREPRO_LIBRARIES".into(), libraries));
         variables.push(("ROCM_PATH".into(), stack.root.into()));
     }
-    // A command line has no time limit for printing nothing, because it is not a worker.
+    // Only workers have a limit for the time without output; a command line has none.
     let limits = Limits { quiet: std::time::Duration::MAX, ..options.limits };
     Ok(Work::Command { command, variables, limits, text: wanted.text.clone(), witness })
 }

@@ -70,7 +70,8 @@ impl Verdicts {
             RunResult::Failed { signature, kind, started } => {
                 // Before the bad end has failed, the good end runs only to see whether the two ends are swapped.
                 let first = self.reference.is_none() && (bad_end || *started);
-                // A failure that is known only by its exit status is the user's own verdict, as in git bisect.
+                // If only its exit status identifies the failure, that status is the verdict of the user, as in `git
+                // bisect run`.
                 let same = first
                     || self.reference.as_ref().is_some_and(|wanted| may_be_same(wanted, signature));
                 // A build with which the HIP runtime finds no device cannot be tested, unless this is the failure that

@@ -90,7 +90,7 @@ impl Workbench<'_> {
         }
     }
 
-    /// Returns an error if the build was published again with another content since it was observed.
+    /// Returns an error if the build was published again with different content since an earlier run of this search.
     fn refuse_rebuilt(&self, point: usize, ready: &Ready<'_>) -> Result<(), SearchError> {
         let label = self.axis.label(point);
         let now = ready.sha256();
