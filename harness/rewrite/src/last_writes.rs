@@ -6,8 +6,8 @@ use plan::{Plan, Step};
 
 use crate::uses::{buffers, reads, writes};
 
-/// Number of consecutive writes that the claim of a check is about: the copy to the host that the check makes, the
-/// write of the checked buffer before that copy, and the write of the data that this one reads.
+/// A check of a buffer is a claim about this many steps: the copy to the host that the check makes, the step that wrote
+/// the buffer before that copy, and the step that wrote the data which that step reads.
 const DEPTH: usize = 3;
 
 /// Returns the ids of the steps that the claim of a check is about: the last step before the check that writes the

@@ -6,7 +6,8 @@
 //! the edit.
 //!
 //! A step with `returns` or `gives`, or a comparison of two buffers, depends on everything in this table. A call that
-//! only has to succeed depends only on the rows with a star, because success is right in every other state.
+//! only has to succeed depends only on the rows with a star, because a change in the other rows cannot make success
+//! wrong.
 //!
 //! | an expectation about | depends on |
 //! | --- | --- |
@@ -129,8 +130,8 @@ impl Premises {
         calls.collect()
     }
 
-    /// Returns the first fact that was added to the premise of a step in a smaller plan, or removed from it. Premises
-    /// of steps that the smaller plan does not contain are ignored.
+    /// Compares these premises with those of a smaller plan, and returns the first fact that the premise of a step has
+    /// gained or lost. Steps that the smaller plan does not contain are ignored.
     pub fn lost(&self, smaller: &Plan, must_succeed: Option<u32>) -> Option<LostPremise> {
         let after = Premises::of(smaller, must_succeed);
         let steps = smaller.steps();
@@ -239,9 +240,9 @@ impl<'p> Walk<'p> {
 /// Something that steps change, and on which the result of a later call may depend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Aspect<'p> {
-    /// The existence of an object (its kind and name), which the steps that create and destroy the object change.
+    /// The existence of an object, given by its kind and name. Steps that create or destroy the object change it.
     Life(Thing, &'p str),
-    /// The state of an object (its kind and name), which every step that uses the object may change.
+    /// The state of an object, given by its kind and name. Every step that uses the object may change it.
     Use(Thing, &'p str),
     /// The nodes in the capture that began on this stream.
     Nodes(&'p str),

@@ -42,11 +42,11 @@ pub enum Edit {
     EmptyGraph(u32),
     /// Replaces the capture that begins at this step by a graph to which the captured calls are added one by one.
     ByHand(u32),
-    /// Limits the number of empty nodes that this step adds to a graph.
+    /// Limits the number of empty nodes that a step adds to a graph: the step's id and the maximum.
     Nodes(u32, u32),
     /// Replaces a block by the steps inside it, which are then executed once.
     Inline(u32),
-    /// Limits the number of iterations of this block.
+    /// Limits the number of iterations of a block: the block's id and the maximum.
     Count(u32, u32),
     /// Moves all work from one stream to another.
     Merge {
@@ -70,7 +70,7 @@ pub enum Edit {
     Kernel(u32, &'static str),
     /// Changes a matrix product to `f32` without transposes and bias.
     PlainProblem(u32),
-    /// Limits the dimensions of a matrix product.
+    /// Limits the dimensions of a matrix product: the step's id and the maximum.
     Problem(u32, u64),
     /// Scales all sizes so that the largest buffer has this size, in bytes.
     Scale(u64),

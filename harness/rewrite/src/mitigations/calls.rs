@@ -100,7 +100,7 @@ const EDITS: &[(&str, &str, &str, Edit)] = &[
     ),
     (
         "warm up before the capture",
-        "Every kernel of a capture is launched once before it.",
+        "Every kernel in a stream capture is launched once before the capture begins.",
         "first use of a kernel inside of a capture",
         warm_up,
     ),

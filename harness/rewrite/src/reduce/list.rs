@@ -47,7 +47,7 @@ pub fn reductions(plan: &Plan, failing: Option<u32>) -> Tree<Edit> {
     Tree::Turn(vec![structure, Tree::Halves(problems(&all)), Tree::Halves(kernels(&all))])
 }
 
-/// Returns one edit for each capture, which replaces the capture by another graph.
+/// Calls `edit` for each capture and returns the resulting edits, which replace the captured graphs by other graphs.
 fn in_captures(plan: &Plan, edit: fn(u32) -> Edit) -> Vec<Edit> {
     let begins = plan.body.iter().filter(|s| matches!(s.call, Call::BeginCapture { .. }));
     begins.map(|s| edit(s.id)).collect()
