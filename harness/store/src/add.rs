@@ -243,8 +243,8 @@ fn place(shard: &Opened, merged: &Opened) -> Result<u64, Trouble> {
     }
 }
 
-/// Returns the record as part of the run `run`, in which the number `first` corresponds to number 0 of the record's own
-/// run.
+/// Moves a record to the run `run`. The number of the record is increased by `first`, the number that the first trial
+/// of its own run has in `run`.
 fn moved(record: Record, run: &str, first: u64) -> Record {
     Record { run: run.to_owned(), number: first.saturating_add(record.number), ..record }
 }

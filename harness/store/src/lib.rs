@@ -94,7 +94,7 @@ pub enum Trouble {
     )]
     Busy,
     /// SQLite reported an error.
-    #[error("the store: {0}")]
+    #[error("cannot use the store: {0}")]
     Sqlite(rusqlite::Error),
     /// The records that should be added cannot be read.
     #[error("the records cannot be read: {0}")]

@@ -1,5 +1,6 @@
-//! Compares the bugs of a store with a naive model, over 30 pretended nights with missing nights, broken nights, runs
-//! that were killed, old builds that are tested again, regressions, fixes, flaky bugs and edited cases.
+//! Compares the bugs of a store with a naive model, over 30 simulated nights. Some nights are missing or broken, some
+//! runs are killed, old builds are tested again, bugs begin, are fixed and return, some bugs are flaky, and cases are
+//! edited.
 //!
 //! The model is written from the definition of the states in `rocrepro records bugs --help`, and shares no code with
 //! `report::Bugs`.
@@ -69,7 +70,7 @@ fn truths(numbers: &mut Numbers) -> Vec<Truth> {
                 2 => vec![(start, end, "hang:x")],
                 3 => vec![(1, NIGHTS, "wrong-data:y:zero")],
                 4 => vec![(1, end, "wrong-data:y:zero")],
-                // The failure changes, so that the later one hides whether the earlier one still exists.
+                // The trial later fails in another way, which hides whether the first failure still exists.
                 _ => vec![(1, end, "hang:x"), (end + 1, NIGHTS, "crash:z")],
             };
             let rate = if [3, 4].contains(&case) { 30 } else { 100 };
@@ -225,8 +226,9 @@ impl Model {
     }
 }
 
-/// Returns true if so many passes show that a bug is fixed that failed in `failed` of `ran` runs: a bug that fails at
-/// the lower end of the 95 % interval of its rate would pass that often with a probability of at most 0.1 %.
+/// Returns true if `passed` passes are enough to call a bug fixed that failed in `failed` of `ran` runs. They are
+/// enough if a bug whose failure rate is the lower end of the rate's 95 % interval would pass that often with a
+/// probability of at most 0.1 %.
 fn enough(failed: u32, ran: u32, passed: u32) -> bool {
     if failed < 2 {
         return false;
