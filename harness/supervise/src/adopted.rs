@@ -57,8 +57,9 @@ pub(crate) struct Leader {
 pub(crate) fn start(command: &mut Command) -> std::io::Result<(Child, Leader)> {
     let mut running = running();
     become_subreaper().map_err(|error| {
-        let why =
-            format!("cannot find processes that it leaves running, because prctl failed: {error}");
+        let why = format!(
+            "cannot find the processes that a child leaves running, because prctl failed: {error}"
+        );
         std::io::Error::new(error.kind(), why)
     })?;
     static STARTED: AtomicU64 = AtomicU64::new(0);
@@ -73,7 +74,8 @@ pub(crate) fn start(command: &mut Command) -> std::io::Result<(Child, Leader)> {
     Ok((child, Leader { pid, run }))
 }
 
-/// Number of consecutive checks that find no orphan of the leader, after which other orphans are not waited for.
+/// The supervisor stops waiting for orphans of unknown origin after this many consecutive checks without an orphan of
+/// the leader.
 const CHECKS_OF_STRANGERS: u32 = 10;
 
 /// Waits until all orphans that an ended leader left to this process have ended, at most for `limit`, or until a
@@ -162,9 +164,9 @@ pub(crate) fn kill_all() {
     }
 }
 
-/// Reaps the ended processes among `children`, and returns those that are alive and that this process did not start.
-/// The second value is false if the list may be incomplete: a child that ended after the listing may have left children
-/// of its own.
+/// Reaps the ended processes among `children`, and returns those that are alive and were not started by this process
+/// itself. The second value is false if the list may be incomplete, because a child that ended after the listing may
+/// have left children of its own.
 fn strangers(running: &Running, children: Vec<Pid>) -> (Vec<(Pid, String)>, bool) {
     if children.is_empty() {
         return (Vec::new(), true);
@@ -198,7 +200,7 @@ fn strangers(running: &Running, children: Vec<Pid>) -> (Vec<(Pid, String)>, bool
     (living, settled)
 }
 
-/// Returns the line of `/proc/PID/stat`, or an empty string if the process does not exist.
+/// Returns the line in `/proc/PID/stat`, or an empty string if the process does not exist.
 fn read_stat(pid: Pid) -> String {
     let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_pid())).unwrap_or_default();
     String::from_utf8_lossy(&stat).into_owned()
@@ -227,8 +229,8 @@ mod tests {
 
     use super::*;
 
-    /// A process that ends after the children were listed leaves its own children to this process. These are not in the
-    /// list.
+    /// A process that ends after the children were listed leaves its own children to this process, and the list does
+    /// not contain them.
     #[test]
     fn finds_children_of_a_process_that_died_after_the_listing() {
         let mut command = Command::new("sh");

@@ -63,8 +63,8 @@ impl Cancel {
     /// [`PATIENCE`] or more after the first ends this process at once with status 128 plus the signal's number, which
     /// closes the standard input of the children. The handlers stay installed until the process ends.
     ///
-    /// While `attended` is false, a signal has its default action. A program that installs the handlers before it
-    /// starts threads, and sets `attended` once it looks at the request, loses no signal in between.
+    /// Until `attended` is true, a signal has its default action. A program can therefore install the handlers before
+    /// it starts threads, and set `attended` when it begins to poll the request. No signal is lost in between.
     ///
     /// # Errors
     /// Fails if a handler cannot be installed.
@@ -110,7 +110,7 @@ impl Cancel {
     }
 }
 
-/// Blocks the signals that ask this process to end in the calling thread, until this value is dropped.
+/// Blocks the signals SIGINT, SIGTERM and SIGHUP in the calling thread, until this value is dropped.
 struct Blocked(libc::sigset_t);
 
 impl Blocked {
@@ -129,7 +129,8 @@ impl Blocked {
 
 impl Drop for Blocked {
     fn drop(&mut self) {
-        // SAFETY: the set is that of `pthread_sigmask`, and no other is asked for.
+        // SAFETY: `pthread_sigmask` has filled in the set, and the null pointer means that the current set is not
+        // returned.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, std::ptr::null_mut()) };
     }
 }

@@ -12,15 +12,15 @@ use crate::{Line, Log, Process, Suspension};
 pub struct Limits {
     /// Time from the start to the end of the child.
     pub total: Duration,
-    /// Maximum silence: the longest time from the start of the child to the first event line, or from one event line to
-    /// the next. While the child computes, its processor time counts instead, but never more than the elapsed time.
-    /// Time in which the child waits for a processor does not count.
+    /// Maximum silence: the longest time from the start of the child to its first event line, or from one event line to
+    /// the next. While the child computes, its processor time counts as silence, but at most the elapsed time. Time in
+    /// which the child waits for a processor does not count.
     pub quiet: Duration,
-    /// Beginning of the names of threads whose work is progress. While such a thread of the child or of a descendant
-    /// computes, or while the child writes to standard error, the child is not silent. Of the processor time that other
-    /// threads spend in user mode, a quarter counts as silence, because a program may compute for long without a line.
-    /// Their time in system calls counts fully if it is more than their time in user mode, because a thread that waits
-    /// actively yields in a loop. If `None`, all processor time counts, as described for [`Limits::quiet`].
+    /// Prefix of the names of progress threads. The child is not silent while such a thread of the child or of a
+    /// descendant computes, or while the child writes to standard error. For other threads, a quarter of the processor
+    /// time in user mode counts as silence, because a program may compute for long without a line. Their time in system
+    /// calls counts fully if it exceeds their time in user mode, because a thread that waits actively yields in a loop.
+    /// If `None`, all processor time counts as silence, as described for [`Limits::quiet`].
     pub progress: Option<String>,
     /// Time from SIGTERM until SIGKILL is sent to a child that does not end.
     pub grace: Duration,
@@ -117,8 +117,8 @@ pub enum Reason {
     Total,
     /// [`Limits::quiet`] was reached.
     Quiet,
-    /// The child or a member of its group was suspended when a limit was reached, or the child was suspended without a
-    /// break for as long as its shortest limit.
+    /// The child or a member of its group was suspended when a limit was reached. Or the child was suspended, without a
+    /// break, for as long as its shortest limit.
     Suspended(Suspension),
     /// A line was longer than [`MAX_LINE_BYTES`](crate::MAX_LINE_BYTES), or all lines together were larger than
     /// [`MAX_EVENT_BYTES`](crate::MAX_EVENT_BYTES).
@@ -127,7 +127,7 @@ pub enum Reason {
     Cancelled,
 }
 
-/// Resource usage of a child and of those of its own children for which it has waited; see `wait4(2)`.
+/// Resource usage of a child, including the usage of its own children for which it has waited; see `wait4(2)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
     /// Processor time in user mode.

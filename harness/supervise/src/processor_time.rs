@@ -10,7 +10,7 @@ use crate::work::{Activity, Work};
 /// Maximum number of processes that one check examines, because a program may have started many.
 const PROCESSES: usize = 16;
 
-/// Measures a program and at most 15 of its descendants, with at most 64 threads each.
+/// Measures the processor time of a program and of at most 15 descendants, with at most 64 threads in each process.
 fn activity(leader: Pid, progress: &str) -> Activity {
     let mut activity = Activity::default();
     for pid in family(leader) {
@@ -51,7 +51,8 @@ pub(crate) fn family(leader: Pid) -> Vec<i32> {
     family
 }
 
-/// Returns the processor use of a child, for the measurement of its silence.
+/// Returns the processor use of a child, from which [`Silence`](crate::silence::Silence) computes how long the child
+/// has been silent.
 pub(crate) fn of(leader: Pid, progress: Option<&str>) -> Option<Work> {
     let mut work = group::work(leader)?;
     work.activity = progress.map(|progress| activity(leader, progress));

@@ -24,7 +24,8 @@ use crate::{Cancel, Ended, Limits, Line, Log, Observed, Reason, Usage};
 /// the leader itself wrote is in the pipes at that time and is always read.
 const DRAIN: Duration = Duration::from_millis(200);
 
-/// Longest time between SIGTERM and SIGKILL after a request to cancel, because a user waits for the end.
+/// Maximum time between SIGTERM and SIGKILL if the user cancels the run. It is short because the user waits for the
+/// end.
 const CANCEL_GRACE: Duration = Duration::from_millis(500);
 
 /// On a busy machine, a process that was sent SIGKILL waits for a processor before it ends. While one of its threads
@@ -42,7 +43,8 @@ enum Phase {
         reason: Reason,
         until: Duration,
     },
-    /// The supervisor gives up at `until`, or at `last` if the child can run.
+    /// SIGKILL was sent. The supervisor gives up at the time `until`, or at `last` if a thread of the child can still
+    /// run.
     Killing {
         reason: Reason,
         until: Duration,
@@ -54,7 +56,7 @@ enum Phase {
     },
 }
 
-/// The way in which the leader of the process group ended.
+/// The way in which the leader ended: by itself, or because the supervisor stopped it; `Stuck` if it did not end.
 #[derive(Clone, Copy)]
 enum End {
     ByItself,
@@ -271,7 +273,7 @@ fn watch(
 }
 
 impl Phase {
-    /// Shortens the time that the child has to end by itself if cancellation was requested.
+    /// Shortens the remaining time in which the child may end by itself if cancellation was requested.
     fn hurried(self, now: Duration, cancel: &Cancel) -> Phase {
         match self {
             Phase::Terminating { reason, until } if cancel.is_cancelled() => {

@@ -11,8 +11,9 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// A child is idle if it uses less than 1/20 of a processor.
 const AT_REST: u32 = 20;
 
-/// Divisor of the time that a program computes in user mode. An endless loop of a program is thus found after four
-/// times the limit of silence, if the limit of the total time is not reached before.
+/// Divisor of the processor time in user mode that a program spends in threads other than its progress threads. Because
+/// of it, an endless loop is found only after four times the limit of silence, or when the limit of the total time is
+/// reached.
 const COMPUTES: u32 = 4;
 
 /// Silence of a child since its last line. For an idle child the elapsed time counts, without the time that it waited

@@ -61,7 +61,8 @@ struct Thread {
     is_copied: bool,
 }
 
-/// Type of the function that runs a child, [`run`](crate::run). It calls this module, so it passes itself.
+/// Type of the function [`run`](crate::run), which calls this module and passes itself, so that the module can start
+/// the process that finds the calls.
 type Run = fn(Command, &[u8], &Limits, &Cancel, &mut dyn FnMut(&Line)) -> Observed;
 
 /// Returns one line for each thread in the process group, beginning with the leader's first thread. Each thread is

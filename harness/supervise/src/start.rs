@@ -49,7 +49,7 @@ const END: &str = "--";
 pub struct Start {
     /// Path of the program.
     pub program: PathBuf,
-    /// Command line in front of the program: a dynamic loader with its options. Not used with a view.
+    /// Dynamic loader, with its options, that starts the program. Not used with a view.
     pub through: Vec<OsString>,
     /// View of the file system for the program and its children, which replaces folders of the machine.
     pub view: Option<View>,
@@ -67,7 +67,7 @@ pub struct Start {
     pub fixed_addresses: bool,
     /// True if the starter must report on standard output how the program ended. It does so only if a launcher is used.
     pub tell_end: bool,
-    /// True if the program itself first applies the limits that follow its own arguments; see [`Start::settle`].
+    /// True if the program applies its resource limits itself, from additional arguments; see [`Start::settle`].
     pub settles: bool,
 }
 
@@ -118,10 +118,10 @@ impl Start {
         command
     }
 
-    /// Applies the limits that follow the arguments of a program for which [`settles`](Start::settles) is true.
+    /// Applies the resource limits `words`, which [`command`](Self::command) appended to this program's arguments.
     ///
     /// # Errors
-    /// For an unknown argument or an invalid limit, prints an error and returns the exit status of a starter.
+    /// If an argument is unknown or a limit cannot be set, prints an error and returns the exit status to end with.
     pub fn settle(words: impl IntoIterator<Item = OsString>) -> Result<(), ExitCode> {
         let mut words = words.into_iter();
         let mut settle = || {
@@ -170,7 +170,7 @@ impl Start {
     }
 
     /// Parses the arguments that [`command`](Self::command) appends to those of the starter. The second value contains
-    /// the options of a starter that a launcher has started.
+    /// options that exist only if a launcher has started the starter.
     fn read(words: impl IntoIterator<Item = OsString>) -> Result<(Start, Launched), BadWords> {
         let mut words = words.into_iter();
         let mut start = Start {
@@ -322,7 +322,7 @@ fn limit_of(word: &OsStr) -> Result<(Resource, Limit), BadWords> {
     Ok((resource, Limit::parse(resource, limit).map_err(BadWords)?))
 }
 
-/// Tries to enter a view of the file system. Returns exit status 0 if that is possible.
+/// Tests whether a view of the file system can be entered, by entering it. Returns exit status 0 if that succeeds.
 fn try_view(word: Option<OsString>) -> ExitCode {
     let view = View::from_word(&word.unwrap_or_default());
     match view.map_err(NoView::from).and_then(|view| view.enter()) {

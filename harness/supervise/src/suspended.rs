@@ -31,12 +31,12 @@ const ABSENT: Duration = Duration::from_secs(1);
 /// The machine was suspended if the clock that includes suspended time has gained this much on the clock that does not.
 const ASLEEP: Duration = Duration::from_millis(100);
 
-/// A child that lacks a processor waits for other processes, and not for its own threads, if it has used at most this
-/// fraction (1/4) of one processor.
+/// Divisor: if a child has used at most a quarter of one processor, it waits for a processor because of other
+/// processes, and not because of its own threads.
 const STARVED_SHARE: u32 = 4;
 
-/// Maximum time of waiting for a processor that does not count toward the limits, as a multiple of the child's shortest
-/// limit.
+/// Time of waiting for a processor does not count toward the limits, but only up to this multiple of the child's
+/// shortest limit.
 const MOST_STARVED: u32 = 3;
 
 /// Functions of the Linux kernel in which a frozen thread sleeps; see `kernel/freezer.c` and `kernel/signal.c`.
@@ -180,7 +180,7 @@ pub(crate) struct Clock {
     /// Time for which the child has been suspended without a break. Time in which this process did not run is not
     /// included.
     suspended_for: Duration,
-    /// Time at which the child's last line was read: first on the wall clock, then on this clock.
+    /// Time at which the child's last line was read: first by the wall clock, then by this clock.
     line: (Duration, Duration),
 }
 

@@ -82,7 +82,7 @@ impl From<String> for NoView {
     }
 }
 
-/// Returns a function that converts an error of the step `what` into a [`NoView`].
+/// Returns a function that converts an error into a [`NoView`]. `what` describes the step that failed.
 fn failed<E: fmt::Display>(what: impl fmt::Display) -> impl FnOnce(E) -> NoView {
     move |error| NoView(format!("{what}: {error}"))
 }
@@ -165,7 +165,7 @@ impl View {
     }
 }
 
-/// Argument before a view that the starter only tries to enter.
+/// Argument that makes the starter only test whether it can enter a view. The next argument describes the view.
 pub(crate) const TRY: &str = "--try-view";
 
 impl Laid {
@@ -184,7 +184,7 @@ impl Laid {
                 options.push(*byte);
             }
         }
-        let options = CString::new(options).map_err(failed("a path with a zero byte"))?;
+        let options = CString::new(options).map_err(failed("a path contains a zero byte"))?;
         mount("rocrepro", &self.folder, "overlay", MountFlags::empty(), options.as_c_str())
             .map_err(failed(format_args!("cannot mount over `{}`", self.folder.display())))
     }

@@ -84,7 +84,7 @@ impl Drop for Freezer {
 fn frozen_children_are_suspended_and_not_hung() {
     let freezers = Freezer::all();
     if freezers.is_empty() {
-        eprintln!("skipped: this machine lets this user make no cgroup that can be frozen");
+        eprintln!("skipped: this user cannot create a cgroup that can be frozen");
         return;
     }
     for freezer in freezers {

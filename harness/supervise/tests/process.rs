@@ -119,7 +119,8 @@ fn work_of_threads_with_a_name_is_progress() {
     assert_stopped(&watch(waits, b"orders", &of_a_program(SHORT, LONG)), Reason::Quiet, false);
 }
 
-/// Python's logging and progress bars write to standard error. Output of libraries there does not count as progress of a worker.
+/// Python's logging and progress bars write to standard error, so such output is progress of a program. It is not
+/// progress of a worker, whose libraries write to standard error.
 #[test]
 fn standard_error_is_progress_of_a_program_only() {
     let chatty = "while :; do echo tick >&2; sleep 0.05; done";

@@ -17,7 +17,7 @@ pub(super) const CPU_SECONDS: u64 = 10;
 /// Limit of the process's address space, in bytes. The unwind tables of LLVM's library have 9 MB.
 pub(super) const MEMORY_BYTES: u64 = 1 << 30;
 
-/// Maximum size of the output in bytes. For threads beyond it, no calls are reported.
+/// Maximum size of the output in bytes. The calls of threads that no longer fit are not reported.
 const ANSWER_BYTES: usize = 1 << 20;
 
 /// Maximum number of calls that are listed for one thread, beginning with the innermost.

@@ -136,10 +136,10 @@ impl Modules {
         (calls, false)
     }
 
-    /// Returns the function that the call instruction at `caller` calls, if it differs from `callee`, the next function
-    /// in the call stack. This happens if an exported function jumps to `callee`: it is then missing in the call stack,
-    /// as the functions of libamdhip64 since ROCm 6.2 are. Returns `None` unless the function is known and in the same
-    /// file as `callee`. `word` returns the eight bytes at an address.
+    /// Returns an exported function that is missing in the call stack because it jumped to `callee`, as the functions
+    /// of libamdhip64 do since ROCm 6.2. This is the function that the call instruction at `caller` calls, if it is not
+    /// `callee` itself. Returns `None` if that function is unknown or in another file than `callee`. `word` returns the
+    /// eight bytes at an address.
     pub(super) fn jumped_from(
         &self,
         caller: u64,
@@ -204,8 +204,9 @@ impl Modules {
     }
 }
 
-/// Returns the registers of a thread that a signal interrupted. The stack pointer of the function to which the signal
-/// handler returns is the address of a `ucontext_t` (`rt_sigframe` in Linux's arch/x86/include/asm/sigframe.h).
+/// Returns the registers that a thread had before a signal interrupted it. `context` is the address of the `ucontext_t`
+/// in which Linux saved them: the stack pointer of the function to which the signal handler returns (`rt_sigframe` in
+/// Linux's arch/x86/include/asm/sigframe.h).
 fn interrupted(context: u64, word: &dyn Fn(u64) -> Option<u64>) -> Option<Registers> {
     // The registers follow the flags, the link and the description of the stack.
     let register = |number: i32| word(context.wrapping_add(40 + 8 * u64::try_from(number).ok()?));
@@ -216,7 +217,7 @@ fn interrupted(context: u64, word: &dyn Fn(u64) -> Option<u64>) -> Option<Regist
     })
 }
 
-/// Text that does not grow beyond [`LONGEST`], because a short mangled name can expand to an endless one.
+/// Text that is cut at [`LONGEST`] bytes, because a short mangled name can expand to an endless one.
 struct BoundedText(String);
 
 impl fmt::Write for BoundedText {
