@@ -47,7 +47,8 @@ pub enum AuditError {
     /// The libraries have no code for the requested architectures.
     #[error("nothing to read: the files contain no code for the architecture")]
     NoCode,
-    /// The process that runs with the stack's libraries cannot be started, or its output cannot be read.
+    /// The audit runs in a process of its own, with the stack's libraries. This process cannot be started, or its
+    /// output cannot be read.
     #[error("the audit process {step}: {error}")]
     Process {
         /// The operation that failed.
@@ -55,10 +56,10 @@ pub enum AuditError {
         /// The cause.
         error: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The process that runs with the stack's libraries failed.
+    /// The audit process ended with an error.
     #[error("the audit process failed: {0}")]
     Ended(ExitStatus),
-    /// The request to the process that runs with the stack's libraries is not valid.
+    /// The request that the audit process received is not valid.
     #[error("cannot read the audit request: {0}")]
     Request(Box<dyn std::error::Error + Send + Sync>),
     /// The library of the emulated device cannot be loaded.
@@ -105,7 +106,7 @@ struct Library {
     files: Vec<PathBuf>,
 }
 
-/// The request to the process that runs with the stack's libraries.
+/// The request that is sent to the audit process.
 #[derive(Serialize, Deserialize)]
 struct Request {
     /// The library of the emulated device.
@@ -116,12 +117,12 @@ struct Request {
     subject: AuditSubject,
 }
 
-/// Subject of an audit.
+/// The question that an audit answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AuditSubject {
     /// The opcodes that the interpreter does not support.
     Opcodes,
-    /// The barriers at which memory operations are still outstanding although the barrier must wait for them.
+    /// Barriers at which a memory operation is still outstanding, although it must have finished before the barrier.
     Barriers,
 }
 
@@ -130,13 +131,13 @@ pub enum AuditSubject {
 pub struct AuditAnswer {
     /// The unsupported opcodes, by library and architecture.
     pub findings: Vec<AuditFinding>,
-    /// The barriers, by file and architecture.
+    /// Barriers with outstanding memory operations, by file and architecture.
     pub barriers: Vec<BarrierFinding>,
     /// Files that could not be read, each with the reason.
     pub unreadable: Vec<String>,
 }
 
-/// Checks that each name is a known library or the path of an existing file or folder.
+/// Reports names that are neither known libraries nor paths of existing files or folders.
 ///
 /// # Errors
 /// Returns one error for each name that is neither a known library nor a path.
@@ -181,7 +182,7 @@ impl AuditAnswer {
     }
 }
 
-/// Returns the requested libraries, each with its files in sorted order.
+/// Returns the libraries that the user named in `wanted`, each with its files in sorted order.
 fn libraries(stack: &Stack, wanted: &[String]) -> Result<Vec<Library>, AuditError> {
     let mut libraries = Vec::new();
     for (name, files, folder) in LIBRARIES {
@@ -254,7 +255,7 @@ fn ask(stack: &Stack, request: &Request) -> Result<AuditAnswer, AuditError> {
     serde_json::from_slice(&output.stdout).map_err(failed("returned an invalid answer"))
 }
 
-/// Executes a request in the process that runs with the stack's libraries. Returns the result as JSON.
+/// Executes a request in the audit process, which runs with the stack's libraries. Returns the result as JSON.
 ///
 /// # Errors
 /// A request that is not valid, or a device or disassembler that cannot be used.
@@ -354,8 +355,8 @@ fn read(
     Ok(())
 }
 
-/// Returns one flag per file, true if the file is to be read. Without a limit for the sample, all files are read,
-/// otherwise at most that many per architecture, evenly spread.
+/// Chooses the files to read, and returns one flag per file. Without a limit, all files are read; with one, at most
+/// that many files per architecture, evenly spread.
 fn sample(files: &[PathBuf], request: &Request) -> Vec<bool> {
     let Some(limit) = request.sample else { return vec![true; files.len()] };
     let mut chosen: Vec<bool> = files.iter().map(|path| named_arch(path).is_none()).collect();

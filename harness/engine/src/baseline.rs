@@ -22,10 +22,10 @@ use crate::{
 enum BaselineError {
     #[error("cannot read `{0}`: {1}")]
     Unreadable(String, io::Error),
-    /// The line is invalid from this column on.
+    /// The line is not valid: its place, the first wrong column, and the reason.
     #[error("{0}:{1}: {2}")]
     Line(Place, usize, String),
-    /// Another line names the same trial.
+    /// A trial is named twice: the place of the second line, the trial, and the place of the first line.
     #[error("{0}:1: `{1}` is already in {2}")]
     Repeated(Place, String, String),
     /// A line of a skip file matches no trial.
@@ -70,7 +70,7 @@ impl Status {
         ("Flake", Status::Flake),
     ];
 
-    /// Returns the baseline status of a kind of outcome; `None` if it is not a failure.
+    /// Returns the status that baselines give a kind of outcome; `None` if the outcome is not a failure.
     fn of(kind: Kind) -> Option<Status> {
         match kind {
             Kind::Pass | Kind::Skip | Kind::NoVerdict => None,
@@ -135,9 +135,9 @@ pub struct Baseline {
     fails: BTreeMap<String, (Status, Place)>,
     flakes: Vec<Names>,
     skips: Vec<Names>,
-    /// Content of all files. A run can be resumed only if the files have the same content.
+    /// Content of all files. An interrupted run can be resumed only if the files still have this content.
     pub text: String,
-    /// Warnings about lines that match no trial. In a skip file such a line is an error.
+    /// Warnings about lines that match no trial. In a skip file, such a line is an error instead.
     pub idle: Vec<String>,
 }
 

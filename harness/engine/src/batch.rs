@@ -22,9 +22,9 @@ use crate::{
 
 /// Runs the jobs and returns their records in the order of the jobs.
 ///
-/// The journal gets a line before each trial, so that it names a trial that crashes the machine, and the record after
-/// the trial, so that a killed run loses no finished trial. Records of finished trials are returned even if the batch
-/// ends with an error.
+/// Before each trial, a line is written to the journal. If the trial crashes the machine, this line names it. After the
+/// trial, its record is written, so that a killed run loses no finished trial. Records of finished trials are returned
+/// even if the batch ends with an error.
 pub fn run_jobs(
     session: &Session,
     jobs: Vec<Job<'_>>,
@@ -54,7 +54,7 @@ struct LimitState<'p> {
     limits: &'p RunLimits,
     begun: Instant,
     ended: OnceLock<String>,
-    /// Per case, the number of its hangs, and the number of its trials that were left out because of them.
+    /// For each case, the number of trials that hung, and the number of trials that were left out for this reason.
     hangs: Mutex<BTreeMap<String, (u32, usize)>>,
 }
 
@@ -78,7 +78,7 @@ impl LimitState<'_> {
         }
     }
 
-    /// Counts a finished trial. Returns false if it did not run because the GPU is broken.
+    /// Counts a finished trial. Returns false if the trial was not executed, because the GPU is broken.
     fn over(&self, record: &Record) -> bool {
         if record.outcome.signature == health::broken() {
             self.ended.get_or_init(|| record.outcome.summary.clone());
@@ -112,7 +112,7 @@ impl LimitState<'_> {
 pub struct Batch {
     /// Records of the finished trials.
     pub records: Vec<Record>,
-    /// Records of the trials that did not run to their end.
+    /// Records of the trials that did not finish, or did not start.
     pub not_run: Vec<Record>,
     /// The reason why trials were left out, if a limit of the run was reached.
     pub left_out: Option<String>,
@@ -120,8 +120,8 @@ pub struct Batch {
     pub trouble: Option<Stop>,
 }
 
-/// Runs numbered jobs like [`run_jobs`], and also returns records for the trials that were not run. The journal begins
-/// with the lines `head`. `let_go` may drop fields of a record after the record was written.
+/// Runs numbered jobs like [`run_jobs`], but also returns records for the trials that were not run. The lines `head`
+/// begin the journal. After a record was written, `let_go` may drop fields of it to save memory.
 pub fn run_batch(
     session: &Session,
     jobs: &[(u64, Job<'_>)],

@@ -19,8 +19,8 @@ pub use kfd::{Card, cards, first, large_bar};
 /// PCI vendor id of AMD.
 const AMD: &str = "1002";
 
-/// Returns the GPUs described in sysfs below the folder `root`, and their serial numbers. Adds what cannot be read to
-/// `not_read`, with the reason.
+/// Returns the GPUs that sysfs describes below the folder `root`, and their serial numbers. Appends each unreadable
+/// file, with the reason, to `not_read`.
 ///
 /// Files of the Linux kernel that define the formats: Documentation/gpu/amdgpu/driver-misc.rst for `/sys/class/drm`,
 /// drivers/gpu/drm/amd/amdkfd/kfd_topology.c for `/sys/class/kfd`.
@@ -74,7 +74,7 @@ pub fn gpus(root: &Path, not_read: &mut Vec<NotRead>) -> (Vec<Gpu>, Vec<String>)
     (gpus, serials)
 }
 
-/// Returns the state of the GPU driver, with the reasons why this user may not access its devices.
+/// Returns the state of the GPU driver, and the reasons why this user may not access its device files, if any.
 pub fn driver(root: &Path, not_read: &mut Vec<NotRead>) -> Driver {
     let module = root.join("sys/module/amdgpu");
     let version = text(&module.join("version"));
@@ -141,7 +141,7 @@ fn link(device: &Path) -> Option<Link> {
     Some(Link { now: words("current")?, most: words("max")? })
 }
 
-/// Returns the values of sensors whose files are `NAME` or `NAME*_input`.
+/// Returns the values of the sensors in files named `NAME` or `NAME*_input`.
 fn sensors(device: &Path, name: &str) -> impl Iterator<Item = u32> {
     let files = sorted(&device.join("hwmon")).into_iter().flat_map(|folder| sorted(&folder));
     let wanted = files.filter(move |file| {

@@ -23,7 +23,7 @@ use crate::{
     stop::explained,
 };
 
-/// The reason why a command line cannot be run or judged.
+/// The reason why the user's command line cannot be run, or why its run could not be judged.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum CommandLineError {
@@ -232,7 +232,7 @@ impl CommandLine {
         faults: &[Planted],
     ) -> String {
         let with = (!self.with.is_empty()).then(|| ("--with", self.with.join(",")));
-        // The options of the session are added to every command line.
+        // The option `--in` may also come from the session, whose options are added to every command line.
         let is_given = session.given().iter().any(|(option, _)| *option == "--in");
         let environment = self.options.environment.iter().filter(|_| !is_given);
         let environment = environment.map(|name| ("--in", name.clone()));
@@ -241,7 +241,7 @@ impl CommandLine {
         Rerun { command, what, late: None, faults }.of(session)
     }
 
-    /// Returns the options that state when a run passes, for example `--exit` and `--says`.
+    /// Returns the options that define when a run passes, for example `--exit` and `--says`.
     pub(crate) fn requirements(&self) -> Vec<(&'static str, String)> {
         let CommandOptions { exit, says, never, title, .. } = &self.options;
         let mut options = Vec::new();
@@ -255,7 +255,7 @@ impl CommandLine {
     }
 }
 
-/// Returns an error for a run that could not be judged.
+/// Returns an error if the options ask for a run that rocrepro cannot judge.
 fn possible(options: &CommandOptions, session: &SessionOptions) -> Result<(), Stop> {
     let on_gpu = session.device == DeviceChoice::Gpu;
     let on_gpu = if on_gpu { Err(CommandLineError::OnGpu.into()) } else { Ok(()) };
@@ -311,8 +311,8 @@ fn name(file: &Path) -> String {
     if name.is_empty() { "program".to_owned() } else { name }
 }
 
-/// Returns the YAML of a case that runs the command line, so that it is run and judged like any other case. A case must
-/// declare a fault, so this one does; the fault is not injected.
+/// Returns the YAML of a case that runs the command line, so that the command line is run and judged like any other
+/// case. A case must declare a fault, so this case declares one, which is not injected.
 fn case(options: &CommandOptions, name: &str, words: &[String]) -> String {
     let title = options.title.clone().unwrap_or_else(|| expectation(options, name));
     // In a case, a dollar sign refers to an axis of the matrix.
@@ -346,8 +346,8 @@ fn expectation(options: &CommandOptions, name: &str) -> String {
     text
 }
 
-/// Lists the Python packages that the program can import. The result is empty for the Python of the machine, whose
-/// packages are private, and for a program that is not Python.
+/// Lists the Python packages that the program can import. The list is empty for a program that is not Python, and for
+/// the machine's own Python, because the user's packages are private.
 fn packages(program: &Path, cancel: &Cancel) -> Vec<String> {
     const ASK: &str = "\
 import importlib.metadata as m, os, sys

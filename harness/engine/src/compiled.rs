@@ -23,7 +23,7 @@ pub(crate) enum Unready {
 
 pub(crate) struct Compiler {
     toolchain: Toolchain,
-    /// Folder with the C++ header that programs include, which is removed with the session.
+    /// Folder with the C++ header that programs include. The folder is removed with the session.
     headers: PathBuf,
     kept: PathBuf,
     /// One lock per program, so that a trial waits only while its own program is compiled.

@@ -15,8 +15,8 @@ use supervise::Start;
 
 use crate::Session;
 
-/// Makes the device read the call stacks of the program if it crashes. They are appended to `file`, or printed on
-/// standard error if it is `None`.
+/// Makes the device read the call stacks of the program if the program crashes. The device appends them to `file`; if
+/// `file` is `None`, it prints them on standard error.
 pub fn watch(start: &mut Start, session: &Session, file: Option<&Path>) {
     let program = session.own_program();
     start.environment.insert(CRASH_READER_VARIABLE.into(), program.path().into());
@@ -24,8 +24,9 @@ pub fn watch(start: &mut Start, session: &Session, file: Option<&Path>) {
     start.environment.insert(CRASH_FILE_VARIABLE.into(), file);
 }
 
-/// Runs as the process that reads the call stacks of a crash. The arguments are a file and the state of the crashed
-/// thread. If the file name is empty, `print` receives the result as text for people.
+/// Entry point of the process that reads the call stacks of a crash. Its arguments are a file name and the state of the
+/// crashed thread. The result is appended to the file. If the file name is empty, `print` receives the result as text
+/// for people.
 pub fn read(mut arguments: impl Iterator<Item = OsString>, print: &dyn Fn(&str)) -> ExitCode {
     let (file, numbers) = (arguments.next(), arguments.next());
     let numbers = numbers.unwrap_or_default();

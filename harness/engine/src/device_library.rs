@@ -20,10 +20,10 @@ type Embedded = (&'static str, usize, &'static [u8]);
 
 const BUILT: Embedded = embed::file!("ROCREPRO_BUILT_DEVICE");
 
-/// The emulated device's library for the level `thunk`: it replaces the library below a released HSA runtime.
+/// The emulated device's library for `level=thunk`. It replaces the thunk library below a released HSA runtime.
 const BUILT_THUNK: Embedded = embed::file!("ROCREPRO_BUILT_THUNK");
 
-/// File name under which the HSA runtime loads that library.
+/// File name under which the HSA runtime loads the library for `level=thunk`.
 const THUNK_NAME: &str = "libdtif.so";
 
 fn built(level: Level) -> Embedded {
@@ -33,7 +33,7 @@ fn built(level: Level) -> Embedded {
     }
 }
 
-/// Returns the name of the library's file.
+/// Returns the file name of the emulated device's library at a level.
 pub(crate) fn name(level: Level) -> &'static str {
     match level {
         Level::Hsa => FILE_NAME,
@@ -57,7 +57,7 @@ const DIGEST: &str = "digest";
 pub enum DeviceLibraryError {
     /// The dynamic loader cannot search the folder, because its path contains a special character.
     #[error(
-        "the dynamic loader cannot search `{}`, because its path has a colon, semicolon or dollar",
+        "the dynamic loader cannot search `{}`, because its path contains a colon, semicolon or dollar sign",
         folder.display()
     )]
     UnusablePath {
@@ -103,8 +103,8 @@ impl FailedOperation for DeviceLibraryError {
     }
 }
 
-/// Unpacks the library into the cache folder unless an undamaged copy is already there, and returns the folder of the
-/// library. Each build of rocrepro uses a folder of its own, so that running programs are not disturbed.
+/// Unpacks the library into the cache folder, unless an undamaged copy is already there, and returns the library's
+/// folder. Each build of rocrepro uses another folder, so that running programs are not disturbed.
 pub(crate) fn install(cache: &Path, level: Level) -> Result<PathBuf, DeviceLibraryError> {
     // The environment variable names a library that replaces the HSA runtime, so it does not apply to the level
     // `thunk`.
@@ -152,7 +152,7 @@ pub(crate) fn build_id(folder: &Path, level: Level) -> Option<String> {
     stacks::build_id(&folder.join(name(level)))
 }
 
-/// Returns true if the folder contains an undamaged copy of the library.
+/// Returns true if the folder contains an undamaged copy of the emulated device's library.
 fn is_as_installed(folder: &Path, level: Level) -> bool {
     let regular = |name| {
         let file = folder.join(name);

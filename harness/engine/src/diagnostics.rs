@@ -44,7 +44,7 @@ pub(crate) fn regex_error(error: &regex::Error) -> String {
     text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
 }
 
-/// Returns the byte range of a mistake in its line. The columns of a mistake count characters.
+/// Converts the columns of a mistake, which count characters, to the byte range of the mistake in its line.
 fn span(line: &str, mistake: &Diagnostic) -> std::ops::Range<usize> {
     let offset = |characters: u32| {
         line.char_indices().nth(characters as usize).map_or(line.len(), |(at, _)| at)

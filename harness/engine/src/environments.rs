@@ -41,25 +41,25 @@ pub enum EnvironmentError {
     /// The folder that the user named has no Python interpreter.
     #[error("`{}` is not a virtual environment: it has no program bin/python", .0.display())]
     NotVirtual(PathBuf),
-    /// The Python of a folder that the user named cannot list its packages.
-    #[error("`{}` cannot list its packages: {}", .0.display(), .1)]
+    /// The Python interpreter in a user's folder failed to list its installed packages: the folder and the error.
+    #[error("the Python in `{}` cannot list its packages: {}", .0.display(), .1)]
     Packages(PathBuf, String),
     /// A killed process left the environment incomplete.
     #[error("the environment `{0}` is incomplete")]
     Unfinished(String),
-    /// No environment has the name in the first field; the second lists those that exist.
+    /// No environment has this name. The list contains the names of all environments.
     #[error("unknown environment `{}`{}", .0, listed(.1))]
     Unknown(String, Vec<String>),
     /// The folder does not contain rocrepro's marker file.
     #[error("`{}` is not an environment of rocrepro", .0.display())]
     Foreign(PathBuf),
-    /// The folder for a new environment already exists.
+    /// The folder for a new environment already exists: its path, and the name of the environment.
     #[error("`{}` already exists", .0.display())]
     Exists(PathBuf, String),
     /// Another process is creating the environment.
     #[error("another process is making the environment `{0}`")]
     Busy(String),
-    /// A file operation failed.
+    /// A file operation failed: the operation, the path and the error.
     #[error("cannot {} `{}`: {}", .0, .1.display(), .2)]
     Failed(&'static str, PathBuf, String),
     /// The report of pip cannot be parsed.
@@ -203,8 +203,8 @@ impl Environments {
         Ok(self.folder.join(name))
     }
 
-    /// Returns the environment that a user names for programs: a folder of a virtual environment if the text contains
-    /// a `/` or begins with a dot, otherwise the complete environment with this name.
+    /// Returns the environment that the user's text names for running programs. A text that contains `/` or begins with
+    /// a dot is the folder of a virtual environment; any other text is the name of a complete environment.
     ///
     /// # Errors
     /// Returns a usage error if the folder has no `bin/python`, or if no complete environment has the name.
@@ -215,7 +215,7 @@ impl Environments {
         Ok(NamedEnvironment::Kept(Self::open()?.whole(given)?))
     }
 
-    /// Returns the environment with this name, or an error if its installation is incomplete.
+    /// Returns the environment with this name. Returns an error if its installation is incomplete.
     pub fn whole(&self, name: &str) -> Result<PythonEnvironment, Stop> {
         let found = self.find(name)?;
         if found.mark.whole {
@@ -326,7 +326,7 @@ impl PythonEnvironment {
         self.folder.join("venv")
     }
 
-    /// Returns a note if the environment is incomplete, and an empty text if it is complete.
+    /// Returns a note to print after the name of an incomplete environment; an empty text for a complete one.
     pub fn doubt(&self) -> &'static str {
         if self.mark.whole { "" } else { "  (not finished)" }
     }

@@ -34,14 +34,14 @@ pub enum EngineEvent<'a> {
         /// Id of the trial that began last.
         last: &'a str,
     },
-    /// The files of a stack contradict each other about its release, so the file name of libamdhip64 decides.
+    /// The files of a stack contradict each other about its release. The file name of libamdhip64 decides.
     ReleaseByName {
         /// The contradiction.
         doubt: &'a str,
         /// The release that is assumed.
         version: &'a Version,
     },
-    /// No file of a stack names its release, so the version that the HIP runtime reports decides.
+    /// No file of a stack names its release. The version that the HIP runtime reports decides.
     ReleaseByRuntime {
         /// The reason why the files do not name the release.
         doubt: &'a str,
@@ -90,7 +90,8 @@ pub enum EngineEvent<'a> {
         /// The reason why the run continues without the GPU.
         why: &'a str,
     },
-    /// The health check of the GPU fails on this stack even before any trial.
+    /// The health check fails on this stack even before any trial has run, so it cannot show whether a trial broke the
+    /// GPU.
     HealthCheckFails {
         /// The reason why the health check fails.
         why: &'a str,

@@ -88,8 +88,8 @@ report.md and the program beside it are for others to read. Everything else in t
 and paths. `rocrepro records redact FOLDER --out NEW` makes a copy that can be published.
 ";
 
-/// Names of files that exist only in evidence folders. They identify a published copy of such a folder, which has no
-/// marker file.
+/// Names of files that only evidence folders contain. A published copy of an evidence folder has no marker file, but is
+/// recognised by these files.
 const FOUND: [&str; 7] = [
     Minimised::FILE,
     MinimisedProgram::FILE,

@@ -117,8 +117,8 @@ fn in_a_process(
     Some(record)
 }
 
-/// Returns the outcome, or a "no verdict" outcome if a problem of this machine explains the failure. For example, a
-/// compiler that cannot write its output or start a thread says nothing about ROCm.
+/// Returns the outcome, but "no verdict" if a problem of this machine explains the failure. For example, a compiler
+/// that cannot write its output or start a thread says nothing about ROCm.
 pub(crate) fn unless_troubled(
     session: &Session,
     outcome: Outcome,

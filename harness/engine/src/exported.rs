@@ -40,7 +40,7 @@ use crate::{
 /// Maximum number of times that a trial is run until it fails as before.
 const TRIES: u32 = 20;
 
-/// A trial printed as a program, and how the runs of the program compare with the trial.
+/// A trial printed as a program, and the result of comparing runs of the program with the trial.
 pub struct VerifiedProgram {
     /// The source of the program. Its header states the result of the comparison.
     pub text: String,
@@ -101,12 +101,12 @@ fn header(session: &Session, job: &Job<'_>, tested: Vec<String>, wrong: Vec<Stri
     }
 }
 
-/// Returns the failure for the header of a program. Line numbers are left out, because they refer to the case file.
+/// Describes the failure for the header of a program. Line numbers are left out, because they refer to the case file.
 fn goes_wrong(failure: &Outcome) -> String {
     format!("Failure: {}.", report::without_lines(&failure.summary))
 }
 
-/// Returns the results of a program's runs, for its header. The number of lines is the same whatever the rates are.
+/// Describes the runs of a program for its header. The number of lines is the same whatever the rates are.
 fn measured(
     session: &Session,
     failed: Rate,
@@ -127,7 +127,7 @@ fn measured(
     lines
 }
 
-/// Returns the names of release and device, for example `ROCm 7.2.4 (debian:7.2.4), emulated gfx1151, not a GPU`.
+/// Describes release and device, for example `ROCm 7.2.4 (debian:7.2.4), emulated gfx1151, not a GPU`.
 fn place(session: &Session) -> String {
     let rocm = session.rocm.as_ref().map_or(String::new(), |v| format!("ROCm {v} "));
     let device = match session.gfx() {
@@ -281,7 +281,7 @@ fn tested(
     lines
 }
 
-/// Returns the environment variables that make the HIP runtime log its calls.
+/// Returns the environment variables that make the HIP runtime log its calls into a file.
 fn log_environment(file: &Path) -> [(String, String); 3] {
     [
         ("AMD_LOG_LEVEL".to_owned(), "3".to_owned()),
@@ -321,7 +321,7 @@ fn calls_differ(trial: &Trace, program: &Trace) -> Option<String> {
     ))
 }
 
-/// Returns the time limits for a run of the program, given the run time `wall` of its trial.
+/// Returns the time limits for a run of the exported program. `wall` is the run time of its trial.
 fn limits(session: &Session, outcome: &Outcome, wall: Duration) -> Limits {
     // A program prints nothing between its calls, so it may print nothing for as long as its whole trial ran. The
     // factor allows for a varying load of the machine.
@@ -336,7 +336,7 @@ struct RunSettings<'a> {
     folder: &'a Path,
     limits: &'a Limits,
     variables: &'a [(String, String)],
-    /// Returns the configuration of the emulated device for the run, given that of the session.
+    /// Function that derives the emulated device's configuration for this run from that of the session.
     device: fn(Config) -> Config,
 }
 

@@ -84,7 +84,7 @@ impl From<FailingTrialError> for Stop {
     }
 }
 
-/// The candidates for a command that works on one failing trial: it takes the first that fails.
+/// The trials among which a command looks for one failing trial to work on. It takes the first that fails.
 #[derive(Clone)]
 pub struct Subjects<'a> {
     /// The library that contains the cases of the trials.
@@ -98,7 +98,7 @@ pub struct Subjects<'a> {
 }
 
 impl<'a> Subjects<'a> {
-    /// Returns the only trial of a command line as the candidate.
+    /// Returns the only trial of a command line, in the form in which commands look for a failing trial.
     ///
     /// # Errors
     /// Never returns an error: the case of a command line has one trial.
@@ -177,7 +177,7 @@ impl<'a> FailingTrial<'a> {
     }
 }
 
-/// Another trial of the same case, and its difference from the trial at hand.
+/// Another trial of the same case, and its difference from a given trial.
 pub(crate) struct NearTrial {
     /// Number of axes on which the two trials differ.
     pub(crate) values: usize,
@@ -241,16 +241,16 @@ impl TrialRuns {
     }
 }
 
-/// Returns true if the case states the expected result of the call at which a plan failed. After calls were changed or
-/// left out, the right result of the remaining calls can differ from the stated one.
+/// Returns true if the case states the expected result of the call at which the plan failed. If an edit has changed or
+/// removed other calls, the stated result may no longer be right.
 pub fn states_an_answer(plan: &Plan, outcome: &Outcome) -> bool {
     let step = outcome.at.step.and_then(|id| plan.step(id));
     step.is_some_and(|step| step.returns.is_some() || step.gives.is_some())
 }
 
-/// Returns true if two outcomes are the same failure. The second may come from the program with some lines left out. If
-/// the compiler rejected both, its first error must be the same, so that a text that does not parse does not count as a
-/// shorter program.
+/// Returns true if two outcomes are the same failure. The second outcome may come from an edited program. If the
+/// compiler rejected both programs, its first error must be the same; otherwise a text that does not parse could count
+/// as a shorter program.
 pub(crate) fn is_same_after_edit(one: &Outcome, other: &Outcome) -> bool {
     let identity = |outcome: &Outcome| FailureIdentity::parse(&outcome.signature);
     let error = |outcome: &Outcome| {

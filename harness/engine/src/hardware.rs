@@ -26,8 +26,8 @@ impl Before {
         Before { cards: cards(), uptime: kernel_log::uptime() }
     }
 
-    /// Adds to the outcome what the driver logged during the trial. Log lines can be attributed to the trial only if it
-    /// had exclusive use of its GPU.
+    /// Adds to the outcome what the driver logged during the trial. Log lines can be attributed to the trial only if
+    /// the trial had exclusive use of its GPU.
     pub(crate) fn with_kernel_log(
         &self,
         outcome: Outcome,
@@ -82,8 +82,9 @@ fn names_another_gpu(line: &str, own: &str, all: &[&str]) -> bool {
     !named(own) && all.iter().any(|bdf| named(bdf))
 }
 
-/// Returns true if a log line names a process (`in process Xorg pid 17 thread ...`) that is neither in `own` nor has
-/// the worker's name `ours`. In a container, process ids differ from those in the log.
+/// Returns true if a log line (`in process Xorg pid 17 thread ...`) names a process whose id is not in `own` and whose
+/// name is not `ours`, the name of workers. The name counts because in a container the ids differ from those in the
+/// log.
 fn names_another_process(line: &str, ours: &str, own: &BTreeSet<u32>) -> bool {
     let Some((_, rest)) = line.split_once("process ") else { return false };
     let Some((name, rest)) = rest.split_once(" pid ") else { return false };

@@ -25,12 +25,12 @@ use crate::{hardware::HARDWARE, processes::Stuck};
 
 pub(crate) const BROKEN: &str = "gpu-broken";
 
-/// Returns the signature of trials that are not run because the GPU is broken.
+/// Returns the signature for trials that are not run because the GPU is broken.
 pub(crate) fn broken() -> String {
     format!("no-verdict:{BROKEN}")
 }
 
-/// Returns a summary of how a trial ended, if the trial may have broken the GPU.
+/// If the trial may have broken the GPU, returns a summary of how it ended.
 pub(crate) fn may_have_broken(record: &Record) -> Option<String> {
     let by_itself = matches!(record.exit, End::Exited(_) | End::NotStarted(_));
     let lost = record.outcome.kind == Kind::NoVerdict && !by_itself;
@@ -38,7 +38,7 @@ pub(crate) fn may_have_broken(record: &Record) -> Option<String> {
     (record.outcome.kind.is_failure() || lost || hardware).then(|| record.outcome.summary.clone())
 }
 
-/// Time after a failed health check before the next one.
+/// Minimum time from a failed health check to the next one.
 const RECHECK_AFTER: Duration = Duration::from_secs(600);
 
 pub(crate) struct Check {
@@ -74,7 +74,7 @@ pub(crate) struct Suspect {
     /// The health check after the trial, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     failed: Option<Failed>,
-    /// True if the health check fails on this stack even without the suspect. Then the check proves nothing, and only a
+    /// True if the health check fails on this stack even on a working GPU. The check then proves nothing, and only a
     /// process that could not be killed makes the GPU unusable.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     unwatched: bool,
@@ -117,7 +117,7 @@ struct Known {
 }
 
 impl Known {
-    /// Runs the health check, which counts as failed while a process that could not be killed exists.
+    /// Runs the health check. As long as a process exists that could not be killed, the check counts as failed.
     fn checked(&mut self, check: &mut dyn FnMut() -> Checked) -> Checked {
         self.stuck.retain(Stuck::is_there);
         match self.stuck.first() {
@@ -133,7 +133,8 @@ impl Known {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Gate {
     Open,
-    /// The trial may run, but the health check is of no use on this stack: the first one failed for this reason.
+    /// The trial may run, but the health check is of no use on this stack, because the first health check failed for
+    /// this reason.
     Unwatched(String),
     Closed(String),
 }
@@ -144,7 +145,7 @@ pub(crate) enum After {
     /// The GPU works again after the recovery command.
     Recovered(String),
     Broken(String),
-    /// The health check has never passed on this stack, or could not run.
+    /// No health check has passed on this stack yet, or none could be made.
     Unknown,
 }
 
@@ -222,7 +223,8 @@ impl Health {
         })
     }
 
-    /// Runs a health check after the trial `suspect`. If it fails, runs the recovery command once and checks again.
+    /// Runs a health check after the trial `suspect`. If the check fails, runs the recovery command once and checks
+    /// again.
     fn look(
         &self,
         now: SystemTime,
@@ -279,7 +281,7 @@ impl Health {
         Ok(true)
     }
 
-    /// Returns true if the first health check on this stack passed, and `None` if it was not made.
+    /// Returns true if the first health check on this stack passed, false if it failed, and `None` if it was not made.
     pub(crate) fn passes(&self) -> Option<bool> {
         Some(self.known().stacks.get(&self.stack)?.is_none())
     }

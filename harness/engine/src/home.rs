@@ -138,8 +138,8 @@ impl Home<'_> {
         view.laid.push(Laid { folder: folder.into(), over, under: Vec::new() });
     }
 
-    /// Returns the library names that programs look for and the stack does not have, each with the stack's equivalent
-    /// file, with a copy of it that has no symbol versions, or with a stub.
+    /// Returns the library names that programs look for and that the stack lacks, each with a file that takes its
+    /// place: the same library under the stack's name, a copy of it without symbol versions, or a stub.
     fn other_names(&self) -> Result<Vec<(&'static str, PathBuf)>, String> {
         let mut names = Vec::new();
         for quirk in QUIRKS {
@@ -187,7 +187,8 @@ impl Home<'_> {
         Ok(())
     }
 
-    /// Returns a copy of a library that has no symbol versions, or the library itself if it defines none.
+    /// Makes a copy of a library without symbol versions. Returns the path of the copy, or of the library itself if the
+    /// library defines no versions.
     fn without_symbol_versions(&self, name: &str, file: PathBuf) -> Result<PathBuf, String> {
         let bad = |error: String| format!("cannot read `{}`: {error}", file.display());
         let library = fs::read(&file).map_err(|error| bad(error.to_string()))?;
@@ -244,8 +245,8 @@ pub fn with_path<'n>(
     }
 }
 
-/// Returns the names in `/opt` under which the view shows the stack: `rocm`, and every installed ROCm except the stack
-/// itself.
+/// Returns the names in `/opt` that lead to the stack in the view: `rocm`, and the names of all ROCm releases installed
+/// there except the stack itself.
 fn installed(opt: &Path, root: &Path) -> Vec<String> {
     let entries = fs::read_dir(opt).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -275,7 +276,7 @@ fn same_layout(root: &Path) -> Result<(), String> {
     if of_stack < of_host {
         let text = |(major, minor)| format!("{major}.{minor}");
         return Err(format!(
-            "the C library of the stack is {}, older than this machine's {}, which programs of this machine need",
+            "the C library of the stack is {}, older than {}, which programs of this machine need",
             text(of_stack),
             text(of_host)
         ));
@@ -299,8 +300,8 @@ fn c_library(folder: &Path) -> Result<(u32, u32), String> {
     version.ok_or_else(|| format!("no version found in `{}`", file.display()))
 }
 
-/// Returns the path under which the view shows a folder of the stack, or `folder` itself if the machine has a folder
-/// with that path. A compiler treats two paths as two folders.
+/// Returns the path at which programs in the view see a folder of the stack. Returns `folder` itself if the machine has
+/// a folder with that path, because a compiler treats two paths as two folders.
 fn as_seen(folder: PathBuf, root: &Path) -> PathBuf {
     let seen = folder.strip_prefix(root).map(|within| Path::new("/").join(within));
     seen.ok().filter(|seen| !seen.exists()).unwrap_or(folder)

@@ -65,7 +65,7 @@ pub const PROGRAM_REPEAT: u32 = 3;
 /// Minimum number of runs of a minimised case whose trial fails only in some of its runs.
 const LOOKS: u32 = 20;
 
-/// Minimum time for finding definitions that the printed program does not use. This search only compiles the program.
+/// Minimum time for the search for unused definitions in the printed program. This search only compiles the program.
 const UNUSED_LEAST: Duration = Duration::from_secs(30);
 
 /// Default time limit of all searches: for a shorter program, and for settings that help.
@@ -89,7 +89,7 @@ pub struct IssueOptions {
     pub form: Option<Form>,
     /// The evidence folder; by default it is named after the case.
     pub out: Option<PathBuf>,
-    /// True to add a link to the summary that opens the issue form with its fields filled in.
+    /// True to add a link to the summary. The link opens the issue form with its fields filled in.
     pub open: bool,
 }
 
@@ -505,7 +505,7 @@ fn finer(
     Ok(finer.filter(|finer| bisected.is_some_and(|bisected| finer.went_on_from(bisected))))
 }
 
-/// Returns the environment variables of the trial that a default environment does not have.
+/// Returns the environment variables that the user or the case sets for the trial.
 fn variables(session: &Session, of_case: &BTreeMap<String, String>) -> Vec<(String, String)> {
     let mut all: Vec<_> = session.variables().chain(of_case).collect();
     all.dedup();

@@ -32,8 +32,8 @@ impl Job<'_> {
         plan::digest(self.serialized().as_bytes())
     }
 
-    /// Returns the SHA-256 digest of what [`text`](Self::text) covers. A different case with the same digest cannot be
-    /// made.
+    /// Returns the SHA-256 digest of the same data as [`text`](Self::text). An attacker cannot construct a different
+    /// case with the same SHA-256 digest.
     pub(crate) fn sha256(&self) -> String {
         let digest = Sha256::digest(self.serialized());
         digest.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -59,7 +59,7 @@ impl Job<'_> {
         self.faults.iter().filter(|planted| planted.fault.place() == place).cloned().collect()
     }
 
-    /// Returns the delay injection for this run, given that of the session.
+    /// Derives the delay injection of this run from `late`, the delay injection of the session.
     pub fn late(&self, late: Option<plan::Late>) -> Option<plan::Late> {
         late.map(|late| late.of_run(self.run.into()))
     }

@@ -83,8 +83,8 @@ impl CaseLibrary {
         Err(Stop::usage(mistakes.join("\n\n")))
     }
 
-    /// Loads those cases of the user that have no mistakes. Also returns the number of the other cases, with their
-    /// mistakes; `None` if no case has mistakes.
+    /// Loads those cases of the user that have no mistakes. If other cases have mistakes, also returns their number and
+    /// their mistakes.
     ///
     /// # Errors
     /// Returns all mistakes if they are not about single cases, or if no case is left.
@@ -228,8 +228,8 @@ impl CaseLibrary {
         if shown.is_empty() { Ok(()) } else { Err(Stop::usage(shown.join("\n\n"))) }
     }
 
-    /// Calls `make` for each case with the value that accompanies it. Returns all results, or the formatted mistakes in
-    /// all cases.
+    /// Calls `make` with each case and the value next to it in the input. Returns all results, or the formatted
+    /// mistakes in all cases.
     pub(crate) fn each<'c, Own, T>(
         &self,
         all: impl IntoIterator<Item = (&'c Case, Own)>,
@@ -293,7 +293,8 @@ fn one(
 
 const FEW: usize = 64;
 
-/// Calls `give` for each entry of `sources` on all processors. A folder may have tens of thousands of case files.
+/// Calls `give` for each entry of `sources`, in parallel on all processors. A folder may have tens of thousands of case
+/// files.
 fn in_parallel<F: Sync, T: Send>(
     sources: &BTreeMap<String, F>,
     give: impl Fn(&str, &F) -> T + Sync,

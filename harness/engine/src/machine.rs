@@ -17,8 +17,8 @@ use supervise::Cancel;
 
 use crate::DeviceChoice;
 
-/// Minimum of free space in bytes, and of free files, below which a failure has no verdict. HIP's compiler writes some
-/// hundred KiB for each GPU kernel.
+/// Minimum of free space in bytes, and minimum number of free files. A failure with less of either has no verdict.
+/// HIP's compiler writes some hundred KiB for each GPU kernel.
 const LEAST_BYTES: u64 = 4 << 20;
 const LEAST_FILES: u64 = 64;
 
@@ -57,8 +57,8 @@ pub(crate) struct Trouble {
     pub(crate) why: String,
 }
 
-/// Returns a description of the free space or the number of free files if one of them is too low. File systems without
-/// a limit on files report 0 files in total.
+/// Describes the free space or the number of free files if it is too low; otherwise returns `None`. File systems
+/// without a limit on the number of files report 0 files in total.
 fn left(system: &StatVfs) -> Option<String> {
     let free = system.f_bavail.saturating_mul(system.f_frsize);
     if free < LEAST_BYTES {
@@ -68,7 +68,8 @@ fn left(system: &StatVfs) -> Option<String> {
         .then(|| format!("{} free inodes", system.f_favail))
 }
 
-/// Stacks whose HIP runtime has started in this process. The flag is true if it started on a GPU.
+/// Stacks whose HIP runtime has started in this process. The flag is true for a start on a GPU, and false for a start
+/// on the emulated device.
 static STARTED: Mutex<BTreeSet<(bool, PathBuf)>> = Mutex::new(BTreeSet::new());
 
 pub(crate) fn has_started(root: &Path, device: &DeviceChoice) {
@@ -76,7 +77,8 @@ pub(crate) fn has_started(root: &Path, device: &DeviceChoice) {
     STARTED.lock().insert(key);
 }
 
-/// Returns where the HIP runtime is known to start on this machine: on this stack, only on another one, or unknown.
+/// Returns where the HIP runtime has started on this machine: on this stack, or only on another one; or that this is
+/// unknown.
 pub(crate) fn able(root: &Path, device: &DeviceChoice) -> Able {
     let gpu = *device == DeviceChoice::Gpu;
     let started = STARTED.lock();
@@ -102,8 +104,8 @@ pub(crate) struct Locks(
     #[allow(dead_code, reason = "that they are open is what counts")] Vec<File>,
 );
 
-/// Locks files in the given order, also against other processes; exclusively if `alone` is true. Returns `None` if
-/// another process has a lock and `wait` is `None`, or if the run was cancelled.
+/// Takes the locks in the given order, also against other processes. The locks are exclusive if `alone` is true.
+/// Returns `None` if another process has a lock and `wait` is `None`, or if the run was cancelled.
 pub(crate) fn lock(
     files: &[PathBuf],
     alone: bool,

@@ -34,7 +34,7 @@ pub enum MitigateError {
     /// No run of the trials failed.
     #[error("no run failed")]
     NoFailure,
-    /// The trial with the named id no longer fails in the same way.
+    /// The failure with this signature did not occur again.
     #[error("the failure `{0}` did not occur again")]
     FailureGone(String),
 }
@@ -69,15 +69,15 @@ pub enum MitigateEvent<'a> {
         /// Number of changes to try.
         changes: usize,
     },
-    /// A change was tried. Its effect is already in the file of the evidence folder.
+    /// A change was tried, and its effect was written to the evidence folder.
     ChangeTried {
         /// The change with its effect.
         factor: &'a Factor,
-        /// Changes that were tried so far.
+        /// Number of changes that were tried so far.
         tried: usize,
         /// Number of changes to try.
         changes: usize,
-        /// Estimate of the time for the other changes, from that of the changes so far.
+        /// Estimate of the time that the remaining changes take, from the time that the changes so far took.
         left: Duration,
     },
 }
@@ -183,7 +183,8 @@ pub fn mitigate(
 
 /// The progress of a search.
 struct Progress {
-    /// True if the file in the evidence folder may be replaced by the result of an unfinished search.
+    /// True if an earlier result in the evidence folder may be replaced by the result of this search before the search
+    /// has ended.
     keeps: bool,
     /// Time at which the first change was tried.
     begun: Option<Instant>,
@@ -224,7 +225,7 @@ impl Progress {
     }
 }
 
-/// Returns the trial with the changes at the indices `set` applied.
+/// Returns the trial with a set of changes applied, given as indices in `tried`.
 fn changed<'j>(job: &Job<'j>, tried: &'j [TriedChange], set: &[usize]) -> Job<'j> {
     let mut job = job.clone();
     if let Some(rewritten) = rewritten(tried, set) {
@@ -247,9 +248,8 @@ fn changed<'j>(job: &Job<'j>, tried: &'j [TriedChange], set: &[usize]) -> Job<'j
     job
 }
 
-/// Returns the value of an environment variable for a change that sets it to `value`, where the trial already sets it
-/// to `has`. If the variable is a list of flags, the new flags are appended, because the last of two contradictory
-/// flags takes effect.
+/// Returns the new value of an environment variable that the trial sets to `has` and a change sets to `value`. If the
+/// variable is a list of flags, the new flags are appended, because the last of two contradictory flags takes effect.
 fn with(name: &str, has: &str, value: &str) -> String {
     match name.ends_with("_FLAGS") && !has.is_empty() {
         true => format!("{has} {value}"),
@@ -257,7 +257,7 @@ fn with(name: &str, has: &str, value: &str) -> String {
     }
 }
 
-/// Returns the change of calls in a set of changes, which contains at most one.
+/// Returns the one change in the set that replaces calls; `None` if the set has no such change.
 fn rewritten<'j>(tried: &'j [TriedChange], set: &[usize]) -> Option<&'j RewrittenTrial> {
     set.iter().find_map(|n| match &tried[*n].change {
         Change::Calls(rewritten) => Some(&**rewritten),
@@ -319,7 +319,7 @@ fn factor((tried, (effect, tally)): (&TriedChange, &(ChangeEffect, FactorRuns)))
     }
 }
 
-/// Returns the components of ROCm that the helpful changes affect, the most frequent first.
+/// Returns the ROCm components that are suspect because a change that affects them helped, the most frequent first.
 fn points_to(
     tried: &[TriedChange],
     single: &[(ChangeEffect, FactorRuns)],

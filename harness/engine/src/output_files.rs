@@ -96,7 +96,8 @@ impl FailedOperation for OutputFileError {
     }
 }
 
-/// A text near the beginning of a file that shows that rocrepro wrote it. Files without the text are never overwritten.
+/// A text near the beginning of a file by which rocrepro recognises a file that it wrote. A file without this text is
+/// never overwritten.
 #[derive(Clone, Copy)]
 pub struct FileMark {
     what: &'static str,

@@ -73,9 +73,9 @@ impl PassingReleaseSearch {
         self.first_of(specs, job, cancel)
     }
 
-    /// Returns a second release on which the trial passes: if `found` is older than the failing release, the nearest
-    /// newer one, and vice versa. A wrong program may pass on an older release because that release checks less.
-    /// Returns `None` if the user named a release.
+    /// Returns a second release on which the trial passes, on the other side of the failing release: if `found` is
+    /// older, the nearest newer one, and vice versa. One release is not enough, because a wrong program may pass on an
+    /// older release that checks less. Returns `None` if the user named a release.
     ///
     /// # Errors
     /// A release that cannot be used is skipped and causes no error, because it proves nothing.
@@ -163,8 +163,8 @@ impl PassingReleaseSearch {
         Session::open_on_one(options).ok()
     }
 
-    /// Returns the options for sessions on the release `spec`: first with the same device, then with other emulated
-    /// architectures.
+    /// Returns the options for sessions on the release `spec`: first with the device of the failing trial, then with
+    /// other emulated architectures.
     pub(crate) fn settings(&self, spec: &str) -> Vec<SessionOptions> {
         let base =
             SessionOptions { rocm: spec.to_owned(), with: Vec::new(), ..self.options.clone() };

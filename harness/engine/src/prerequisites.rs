@@ -93,9 +93,8 @@ pub fn compiles(packages: &Packages, text: &str) -> bool {
     listed || text.lines().any(|line| imports(line) || line.contains("torch.compile("))
 }
 
-/// Returns a description of the missing prerequisite of a program that compiles C code; `None` if nothing is missing.
-/// The prerequisites are a compiler on `path` (the one called `compiler`, if given) and Python's headers. Compiles a
-/// test in `folder`.
+/// Checks the prerequisites of a program that compiles C code: a compiler on `path` (the one named `compiler`, if
+/// given) and Python's headers. Compiles a test in `folder`. Describes what is missing; `None` if nothing is.
 pub fn compiler_for(
     python: &Path,
     compiler: Option<&str>,

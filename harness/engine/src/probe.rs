@@ -23,8 +23,8 @@ struct Probe {
     runtime: Option<Version>,
 }
 
-/// Returns whether this machine can run the HIP runtime of this stack or of another one. Probes other stacks if that is
-/// unknown.
+/// Returns where on this machine the HIP runtime is known to start: on this stack, only on another one, or unknown.
+/// First probes the other stacks until one of them is known.
 pub(crate) fn able(session: &Session, cancel: &Cancel) -> Able {
     let mut others = session.other_stacks();
     let begun = Instant::now();
@@ -40,7 +40,8 @@ pub(crate) fn able(session: &Session, cancel: &Cancel) -> Able {
     session.able()
 }
 
-/// Returns the limits of the next of several probes, of which the earlier ones took `spent`.
+/// Divides the time limits of a trial among several probes, and returns those of the next one. The earlier probes took
+/// the time `spent`.
 fn share(of_trial: &Limits, spent: Duration, probes: usize) -> Limits {
     let left = OTHERS.saturating_sub(spent) / probes.max(1) as u32;
     Limits { total: of_trial.total.min(left), looker: Vec::new(), ..of_trial.clone() }

@@ -11,7 +11,7 @@ use supervise::Observed;
 #[derive(Default)]
 pub struct Processes {
     all: Mutex<BTreeSet<u32>>,
-    /// Processes that outlived SIGKILL, each with the first lock of the GPU that it uses.
+    /// Processes that outlived SIGKILL, each with the first lock of the GPU that it still uses.
     stuck: Mutex<Vec<(String, Stuck)>>,
 }
 
@@ -34,8 +34,8 @@ impl Stuck {
 }
 
 impl Processes {
-    /// Adds an observed process to the list. Processes that it left behind and that outlived SIGKILL are kept with
-    /// `lock`, the first lock of its GPU.
+    /// Adds an observed process to the list. Processes that the observed process left behind and that outlived SIGKILL
+    /// are stored together with `lock`, the first lock of the GPU.
     pub fn note(&self, seen: &Observed, lock: Option<&str>) {
         self.all.lock().extend(seen.pid);
         let survived = seen.left_behind.iter().filter(|process| process.survived);

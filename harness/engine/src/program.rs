@@ -36,20 +36,21 @@ use crate::{
     worker_process::{not_started, observation},
 };
 
-/// Name of the file in which the program reports its checks. The folder of the file is not the one that the program may
-/// clear.
+/// Name of the file in which the program reports its checks. The program may clear its own folder, so the file is in
+/// another one.
 const REPORT: &str = "report.jsonl";
 
 /// Name of the file in which the emulated device reports the processes that use it. It is in the same folder as the
 /// report of the checks.
 const WITNESS: &str = "device.jsonl";
 
-/// Name of the file with the call stacks of the program's processes that crash, in the same folder.
+/// Name of the file with the call stacks of the program's processes that crash. It is in the same folder as the report
+/// of the checks.
 const CRASH: &str = "crash.jsonl";
 
 struct Ready {
     file: PathBuf,
-    /// Arguments of the program that precede those of the case.
+    /// Arguments that precede the arguments that the case states.
     words: Vec<String>,
     environment: Environment,
     /// The interposer library that injects faults at calls, if any.
@@ -295,7 +296,7 @@ fn output(seen: &Observed) -> String {
     stdout
 }
 
-/// A program that is ready to start, with everything that the start depends on.
+/// A program with everything that is needed to start it.
 struct Launch<'a> {
     file: &'a Path,
     arguments: Vec<OsString>,
@@ -306,8 +307,8 @@ struct Launch<'a> {
     config: &'a Config,
 }
 
-/// Returns the start of a program. Its environment contains the variables by which the program and the emulated device
-/// report.
+/// Describes how a program is started, including the environment variables that name the files for reports of the
+/// program and of the emulated device.
 fn start(
     session: &Session,
     job: &Job<'_>,
@@ -347,7 +348,7 @@ fn start(
     Ok(start)
 }
 
-/// Returns the start of a program in the stack's view. Its environment does not contain the variables for reports.
+/// Describes how a program is started in the stack's view, without the environment variables for reports.
 fn start_in(session: &Session, job: &Job<'_>, launch: &Launch<'_>) -> Result<Start, String> {
     let text = serde_json::to_string(launch.config).map_err(|error| error.to_string())?;
     let mut start = session.start(launch.file, Some(&text), &job.lowered.plan.environment);

@@ -67,7 +67,7 @@ pub struct ProveResult {
     pub trouble: Option<Stop>,
 }
 
-/// A proof that is ready to run.
+/// Everything that is needed to run the experiments of `rocrepro prove`.
 pub struct Prover<'a> {
     options: SessionOptions,
     wanted: &'a ProveOptions,
@@ -162,8 +162,8 @@ impl<'a> Prover<'a> {
 /// A trial with its injected fault.
 type Planned<'s, 'a> = (&'s Selected<'a>, Vec<Planted>);
 
-/// Returns the trials with those faults that can be injected on the device, and the declared faults that cannot. Faults
-/// below the HIP runtime can be injected only into the emulated device.
+/// Returns the trials with those declared faults that can be injected on the session's device, and the list of the
+/// other declared faults. Faults below the HIP runtime can be injected only into the emulated device.
 fn injectable<'s, 'a>(
     planned: Vec<(&'s Selected<'a>, Option<Planted>)>,
     device: &DeviceChoice,

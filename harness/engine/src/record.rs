@@ -10,7 +10,7 @@ use supervise::Usage;
 
 use crate::{Job, Session, rerun::again, worker_process::not_started};
 
-/// Description of the sandbox in a record, for a case of the user that the user trusts.
+/// Description of the sandbox in the record of a trusted case, which runs without confinement.
 const TRUSTED: &str = "trusted (`--trust`), so nothing confined the worker";
 
 /// Returns the record of a trial that was observed.

@@ -53,11 +53,11 @@ pub enum RecordFileError {
         /// The first line that is not valid, if any.
         invalid: Option<OddLine>,
     },
-    /// A line (file, line number) was not written by rocrepro; the last text says why.
+    /// A line was not written by rocrepro: the file, the line number and the reason.
     #[error("{0}:{1}: {2}")]
     ForeignLine(String, usize, String),
-    /// The first text is the file; the second is the number of further lines that rocrepro did not write.
-    #[error("{0}: {1}, which is not valid in a record file")]
+    /// Further lines were not written by rocrepro: the file and the number of these lines.
+    #[error("{0}: {1} that rocrepro did not write")]
     MoreForeignLines(String, String),
     /// A record in the file cannot be read.
     #[error("cannot read `{name}`: {error}")]
@@ -186,7 +186,8 @@ impl RecordFile {
         run.records(&self.file).map(move |record| record.map_err(|e| self.unread(e)))
     }
 
-    /// Returns the records of a run like `records`, but with plain I/O errors, as a results store needs them.
+    /// Returns the records of a run like [`records`](Self::records), but with I/O errors as they are, because a results
+    /// store needs them in this form.
     pub fn unwrapped<'f>(
         &'f self,
         run: &'f RunIndex,

@@ -28,7 +28,8 @@ const BUILT: (&str, usize, &[u8]) = embed::file!("ROCREPRO_BUILT_RECORDER");
 /// Variable that names the libraries that the dynamic loader asks about bindings, see rtld-audit(7).
 const AUDIT: &str = "LD_AUDIT";
 
-/// Prefix of the functions that a compiler inserts to prepare launches. They have no effect on the device.
+/// Prefix of functions whose calls a compiler inserts to prepare kernel launches. These calls have no effect on the
+/// device.
 const OF_COMPILER: &str = "__hip";
 
 /// Makes a program and its children write their HIP calls into a folder, which must exist.
@@ -40,8 +41,10 @@ pub fn record(start: &mut Start, session: &Session, folder: &Path) -> Result<(),
     let library = library(&session.folders.cache).map_err(stop)?;
     // ld.so(8): colons separate the libraries of the list and cannot be escaped.
     if library.to_string_lossy().contains(':') {
-        let why =
-            format!("the dynamic loader cannot load `{}`, because of the colon", library.display());
+        let why = format!(
+            "the dynamic loader cannot load `{}`, because its path contains a colon",
+            library.display()
+        );
         return Err(stop(format!("{why}\nhint: choose another cache folder with XDG_CACHE_HOME")));
     }
     let mut libraries = library.into_os_string();
@@ -87,13 +90,13 @@ pub struct RecordingSummary {
     pub processes: usize,
     /// Number of calls of the program. Calls of functions that a compiler inserts are not counted.
     pub calls: usize,
-    /// Number of calls that gave a status, by function and name of the status, without hipSuccess.
+    /// Number of calls with a status other than hipSuccess, by function and name of the status.
     pub failed: BTreeMap<(String, String), usize>,
     /// Functions whose last call did not return.
     pub open: Vec<String>,
-    /// Facts that the recording lacks, each with the number of calls.
+    /// Parts of calls that the recorder could not decode, each with the number of calls in which the part is missing.
     pub undecoded: BTreeMap<String, usize>,
-    /// Facts about the recording itself.
+    /// Notes about the recording as a whole.
     pub notes: Vec<String>,
     /// True if a process loaded libamdhip64.
     pub has_hip: bool,
@@ -204,7 +207,7 @@ fn can_fail_with(function: &str, status: i32) -> bool {
         && status != NOT_READY
 }
 
-/// Names of statuses that have another name too, which `hipGetErrorName` returns.
+/// Names that `hipGetErrorName` never returns, because it returns another name of the same status.
 const OTHER_NAMES: [&str; 4] = [
     "hipErrorInitializationError",
     "hipErrorInvalidResourceHandle",

@@ -28,8 +28,8 @@ pub fn again(session: &Session, job: &Job<'_>) -> String {
 pub enum What<'a> {
     /// A trial of the session's cases.
     Trial(&'a str),
-    /// All cases in this file. The second value is true if they need `--trust`, because they do what an untrusted case
-    /// may not do.
+    /// All cases in this file. The second value is true if the cases need `--trust`, because they do something that is
+    /// forbidden for untrusted cases.
     File(&'a Path, bool),
     /// A program with its arguments, and the options for the rocrepro command.
     Program(&'a [String], &'a [(&'static str, String)]),

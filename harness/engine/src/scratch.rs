@@ -67,7 +67,7 @@ const PREFIX: &str = "run-";
 /// The temporary folder of one run, which is removed when this value is dropped.
 pub struct Scratch {
     folder: PathBuf,
-    /// Stops the removal of folders soon after a request to stop. A later run removes what remains.
+    /// Limits the time for removing folders after a request to stop. A later run removes what is left.
     patience: Arc<Patience<Arc<AtomicBool>>>,
     /// While this lock is held, other runs know that this run is alive. The Linux kernel releases it when the process
     /// ends.

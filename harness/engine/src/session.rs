@@ -70,8 +70,8 @@ pub const QUIET_TIMEOUT: u32 = 30;
 /// Default time for which the program of a case may print nothing.
 const SILENT_PROGRAM: Duration = Duration::from_secs(120);
 
-/// Time from the end of a program until the processes that it left running are killed. Frameworks keep workers that
-/// notice the end of their parent after a while: those of PyTorch's DataLoader look every 5 s
+/// Time from the end of a program until the processes that it left running are killed. Processes of frameworks detect
+/// the end of their parent only after a while: those of PyTorch's DataLoader check every 5 s
 /// (<https://github.com/pytorch/pytorch/blob/v2.6.0/torch/utils/data/_utils/__init__.py>, `MP_STATUS_CHECK_INTERVAL`).
 const LEFTOVER_GRACE: Duration = Duration::from_secs(6);
 
@@ -99,7 +99,7 @@ pub struct Session {
     pub limits: Limits,
     /// Injected delays, if any.
     pub late: Option<Late>,
-    /// Options of the command line that a command line for repeating a trial must contain too.
+    /// Options of the command line that must also be in a printed command that repeats a trial.
     pub given: GivenOptions,
     pub(crate) emulated: Emulated,
     pub(crate) gpus: Gpus,
@@ -311,8 +311,8 @@ impl Session {
         Ok(start)
     }
 
-    /// Returns the path at which a worker finds the cache of compiled GPU kernels. comgr crashes on folder names with
-    /// special characters. If the path has any, the result is a symbolic link in the worker's folder.
+    /// Returns the path at which a worker finds the cache of compiled GPU kernels. comgr crashes on paths with special
+    /// characters. If the cache's path has any, the result is a symbolic link in the worker's folder.
     pub(crate) fn cache_name(&self) -> &Path {
         if is_plain(&self.folders.code) { &self.folders.code } else { Path::new("cache") }
     }
@@ -358,8 +358,8 @@ impl Session {
         Ok(limits)
     }
 
-    /// Returns the start of a program with the stack's libraries and on the session's device. The environment is clean,
-    /// so that HIP and HSA variables in the user's shell have no effect.
+    /// Describes how a program is started with the stack's libraries and on the session's device. The environment is
+    /// clean, so that HIP and HSA variables in the user's shell have no effect.
     pub fn start(
         &self,
         program: &Path,
@@ -498,7 +498,7 @@ impl Session {
         machine::has_started(&self.stack.root, &self.device);
     }
 
-    /// Returns the other stacks of this machine, the best one last.
+    /// Returns the other stacks of this machine: the installed ones first, then those fetched from Debian.
     pub(crate) fn other_stacks(&self) -> Vec<Stack> {
         let Ok(store) = stacks::StackCache::from_environment() else { return Vec::new() };
         let listing = stacks::list_stacks(&store);

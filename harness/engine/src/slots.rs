@@ -10,7 +10,7 @@ enum SlotError {
     /// An environment variable of the trials hides one of several GPUs.
     #[error("`--env {0}=...` hides GPUs, so the GPU of a trial would be unknown")]
     Hidden(String),
-    /// The environment variable of the trials (first text) contradicts the option (second text).
+    /// The variable (first text) and the option (second text) both choose GPUs.
     #[error("`--env {0}=...` and `{1}` both choose the visible GPUs")]
     Contradiction(String, String),
     #[error("`{0}`: the driver lists no GPU in /sys/class/kfd")]
@@ -45,7 +45,7 @@ const ALSO: [&str; 3] = ["HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEV
 
 const UNLISTED: &str = "turn-on-the-gpu";
 
-/// A place in which one trial runs at a time: one GPU, or all of them.
+/// A unit on which one trial runs at a time: one GPU, or all GPUs together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slot {
     /// The only GPU that trials see; `None` if they see all GPUs and use the first.
@@ -72,7 +72,7 @@ pub(crate) struct Named {
     pub(crate) visible: String,
 }
 
-/// Returns the slot for a run whose user chose no GPU. Its trials may use all GPUs, so they take all locks.
+/// Returns the only slot of a run without a choice of GPUs. Its trials may use all GPUs, so they take the locks of all.
 ///
 /// # Errors
 /// Returns an error if environment variables hide GPUs, because the GPU of a trial would be unknown.
@@ -87,8 +87,8 @@ pub(crate) fn without_choice<'a>(
     Ok(vec![Slot { card: None, locks }])
 }
 
-/// Returns the slots for the GPUs that the user chose by `words`: `all`, or numbers, PCI addresses and UUIDs. Messages
-/// call the choice `said`: the option `--cards` or the name of a variable.
+/// Returns the slots for the GPUs that the user chose. `words` are `all`, or numbers, PCI addresses and UUIDs. Messages
+/// name the choice by `said`: the option `--cards` or an environment variable.
 pub(crate) fn chosen<'a>(
     words: &[String],
     said: &str,
@@ -131,8 +131,8 @@ pub(crate) fn chosen<'a>(
     Stop::unless_empty(problems).map(|()| slots)
 }
 
-/// Returns the slot of the GPU with the PCI address `bdf`, which a trial used. That GPU need not be the first one of
-/// `slot`. Returns `slot` if it has only one GPU, or if the address is unknown.
+/// Returns the slot of the GPU that a trial used, which has the PCI address `bdf` and need not be the first one of
+/// `slot`. Returns `slot` itself if it has only one GPU, or if the address is unknown.
 pub(crate) fn of_card(slot: &Slot, cards: &[Card], bdf: &str) -> Slot {
     let named = named(cards);
     let card = named.into_iter().find(|card| card.bdf.eq_ignore_ascii_case(bdf));

@@ -45,7 +45,7 @@ pub enum StackError {
         "`{0}` is built for one architecture, and the driver does not report that of this machine's GPU"
     )]
     UnknownArchitecture(String),
-    /// No build with the name in the first text exists. The last texts name gaps in the list of builds.
+    /// No build has the name in the first text. The last texts describe gaps in the list of builds.
     #[error("`{}`: {}{}", .0, chain(.1), .2.concat())]
     UnknownBuild(String, FindError, Vec<String>),
     /// The configuration file of download sources is not valid.
@@ -180,12 +180,12 @@ fn night(
     Ok(Some(history.builds.swap_remove(at)))
 }
 
-/// Returns the stop for a configuration of download sources that is not valid.
+/// Converts an error in the configuration of download sources to the error that ends a command.
 pub fn bad_sources(error: SourcesError) -> Stop {
     StackError::Sources(error).into()
 }
 
-/// Returns the stop for a list of builds that could not be downloaded.
+/// Converts an error in downloading a list of builds to the error that ends a command.
 pub fn unlisted(error: ListError) -> Stop {
     StackError::List(error).into()
 }

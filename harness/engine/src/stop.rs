@@ -36,7 +36,8 @@ impl Stop {
         Stop { code, parts: vec![Part::Text(text.to_string())] }
     }
 
-    /// Returns both values if both succeeded, and otherwise the failures of both, with the exit code of the first.
+    /// Returns both values if both results are successes. Otherwise returns the failures of both, with the exit code of
+    /// the first.
     pub fn both<A, B>(a: Result<A, Stop>, b: Result<B, Stop>) -> Result<(A, B), Stop> {
         match (a, b) {
             (Ok(a), Ok(b)) => Ok((a, b)),

@@ -166,7 +166,7 @@ impl Toolchain {
         compiled(command, cancel).ok()?.ok().map(|()| file)
     }
 
-    /// Compiles a program whose headers are precompiled.
+    /// Compiles a program for whose headers [`precompiled`](Self::precompiled) has made a precompiled file.
     ///
     /// # Errors
     /// Returns an error if the compiler cannot be started.

@@ -44,8 +44,8 @@ pub(crate) fn run_trial_reporting_end(
     }
 }
 
-/// Returns the record of a trial that would be skipped, without starting it. Returns `None` if the trial would run, or if
-/// only a started trial can find out what it lacks.
+/// Returns the record of a trial that would be skipped, without starting it. Returns `None` if the trial would run, or
+/// if only a started trial can find out what it lacks.
 pub fn skipped_record(session: &Session, job: &Job<'_>) -> Option<Record> {
     let missing = || match &job.lowered.body {
         Body::Program(program) => program::missing(session, job, program),
@@ -59,7 +59,7 @@ fn skip(session: &Session, job: &Job<'_>, why: String) -> Record {
     record(session, job, "", nothing, None, (skipped(why), Vec::new()))
 }
 
-/// Returns the reason why a trial of any kind is skipped, as far as it is known before the trial is prepared.
+/// Returns the reason for skipping a trial of any kind, if it is known before the trial is prepared.
 fn skip_reason(session: &Session, job: &Job<'_>) -> Option<String> {
     unmet_requirement(job.case, session.rocm.as_ref(), session.gfx())
         .or_else(|| missing_devices(job.case, session.devices_for(job.case)))

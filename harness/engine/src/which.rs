@@ -43,7 +43,7 @@ pub fn file(name: &Path) -> Result<PathBuf, ProgramError> {
 pub enum ProgramLocation {
     /// Path of the file on this machine.
     Here(PathBuf),
-    /// The program is not on this machine, but a stack may contain it. The error applies if the stack does not.
+    /// The program is not on this machine, but a stack may contain it. If the stack does not, this error is reported.
     Nowhere(ProgramError),
 }
 

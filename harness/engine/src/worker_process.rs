@@ -94,7 +94,7 @@ pub(crate) fn observation(seen: Observed, launched: bool) -> Observation {
         Ended::Lost(error) => End::Lost(error.to_string()),
         _ => End::Lost("the worker ended in an unknown way".into()),
     };
-    // Events may be missing, so nothing is concluded from those that arrived.
+    // If events were dropped, nothing is concluded from the events that were kept.
     let end = if left_out == LeftOut::default() { end } else { End::Lost(left_out.to_string()) };
     let end = if launched { end_below_a_launcher(&mut events, end) } else { end };
     // A process that ended normally has completed its last event, so an incomplete line is not an event.

@@ -15,7 +15,7 @@ use super::{
     named_arch, sample,
 };
 
-/// Examines the barriers of the files of one library on all requested architectures.
+/// Examines the barriers in the files of one library, for all requested architectures.
 pub(super) fn read(
     library: &Library,
     request: &Request,

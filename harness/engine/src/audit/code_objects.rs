@@ -22,7 +22,7 @@ const MAX_BUNDLE: u64 = 8 << 30;
 /// The sections of one code object that contain instructions.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Code {
-    /// The architecture of the machine number; `None` if the emulated device does not support it.
+    /// The architecture that has this machine number; `None` if the emulated device does not support it.
     pub(super) arch: Option<Arch>,
     /// The machine number in `e_flags`.
     pub(super) machine: u32,
@@ -34,7 +34,8 @@ pub(super) struct Code {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Kernel {
     pub(super) name: String,
-    /// Index of the section in [`Code::text`], and the bytes of the kernel in that section.
+    /// Index in [`Code::text`] of the section that contains the kernel, and the byte range of the kernel in that
+    /// section.
     pub(super) section: usize,
     pub(super) bytes: Range<usize>,
     /// True if a workgroup may use both compute units of a pair (WGP mode). Only meaningful on architectures that have
@@ -81,7 +82,7 @@ fn unpack_bundles(mut bytes: &[u8], found: &mut Vec<Code>) -> Result<(), String>
         } else {
             return Ok(());
         };
-        // The next bundle is aligned, so zeros, or code objects of this bundle, may precede it.
+        // The next bundle is aligned, so zeros may precede it. Code objects of this bundle may precede it too.
         let rest = bytes.get(used..).unwrap_or_default();
         let next = [BUNDLE, COMPRESSED].iter().filter_map(|magic| position(rest, magic)).min();
         match next {
@@ -91,7 +92,7 @@ fn unpack_bundles(mut bytes: &[u8], found: &mut Vec<Code>) -> Result<(), String>
     }
 }
 
-/// Returns the offset of the first header that begins with `magic`.
+/// Returns the offset of the first bundle header that begins with the magic number `magic`.
 fn position(bytes: &[u8], magic: &[u8]) -> Option<usize> {
     memchr::memmem::find_iter(bytes, magic).find(|at| {
         // Constants in a kernel can equal a magic number, so the fields after the number are checked.

@@ -22,7 +22,8 @@ const LIST: &str = "import sys, importlib.metadata as m; \
     sys.stderr.write(''.join(sorted({'%s==%s\\n' % (d.metadata['Name'], d.version) for d in m.distributions() \
     if d.metadata and d.metadata['Name']})))";
 
-/// Cached package lists of folders. Each trial needs the list of its environment, and making one takes 0.1 s.
+/// Package lists that were read earlier, by folder. Each trial needs the list of its environment, and reading one takes
+/// 0.1 s.
 static LISTED: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
 
 /// A virtual environment of the user.
@@ -54,7 +55,8 @@ impl OwnEnvironment {
         &self.folder
     }
 
-    /// Returns the variables that activate the environment, and one that keeps Python from writing into it.
+    /// Returns the variables that activate the environment, and the variable that keeps Python from writing into its
+    /// folder.
     pub(super) fn variables(&self) -> Vec<(&'static str, PathBuf)> {
         let is_conda = self.folder.join("conda-meta").is_dir();
         let name = if is_conda { "CONDA_PREFIX" } else { "VIRTUAL_ENV" };

@@ -9,8 +9,8 @@ use supervise::Cancel;
 use super::run_here;
 use crate::{Job, Session, record::without, slots::Slot};
 
-/// Runs a trial at the same time in as many processes as its case needs. Returns the record of the first process that
-/// failed; if none failed, of the first without a verdict; otherwise of the first process.
+/// Runs one trial in several processes at the same time; the case determines their number. Returns the record of the
+/// first process that failed; if none failed, that of the first without a verdict; otherwise that of the first process.
 pub(crate) fn run_at_once(
     session: &Session,
     job: &Job<'_>,
@@ -21,7 +21,7 @@ pub(crate) fn run_at_once(
     let records = match at_once(job.case.needs.processes, run) {
         Ok(records) => records,
         Err(error) => {
-            let why = format!("cannot start a thread for each of its processes: {error}");
+            let why = format!("cannot start a thread for each process of the trial: {error}");
             return Some(without(session, job, "not-started", why));
         }
     };

@@ -12,7 +12,7 @@ use crate::{Stop, stop::explained};
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ExportError {
-    /// A fault at calls has a probability below 1, which a program cannot reproduce.
+    /// An injected fault has a probability below 1, which an exported program cannot reproduce.
     #[error("exported programs cannot inject a fault with a probability: `{0}`")]
     RareFault(Fault),
     /// The plan of the trial cannot be written as a program.

@@ -94,9 +94,8 @@ pub(super) fn fewer_lines(
     }
 }
 
-/// Replaces the code that computes the program's expected bytes with those bytes as literals. Their values come from
-/// runs on the oracle. Returns `None` if the program has no such code, or does not show the failure after the
-/// replacement.
+/// Replaces the code that computes the program's expected bytes by literals with the values that these bytes have on
+/// the oracle. Returns `None` if the program has no such code, or no longer shows the failure.
 pub(super) fn with_bytes(runs: &mut Runs<'_>, text: &str) -> Result<Option<String>, Stop> {
     let text = line_removal::strip_main(text);
     let Some(found) = line_removal::find_comparison(&text) else { return Ok(None) };

@@ -33,12 +33,12 @@ pub struct Neighbour<'a> {
     /// Id of the step that fails in the failing trial.
     failing: Option<u32>,
     pub(super) runner: ProgramRunner<'a>,
-    /// All lines of the neighbour's program, of which a candidate keeps some. Empty if the lines do not correspond to
+    /// All lines of the neighbour's program; a candidate keeps some of them. Empty if the lines do not correspond to
     /// those of the failing program.
     lines: RefCell<Vec<String>>,
 }
 
-/// A candidate for which the corresponding program of the neighbour can be made.
+/// A candidate, from which parts were left out, that can make the same reduction of the neighbour's program.
 pub(super) trait WithNeighbour {
     /// Returns the neighbour's program with the same parts left out; `None` if it has no such program.
     fn neighbours_program(&self, neighbour: &Neighbour<'_>) -> Option<String>;
@@ -104,8 +104,8 @@ impl<'a> Neighbour<'a> {
         print(&self.runner, &self.job().ok()?, &plan, self.failing)
     }
 
-    /// Prepares for leaving out lines of `text`, the program of the plan `like`. Returns false if the neighbour's
-    /// program differs from it in more than numbers.
+    /// Stores the lines of the neighbour's program, so that lines can be left out as from `text`, the program of the
+    /// plan `like`. Returns false if the two programs differ in more than numbers.
     pub(super) fn has_lines_of(&self, text: &str, like: &Plan) -> bool {
         let Some(program) = self.program(like) else { return false };
         let [own, other] = [program.as_str(), text].map(line_removal::strip_main);
@@ -148,7 +148,7 @@ fn print(
     ::export::print_short(plan, &runner.version, &header, failing).ok()
 }
 
-/// Returns true if two plans have the same steps and call the same functions, with any arguments.
+/// Returns true if two plans have the same steps and call the same functions, whatever the arguments are.
 fn makes_the_same_calls(one: &Plan, other: &Plan) -> bool {
     let calls = |plan: &Plan| {
         let steps = plan.steps().into_iter();

@@ -6,12 +6,12 @@ use supervise::{Ended, Observed, Reason};
 /// Start of the line in which a program reports a failure.
 pub(super) const FAILED: &str = "FAIL: ";
 
-/// The facts by which the outcome of a trial and that of its program are compared: the kind, and the buffer, call or
-/// kernel.
+/// The facts by which the outcome of a trial is compared with that of its exported program: the kind of outcome, and
+/// the buffer, call or kernel that it concerns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ObservedProgram {
     pub(super) kind: Kind,
-    /// Name of the buffer, call or kernel; empty for a kind that concerns none.
+    /// Name of the buffer, call or kernel; empty if this kind of outcome concerns none of them.
     pub(super) place: String,
     /// The unexpected status or value of a call, or the class of wrong bytes: `zero` or `poison`.
     pub(super) status: Option<String>,
@@ -37,7 +37,8 @@ impl ObservedProgram {
         ObservedProgram { kind: outcome.kind, place, status, line: outcome.summary.clone() }
     }
 
-    /// Returns the outcome of a program from the way it ended, its output, and `open`, the call in which it ended.
+    /// Determines the outcome of a program from its end and its output. `open` is the call that had not returned at the
+    /// end.
     pub(super) fn of(seen: &Observed, open: Option<&str>) -> ObservedProgram {
         // Before this text, the HIP runtime may have printed a part of a line.
         let text = |l: &supervise::Line| String::from_utf8_lossy(&l.text).trim_start().to_owned();
@@ -79,7 +80,7 @@ impl ObservedProgram {
         ObservedProgram { kind, place, status: None, line }
     }
 
-    /// Returns true if this outcome of the program agrees with that of the trial.
+    /// Returns true if this outcome of the program agrees with the outcome `trial` of its trial.
     pub(super) fn fits(&self, trial: &ObservedProgram) -> bool {
         if self.kind != trial.kind {
             return false;

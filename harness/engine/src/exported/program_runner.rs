@@ -30,7 +30,7 @@ pub struct ProgramRunner<'s> {
     pub(super) session: &'s Session,
     toolchain: Toolchain,
     folder: TrialFolder,
-    /// The failing release, whose expected results the programs contain.
+    /// The release on which the trial fails. Programs are exported with the results that are expected on this release.
     pub(super) version: Version,
     /// The precompiled headers of all candidates; `None` if the compiler does not support them.
     headers: OnceCell<Option<PathBuf>>,
@@ -105,7 +105,7 @@ impl<'s> ProgramRunner<'s> {
         self.compile_behind(headers.as_deref(), text, plan, cancel)
     }
 
-    /// Compiles a program with the build line in its own header. The inner error is the output of the compiler.
+    /// Compiles a program with the command in its own header. The inner error is the output of the compiler.
     pub(super) fn compile(
         &self,
         text: &str,

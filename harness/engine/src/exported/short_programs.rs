@@ -15,9 +15,10 @@ pub(super) struct Programs<'a> {
     pub(super) version: &'a Version,
     pub(super) session: &'a Session,
     pub(super) failing: Option<u32>,
-    /// The calls on which the failing call's expected result depends, if the failure is a wrong result.
+    /// The calls on which the expected result of the failing call depends. They are kept if the failure is a wrong
+    /// result.
     pub(super) premise: Premises,
-    /// The steps that wrote the wrong data, if the failure is wrong data.
+    /// Ids of the steps that wrote the checked data. They are kept if the failure is wrong data.
     pub(super) writers: BTreeSet<u32>,
 }
 
@@ -48,7 +49,7 @@ impl Space for Programs<'_> {
             return Made::Unchanged;
         }
         if !rewrite::has_steps(&smaller, &self.writers) {
-            return Made::IllFormed("the claim is about what a removed step wrote".to_owned());
+            return Made::IllFormed("the check is about data that a removed step wrote".to_owned());
         }
         let lost = self.premise.lost(&smaller, self.failing).map(|lost| lost.to_string());
         match lost.or_else(|| rewrite::used_before_creation(&smaller)) {

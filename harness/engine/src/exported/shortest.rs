@@ -29,8 +29,8 @@ use super::{
 };
 use crate::{Job, Stop};
 
-/// Largest number of tries to make the program smaller. Each try runs one program. Because the limit is not a time, the
-/// result is the same on a busy machine.
+/// Largest number of programs that are run to find a shorter one. A time limit instead would give other results on a
+/// busy machine.
 const MOST_TRIES: u32 = 3000;
 /// Number of runs of the final, shortened program on each release.
 const RUNS: u32 = 3;
@@ -62,7 +62,7 @@ pub struct ShortestProgram {
     pub complete: bool,
 }
 
-/// The program that must pass for a candidate to be accepted, if no fault is injected.
+/// The program that must pass so that a candidate is accepted, used if no fault is injected.
 #[derive(Clone, Copy)]
 pub enum PassingPrograms<'p> {
     /// No passing program is known.
@@ -93,7 +93,7 @@ pub(super) struct Runs<'a> {
     pub(super) trouble: Option<Stop>,
     /// Source and result of the last compilation.
     last: Option<(String, Result<PathBuf, String>)>,
-    /// Results of candidates on the oracle, by their source. True if the candidate passed.
+    /// Results of candidates on the oracle, by their source: true if the candidate passed.
     passes: HashMap<String, bool>,
     /// Further modes for runs on the oracle. If the first program passes in a mode, later programs must pass in it too.
     /// The value is `None` until the first program has run.
@@ -160,7 +160,7 @@ impl Runs<'_> {
         }
     }
 
-    /// Returns the program as it runs on the oracle: without faults that are injected at its calls.
+    /// Returns the program without the faults that are injected at its calls, as it runs on the oracle.
     fn on_healthy(&self, text: &str) -> String {
         match self.without_faults {
             Some(_) => ::export::without_injected(text),
@@ -168,7 +168,8 @@ impl Runs<'_> {
         }
     }
 
-    /// Returns true if a program passes on the oracle, also in those further modes in which the first program passed.
+    /// Returns true if a program passes on the oracle. It must also pass there in each further mode in which the first
+    /// program passed.
     fn is_right(
         &self,
         runner: &ProgramRunner<'_>,
@@ -216,7 +217,8 @@ impl Runs<'_> {
         measured(self.failing.session, failed, elsewhere, passes)
     }
 
-    /// Returns the oracle: another release, or the device without the injected faults; `None` if there is neither.
+    /// Returns the oracle: a runner for another release, or for the device without the injected faults. `None` if
+    /// neither exists.
     pub(super) fn healthy(&self) -> Option<(&ProgramRunner<'_>, &Job<'_>)> {
         match (self.elsewhere, &self.without_faults) {
             (Some(runner), _) => Some((runner, self.job)),
@@ -270,8 +272,8 @@ impl<C: WithNeighbour> Runner<C> for Runs<'_> {
     }
 }
 
-/// Returns the shortest program that shows the failure `goal`; `None` if no short program does. `job` is the trial that
-/// is printed as a program, and `rate` its failure rate. `reported` is the failure rate of the trial that the user
+/// Returns the shortest program that shows the failure `goal`; `None` if no short program does. The program is made
+/// from the trial `job`, whose failure rate is `rate`. `reported` is the failure rate of the trial that the user
 /// reports.
 ///
 /// # Errors

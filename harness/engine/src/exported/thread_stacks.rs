@@ -59,12 +59,12 @@ pub(super) fn readable(raw: &str, emulated: Option<&Path>) -> String {
     out
 }
 
-/// Repetitions of the frame that was printed last, which are not printed yet.
+/// Repetitions of the last printed frame that still have to be printed.
 #[derive(Default)]
 struct Again {
-    /// Number of repetitions before a gap, and number of frames in the gap, which the signal handler left out.
+    /// If the signal handler left out frames: number of repetitions before this gap, and number of frames in it.
     gap: Option<(u32, u32)>,
-    /// Number of repetitions, after the gap if there is one.
+    /// Number of repetitions: after the gap if there is one, otherwise all of them.
     times: u32,
 }
 
@@ -78,8 +78,8 @@ impl Again {
     }
 }
 
-/// Describes the repetitions of the frame that was printed last, in one sentence if those on both sides of a gap are
-/// equal.
+/// Describes the repetitions of the last printed frame. If the frames on both sides of a gap are equal, one sentence
+/// describes all of them.
 fn repeated(out: &mut String, again: &mut Again) {
     let Again { gap, times } = std::mem::take(again);
     let mut tell = |text: String| out.push_str(&format!("    [{text}]\n"));

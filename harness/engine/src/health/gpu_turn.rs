@@ -44,7 +44,7 @@ pub(crate) enum Gated<'s> {
 
 enum Blame {
     Gpu(String),
-    /// Unknown until the health check has run on another GPU.
+    /// The health check must first run on another GPU before the stack or this GPU can be blamed.
     NotYet,
     Nobody,
 }
@@ -220,7 +220,7 @@ impl Session {
         }
     }
 
-    /// Returns true if this is the first call for the GPU.
+    /// Returns true on the first call for a GPU, so that the recovery command runs at most once.
     fn claim_recovery(&self, slot: &Slot) -> bool {
         let mut mended = self.gpus.mended.lock();
         mended.insert(slot.first_lock().to_owned())

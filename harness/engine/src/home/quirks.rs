@@ -10,7 +10,7 @@ use super::stub_library::StubLibrary;
 pub(super) enum Quirk {
     /// The stack has the library under this name.
     Renamed(&'static str),
-    /// The stack has the library under the name `of`, and with other symbol versions.
+    /// The stack has the library under the name `of`, but its symbols have other versions.
     Vendored { name: &'static str, of: &'static str },
     /// The stack does not have the library in any form.
     Missing(StubLibrary),
@@ -95,7 +95,8 @@ impl Quirk {
         }
     }
 
-    /// Returns the file that the stack has under the other name; `None` if the stack has both names or neither.
+    /// Returns the file of the stack that has the other name; `None` if the stack has files with both names or with
+    /// neither.
     pub(super) fn other_name(&self, stack: &Stack) -> Option<PathBuf> {
         let Quirk::Renamed(name) = self else { return None };
         let end = name.find(".so")? + ".so".len();

@@ -19,7 +19,7 @@ pub(crate) struct StubLibrary {
     pub(crate) version: Option<&'static str>,
     /// Name of a library that the stub depends on, if any.
     pub(crate) needs: Option<&'static str>,
-    /// Names of functions that return 1, which is an error code in each of them.
+    /// Names of functions that return 1. In each of them, 1 is an error code.
     pub(crate) functions: &'static [&'static str],
     /// Names of functions that return the message as a text.
     pub(crate) texts: &'static [&'static str],
@@ -218,8 +218,8 @@ fn returns(at: u64, text: u64) -> Vec<u8> {
     code
 }
 
-/// Returns the 32-bit displacement to the address `to`, which is appended to `code`. It is relative to the end of its
-/// four bytes, as x86 requires.
+/// Returns the 32-bit displacement from the end of its own four bytes to the address `to`, as x86 requires. The
+/// displacement is appended to `code`, which begins at `at`.
 fn relative(at: u64, code: &[u8], to: u64) -> [u8; 4] {
     let next = at + code.len() as u64 + 4;
     (to.wrapping_sub(next) as u32).to_le_bytes()

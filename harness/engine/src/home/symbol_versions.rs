@@ -9,8 +9,8 @@ use object::{
 /// Size of an entry of the dynamic table: a tag and a value of 64 bits each.
 const ENTRY: usize = 16;
 
-/// Entries that give a library its name and its symbol versions. Without the name, the dynamic loader does not take the
-/// copy for the library itself.
+/// Tags of the entries that are removed: those with the name of the library and with its symbol versions. If the copy
+/// kept the name, the dynamic loader would take it for the library itself.
 const REMOVED: [u64; 6] = [
     elf::DT_SONAME.0 as u64,
     elf::DT_VERSYM.0 as u64,
@@ -20,8 +20,8 @@ const REMOVED: [u64; 6] = [
     elf::DT_VERNEEDNUM.0 as u64,
 ];
 
-/// Returns a copy of a library in which the dynamic loader finds each symbol under every version. Returns `None` if the
-/// library defines no versions, because then the loader does so in the library itself.
+/// Returns a copy of a library in which the dynamic loader finds each symbol whatever version a program needs. Returns
+/// `None` if the library defines no versions, because the loader then ignores versions anyway.
 ///
 /// See check_match and match_symbol in elf/dl-lookup.c and elf/dl-version.c of the GNU C library.
 ///

@@ -54,8 +54,8 @@ pub(super) fn identity() -> Identity {
     }
 }
 
-/// Returns private folders, each with its replacement in published texts: those in the variables `HOME`, `TMPDIR` and
-/// `XDG_*`. System folders in lists such as `XDG_DATA_DIRS` are not private.
+/// Returns private folders, each with its replacement in published texts. These are the folders in the variables
+/// `HOME`, `TMPDIR` and `XDG_*`, without system folders in lists such as `XDG_DATA_DIRS`.
 fn folders(variables: impl Iterator<Item = (String, String)>) -> Vec<(String, String)> {
     const SYSTEM: [&str; 6] = ["usr", "etc", "opt", "var", "snap", "nix"];
     let is_system = |path: &str| {
@@ -145,8 +145,8 @@ fn parameters(text: &str) -> Vec<String> {
     text.split_whitespace().filter(wanted).map(str::to_owned).collect()
 }
 
-/// Returns the kind of container that has the root folder `root`, detected by files that container engines create;
-/// `None` if it is not a container.
+/// Returns the kind of container that has the root folder `root`; `None` outside of containers. A container is
+/// recognised by files that container engines create.
 fn container(root: &Path, variable: Option<String>) -> Option<String> {
     if root.join("run/.containerenv").exists() {
         return Some("podman".to_owned());

@@ -23,7 +23,7 @@ const LONGEST: usize = 200;
 /// Last output line of a program without rocrepro's helper, if all checks pass.
 const FINISHED: &str = "all checks ok";
 
-/// Shorter versions of a printed program's text, and the function that makes a printed program from such a text.
+/// Simpler versions of a program's source, and the function that makes a printable program from such a source.
 pub(super) struct SimplerTexts<'m> {
     pub(super) texts: Vec<String>,
     pub(super) make: &'m dyn Fn(String) -> Program,
@@ -148,7 +148,7 @@ impl Failure<'_> {
     }
 }
 
-/// Returns true if the run of the printed program failed in the same way as the reported run.
+/// Returns true if the run of the printed program failed in the same way as the run that is reported.
 fn fails_alike(failed: &Failure<'_>, stated: &ProgramExpectations, run: &PrintedRun) -> bool {
     let outcome = failed.outcome;
     let parts: Vec<&str> = outcome.signature.split(':').collect();
@@ -193,7 +193,8 @@ fn says_wrong(line: &str, name: &str) -> bool {
     parts.is_none() && line.match_indices(": ").any(|(at, _)| words(&line[..at]) == name)
 }
 
-/// Returns the last line of standard output if it is about the program's checks, and otherwise of standard error.
+/// Returns the last line of standard output if it is about the program's checks; otherwise returns the last line of
+/// standard error.
 fn last_line(run: &PrintedRun) -> String {
     let last = |text: &str| text.lines().rfind(|line| !line.trim().is_empty()).map(shortened);
     let out = last(&run.stdout);

@@ -34,8 +34,8 @@ pub(super) struct Controls {
     pub(super) not_judged: Vec<NotJudged>,
 }
 
-/// Runs the controls of a failure with the signature `reported`: similar trials of the case that pass, and either the
-/// healthy device, if a fault is injected, or the other releases.
+/// Runs the controls of a failure with the signature `reported`. Similar trials of the case that pass are controls.
+/// Another control is the device without the injected fault, or, if no fault is injected, other releases.
 pub(super) fn controls(
     subject: &FailingTrial<'_>,
     reported: &str,
@@ -157,8 +157,8 @@ fn named_release(options: &SessionOptions, text: &str) -> Result<SessionOptions,
     }
 }
 
-/// Runs the trial on another release. Tries the devices in turn, until a run on one of them has a verdict; otherwise
-/// returns the reason. The control names the architecture if it differs from that of the failing runs.
+/// Runs the trial on another release, with one device after the other until a run has a verdict. If none has, returns
+/// the reason. The control names the architecture if it differs from that of the failing runs.
 fn on_release(
     subject: &FailingTrial<'_>,
     reported: &str,

@@ -1,4 +1,4 @@
-//! A draft of an issue: the parts that issues for trials and issues for programs share, and the files of the issue.
+//! Writes an issue: the parts that issues for trials and issues for programs share, and the issue's files.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -55,7 +55,7 @@ impl Draft<'_> {
         (environment, who)
     }
 
-    /// Returns the findings as they are before any further search.
+    /// Returns the findings that are known before any search has begun.
     pub(super) fn findings(&self, environment: Environment, who: &Identity) -> Findings {
         Findings {
             planted: self.subject.faults.iter().map(ToString::to_string).collect(),
@@ -110,7 +110,7 @@ impl Draft<'_> {
     }
 }
 
-/// Returns the reasons why the trial should behave as its case expects, one sentence for each source.
+/// Returns the reasons to expect the behaviour that the case states, one sentence for each source.
 fn sources(subject: &FailingTrial<'_>, failed: &Record) -> Vec<String> {
     let (case, trial) = (&subject.selected.case, &subject.selected.trial);
     let is_about = |entry: &Expectation| {

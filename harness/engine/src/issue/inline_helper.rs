@@ -44,7 +44,7 @@ pub(super) fn simpler(text: &str, language: &str, parameters: &Parameters) -> Ve
     texts
 }
 
-/// Values that the checks of a program compare.
+/// Kinds of values that the checks of a program compare.
 #[derive(Clone, Copy)]
 enum Values {
     /// Numbers, arrays, nested lists and dictionaries; in C++ also statuses of hipRTC.

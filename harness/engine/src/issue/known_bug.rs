@@ -30,8 +30,8 @@ pub(super) fn own_known_bug(subject: &FailingTrial<'_>, failed: &Record) -> Opti
     })
 }
 
-/// Returns the known failures whose calls occur in a log of HIP calls, in their order and on the same objects. Only
-/// failures that are expected on the stack and device of the logged program count.
+/// Returns the known failures whose calls occur in a log of HIP calls, in the same order and on the same objects. Only
+/// failures that are expected on the stack and device of the logged program are considered.
 pub(super) fn known_bugs(library: &CaseLibrary, log: &str, on: &Ground<'_>) -> Vec<KnownBug> {
     let calls = logged_calls(log);
     let mut found: Vec<KnownBug> = Vec::new();
@@ -56,7 +56,7 @@ pub(super) fn known_bugs(library: &CaseLibrary, log: &str, on: &Ground<'_>) -> V
     found
 }
 
-/// Finds the patterns among the calls, in their order. Returns the positions of the calls that match.
+/// Searches the calls for a sequence that matches the patterns. Returns the positions of the matching calls.
 fn occurrence(patterns: &[CallPattern], calls: &[LoggedCall]) -> Option<Vec<usize>> {
     fn search<'c>(
         patterns: &[CallPattern],

@@ -24,7 +24,7 @@ use crate::{
 
 /// Number of lines of the runtime's log that are reported, from the failing call on.
 const LINES: usize = 40;
-/// Number of log lines about earlier calls that are reported, because they often lead to the failure.
+/// Number of log lines before the failing call that are reported, because earlier calls often lead to the failure.
 const BEFORE: usize = 16;
 
 /// Returns the end of the program's log, or, without a log, the logs of one more run of the trial.
@@ -92,7 +92,7 @@ pub(super) struct ProgramLog {
     pub(super) text: String,
 }
 
-/// Runs a program that ended by its failure once more, with a log of its HIP calls. The result is empty if the program
+/// Runs a program whose failure ended it once more, with a log of its HIP calls. The result is empty if the program
 /// does not fail in the same way again.
 pub(super) fn of_program(
     subject: &FailingTrial<'_>,
@@ -209,7 +209,7 @@ fn everything_from(function: &str) -> String {
     format!("calls before {function}, and everything from there on")
 }
 
-/// Returns those lines before the index `from` that are calls, and some lines from `from` on.
+/// Returns the lines to show: the last calls before the index `from`, and the first lines from there on.
 fn shown(lines: &[&str], from: usize) -> String {
     let calls: Vec<&str> = lines[..from].iter().copied().filter(|line| is_call(line)).collect();
     let calls = similar_runs(&calls);

@@ -20,8 +20,8 @@ pub(super) struct MinimalCase {
 }
 
 impl MinimalCase {
-    /// Reads the minimal case from the evidence folder; `None` if the file is not a valid case, or not the case of
-    /// `found`: a search that was interrupted may have replaced it.
+    /// Reads the minimal case from the evidence folder. Returns `None` if the file is not a valid case, or not the case
+    /// that `found` describes, because an interrupted search may have replaced the file.
     pub(super) fn read(found: Minimised, folder: &Path) -> Option<MinimalCase> {
         let path = folder.join(CASE_FILE);
         if std::fs::read_to_string(&path).ok()? != found.yaml {

@@ -23,8 +23,8 @@ use crate::{
 /// Prefix of the environment variables from which programs read their axis values.
 const PARAMETER: &str = "ROCREPRO_PARAMETER_";
 
-/// Returns the program as the report prints it, after a run, and the result of its shortening. A version without checks
-/// is preferred if an earlier search found one and it still fails as described.
+/// Runs the program in the form in which the report prints it. Returns that form, and the result of shortening the
+/// program. A version without checks is preferred if an earlier search found one and it still fails as described.
 ///
 /// # Errors
 /// Those of [`of_trial`].

@@ -16,13 +16,14 @@ use crate::{
     mitigate::{MitigateOptions, mitigate},
 };
 
-/// Number of failures without any change before settings are tried.
+/// Number of times that the unchanged trial must fail before settings are tried.
 const FAILURES: u32 = 5;
 
-/// Maximum time for which settings are tried. Trying all of them takes about as long if a trial takes a second.
+/// Maximum time for which settings are tried. If one run of the trial takes a second, this is about enough for all
+/// settings.
 const SETTINGS_LIMIT: Duration = Duration::from_secs(60);
 
-/// Number of consecutive runs of a shorter program before settings are tried.
+/// Number of runs of the shorter program for which the search leaves time, before settings are tried.
 const RUNS_OF_SHORTER: u32 = 8;
 
 /// The searches of one report. They share the time limit of the report.
@@ -83,7 +84,8 @@ impl Searches<'_> {
         }
     }
 
-    /// Tries settings that may avoid the failure, for the remaining time but at most a minute. `None` if nothing was tried.
+    /// Tries settings that may avoid the failure, for the remaining time but at most a minute. Returns `None` if no
+    /// setting was tried.
     ///
     /// # Errors
     /// A request to stop.
@@ -110,7 +112,8 @@ impl Searches<'_> {
         }
     }
 
-    /// Returns the time at which 1/`n` of the remaining time has passed, but at least `least` from now.
+    /// Returns the time at which 1/`n` of the remaining time will have passed, but no time earlier than `least` from
+    /// now.
     pub(super) fn end_of_share(&self, n: u32, least: Duration) -> Instant {
         Instant::now() + self.share(n).max(least)
     }
@@ -120,7 +123,8 @@ impl Searches<'_> {
         self.deadline.saturating_duration_since(Instant::now()) / n
     }
 
-    /// Returns true if the folder has a result of this kind, for any trial, which a search would overwrite.
+    /// Returns true if the evidence folder already contains a result of this kind, for whatever trial. A search would
+    /// overwrite it.
     fn has<E: Evidence>(&self) -> bool {
         !matches!(evidence::read::<E>(self.folder), Ok(None))
     }

@@ -58,7 +58,7 @@ impl ShorterProgram {
             return Ok(Err(format!("`{}` cannot be read", file.display())));
         };
         if !is_part_of(&shorter.text, original) {
-            let why = "`minimise` changed more than lines; report the shortened program as a program of its own";
+            let why = "`minimise` did not only remove lines; report the shortened program as a program of its own";
             return Ok(Err(format!("{}: {why}", file.display())));
         }
         found.without_checks = found.without_checks.filter(|it| is_part_of(it, &shorter.text));

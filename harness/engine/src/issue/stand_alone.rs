@@ -31,7 +31,7 @@ const RUNS: u32 = 3;
 
 /// Makes the stand-alone program for one failure.
 pub(super) struct ProgramMaker<'a> {
-    /// The trial that the user named. The subject may be a minimal case that was reduced from it.
+    /// The trial that the user named. The issue may be about a minimal case that was made from it.
     pub(super) trial: &'a FailingTrial<'a>,
     pub(super) subject: &'a FailingTrial<'a>,
     pub(super) session: &'a Session,
@@ -46,7 +46,7 @@ pub(super) struct ProgramMaker<'a> {
     pub(super) events: IssueReporter<'a>,
 }
 
-/// A stand-alone program, and the log of one run; `None` if the program was not run.
+/// A stand-alone program, with the log of one run. The log is `None` if the program was not run.
 pub(super) struct Found {
     pub(super) program: Program,
     pub(super) log: Option<String>,
@@ -216,8 +216,8 @@ impl ProgramMaker<'_> {
     }
 }
 
-/// Returns the calls before the failing one whose expected results on the failing release differ from those on the
-/// passing release.
+/// Returns those calls before the failing one whose expected results differ between the failing and the passing
+/// release.
 fn answers(plan: &Plan, goal: &Outcome, sessions: [&Session; 2]) -> Vec<String> {
     let versions = sessions.map(release_of_programs);
     let steps = plan.steps();

@@ -281,8 +281,8 @@ impl Walk<'_> {
         (!self.from.trusted).then_some(self.root.as_path())
     }
 
-    /// Returns the path with symbolic links resolved. Returns an error if the path of an untrusted file then leads out
-    /// of the folder.
+    /// Resolves the symbolic links in a path. Returns an error for an untrusted file whose path leads out of the
+    /// folder.
     fn whole(&self, path: &Path) -> Result<PathBuf, CaseFileError> {
         let whole = fs::canonicalize(path).map_err(|e| CaseFileError::unreadable(path, e))?;
         if self.from.trusted || whole.starts_with(&self.root) {
@@ -292,8 +292,8 @@ impl Walk<'_> {
     }
 }
 
-/// Reads the code objects and buffer contents that the text of a case names. They are not read for untrusted cases,
-/// because the rules for such cases cannot be checked inside these files. Returns the mistakes.
+/// Reads the code objects and buffer contents whose files the text of a case names. For untrusted cases they are not
+/// read, because the rules for such cases cannot be checked inside these files. Returns the mistakes.
 fn read_contents(
     from: &CasesFrom,
     paths: Vec<PathBuf>,
@@ -359,7 +359,8 @@ fn read_text(path: &Path, folder: Option<&Path>) -> io::Result<String> {
 
 /// Returns the bytes of a regular file. Returns an error if the file is not below `folder`.
 ///
-/// The folder is checked for the open file, because another process may replace a file by a link after the folder was listed.
+/// The open file is checked for being in the folder, because another process may replace a file by a link after the
+/// folder was listed.
 fn read_file(path: &Path, folder: Option<&Path>, most: u64) -> io::Result<Vec<u8>> {
     // Opening a pipe would block.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;

@@ -34,8 +34,8 @@ pub(super) struct Plans {
     pub(super) kept: BTreeSet<u32>,
     /// The calls on which the expected results of the trial depend. Every candidate must have them too.
     pub(super) premises: Premises,
-    /// True if the trial leaves a capture open. If false, a candidate must not leave one open either, because calls
-    /// that destroy the objects of the plan fail in a capture.
+    /// True if the trial itself leaves a capture open. Otherwise a candidate must not leave one open, because then the
+    /// calls that destroy the plan's objects would fail.
     pub(super) leaves_capture_open: bool,
     /// Id of the failing step, if it fails although its call must succeed.
     pub(super) must_succeed: Option<u32>,
@@ -43,8 +43,8 @@ pub(super) struct Plans {
     pub(super) neighbours: Vec<Neighbour>,
 }
 
-/// A trial of the case that differs in one axis value and passes. If it is reduced in the same way as the candidate, it
-/// must still pass.
+/// A passing trial of the case that differs from the failing one in one axis value. If it is reduced in the same way as
+/// the candidate, it must still pass.
 pub(super) struct Neighbour {
     /// The differing axis value, for example `host=pinned instead of host=pageable`.
     pub(super) what: String,
@@ -57,7 +57,7 @@ pub(super) struct Neighbour {
 pub(super) struct Candidate(Rc<Inner>);
 
 struct Inner {
-    /// The edited plan. Its step ids are those of the original plan.
+    /// The edited plan. It keeps the step ids of the original plan.
     plan: Plan,
     /// The edits that led from the original plan to this one.
     edits: Vec<Edit>,
@@ -105,8 +105,8 @@ impl Candidate {
         steps.find(|(_, step)| step.id == lowered).map(|(edited, _)| edited.id)
     }
 
-    /// Returns the line of the case's YAML with the first of these steps; 0 if none of them has a line. The ids are
-    /// those of the edited plan.
+    /// Returns the line in the case's YAML of the first step whose id is in `ids`; 0 if none of these steps has a line.
+    /// The ids are those of the edited plan.
     pub(super) fn line(&self, ids: &[u32]) -> u32 {
         let mut steps =
             all_steps(&self.0.plan.body).into_iter().zip(all_steps(&self.0.lowered.plan.body));
@@ -131,7 +131,7 @@ pub(super) fn calls(plan: &Plan) -> u32 {
     plan.steps().iter().filter(|s| !is_block(&s.call)).count() as u32
 }
 
-/// Returns true for a step that contains other steps and makes no HIP call itself.
+/// Returns true for a block: a step that contains other steps and makes no HIP call itself.
 pub(super) fn is_block(call: &Call) -> bool {
     matches!(call, Call::Repeat { .. } | Call::Thread { .. })
 }
@@ -213,9 +213,9 @@ impl Plans {
         candidate.0.key.clone()
     }
 
-    /// Returns the failing step of an edited plan if it expects a certain status or value, compares two buffers, or has
-    /// an injected fault. The static checks cannot decide whether the expected result is still right after calls around
-    /// the step were left out.
+    /// Returns the failing step of an edited plan if the case states its result: if it expects a certain status or
+    /// value, compares two buffers, or has an injected fault. After other calls were removed, the stated result may be
+    /// wrong, which the static checks cannot find out.
     pub(super) fn expecting<'p>(&self, plan: &'p Plan, first: &Outcome) -> Option<&'p Step> {
         // A crash or a hang is wrong whatever result the call should have.
         if !matches!(first.kind, Kind::ApiError | Kind::WrongData) {

@@ -42,7 +42,7 @@ const ROUNDS: u32 = 5;
 /// Largest number of similar trials, with another value of one axis, that are tried.
 const NEIGHBOURS: usize = 4;
 
-/// Number of passing similar trials with which every reduction is compared.
+/// Number of passing similar trials that are reduced together with the failing trial and must still pass.
 const REPORTED: usize = 2;
 
 /// Number of runs of the minimal case on the oracle.
@@ -252,8 +252,8 @@ impl<'s> Search<'s> {
         Ok(Prepared { space, start, runs, first, settings })
     }
 
-    /// Returns trials that differ in one axis value and pass where this trial always fails. If this trial fails only
-    /// sometimes, the passes of other trials prove nothing.
+    /// Returns trials that differ in one axis value, and that pass where this trial fails in every run. If this trial
+    /// fails only in some runs, passes of other trials prove nothing.
     fn neighbours(
         &self,
         runs: &mut Runs<'_>,
@@ -338,8 +338,8 @@ fn first_failure(
     })
 }
 
-/// Returns the stack, device and settings of a failing run. If all runs of the search came from its journal, one more
-/// run is made.
+/// Returns the stack, device and settings of a failing run. If all outcomes of the search came from its journal, the
+/// trial is run once more for them.
 fn setting(
     session: &Session,
     job: &Job<'_>,

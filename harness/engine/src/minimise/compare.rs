@@ -43,7 +43,7 @@ pub struct SimulatedSearches {
     pub repeats: u32,
     /// Number of runs in all searches together.
     pub runs: u32,
-    /// Number of searches whose result does not fail, or can be reduced further.
+    /// Number of searches with a wrong result: one that does not fail, or that can be reduced further.
     pub wrong: u32,
 }
 
@@ -99,7 +99,7 @@ pub fn compare(
     Ok(comparison)
 }
 
-/// Returns true if a candidate fails, and each of the strongest edits that remain makes it pass.
+/// Returns true if the candidate fails, and would pass after any single one of its strongest remaining edits.
 fn minimal(space: &Plans, candidate: &Candidate, known: &mut Known<'_>) -> bool {
     known.fails(candidate, &space.key(candidate))
         && leaves(&space.edits(candidate)).into_iter().all(|edit| {
@@ -122,7 +122,7 @@ fn leaves(tree: &Tree<Edit>) -> Vec<Edit> {
     }
 }
 
-/// The search space of plain delta debugging: a list of calls, each of which can be left out.
+/// The search space of plain delta debugging: a plan as a list of calls, each of which can be removed.
 struct Plain<'p>(&'p Plans);
 
 impl Space for Plain<'_> {
@@ -147,7 +147,7 @@ impl Space for Plain<'_> {
     }
 }
 
-/// Results of real runs, one for each candidate.
+/// Results of real runs, one for each candidate: true if the candidate failed.
 struct Known<'s> {
     runs: Runs<'s>,
     answers: HashMap<String, bool>,

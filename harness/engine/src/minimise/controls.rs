@@ -19,24 +19,25 @@ const PASSES: u32 = 3;
 /// Largest number of other trials that are run.
 const TRIED: usize = 4;
 
-/// Text that occurs in programs with kernels of their own.
+/// Texts by which programs that define kernels of their own are recognised.
 const KERNELS: [&str; 3] = ["__global__", "@triton.jit", "RawKernel"];
 
 /// A configuration in which a shortened program must not fail.
 #[derive(Clone)]
 pub(super) struct Control<'s> {
-    /// Where the program runs; `None` for the session in which it fails.
+    /// Session in which the control runs; `None` for the session in which the program fails.
     pub(super) session: Option<Rc<Session>>,
-    /// The passing trial, if it is not the failing one on another configuration.
+    /// Another trial that passes, as the control. `None` if the control is the failing trial itself on another
+    /// configuration.
     pub(super) neighbour: Option<Rc<Job<'s>>>,
-    /// The property that the outcome must have.
+    /// The result that the control must have.
     wanted: Wanted,
 }
 
 #[derive(Clone, Copy)]
 enum Wanted {
     Pass,
-    /// No memory fault, which the sanitizer would find in a kernel of the program.
+    /// The sanitizer must not find a memory fault in a kernel of the program.
     NoMemoryFault,
 }
 
@@ -63,9 +64,9 @@ fn reached(outcome: &Outcome, crash: &Outcome) -> bool {
         || outcome.kind == Kind::LibraryExit && phase(outcome) == phase(crash)
 }
 
-/// Returns the controls on an oracle; empty without one. The first control is a plain run, and decides whether the
-/// oracle can be used. The others repeat it with the work of the device done as late as possible, which shows a missing
-/// wait, and with the sanitizer.
+/// Returns the controls on an oracle, or with the passing trial `neighbour`; empty if neither exists. The first control
+/// is a plain run, which decides whether the others can be used. In the others, the device does its work as late as
+/// possible, which shows a missing wait, or the sanitizer is on. They are left out if they are not possible.
 pub(super) fn on_oracle<'s>(
     oracle: Oracle,
     neighbour: Option<Job<'s>>,
@@ -91,8 +92,8 @@ pub(super) fn on_oracle<'s>(
     std::iter::once(plain.clone()).chain(further.into_iter().flatten()).collect()
 }
 
-/// Opens a session like `like` in which the emulated device does its work as late as possible. `None` on a GPU, or if
-/// the session cannot be opened.
+/// Opens a session like `like`, but with an emulated device that does its work as late as possible. Returns `None` on a
+/// GPU, or if the session cannot be opened.
 fn late(releases: &PassingReleaseSearch, like: &Session, is_own: bool) -> Option<Session> {
     let DeviceChoice::Emulated(arch) = like.device else { return None };
     let mut options = releases.options.on(arch);
@@ -104,9 +105,9 @@ fn late(releases: &PassingReleaseSearch, like: &Session, is_own: bool) -> Option
     Session::open_on_one(options).ok()
 }
 
-/// Returns a trial of the same program that differs in as few axis values as possible and passes in each of several
-/// runs, and its difference, for example `with level=O0 instead of level=O1`. `None` if no trial has the same text or
-/// if none passes.
+/// Returns a passing trial of the same program with as few different axis values as possible, and these values as text,
+/// for example `with level=O0 instead of level=O1`. Returns `None` if no trial with the same source passes in each of
+/// several runs.
 ///
 /// # Errors
 /// Mistakes in the case, or a request to stop.

@@ -83,7 +83,9 @@ pub enum MinimiseError {
         runs: u32,
     },
     /// The failure is known only by the exit status of the program.
-    #[error("the failure is known only as `{0}`, so a shorter program may fail for another reason")]
+    #[error(
+        "only `{0}` is known about the failure, so a shorter program may fail for another reason"
+    )]
     OnlyExitStatus(String),
     /// The body of the case is a command, which has no source to shorten.
     #[error("`{0}` is a command, so it has no text that minimise could shorten")]

@@ -11,8 +11,8 @@ use super::candidate::{Candidate, all_steps, is_block};
 pub(super) struct Identity {
     /// Id of the failing step in the edited plan; `None` if the failure is outside of the body.
     step: Option<u32>,
-    /// If the failure is a wrong status or value, the function that was called before on the same stream or object,
-    /// because the right result of the call depends on it.
+    /// If the failure is a wrong status or value: the function that was called last on the same stream or object,
+    /// because the right result of the failing call depends on that call.
     before: Option<&'static str>,
 }
 

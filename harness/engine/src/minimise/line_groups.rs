@@ -1,10 +1,10 @@
 //! Lines of a program that can only be removed together.
 
-/// Longest group of lines that mention a variable.
+/// The declaration and the uses of a variable are removed as a group only if they are on at most this many lines.
 const MOST_USES: usize = 6;
 
-/// Returns the lines that are tried together first: those that only name phases, and the declaration of each variable
-/// with its few uses, because neither can go without the other.
+/// Returns groups of lines whose removal is tried first: all lines that only name phases, and for each variable with
+/// few uses its declaration and these uses, because neither compiles without the other.
 pub(super) fn groups(text: &str) -> Vec<Vec<usize>> {
     let names_phase = |line: &str| {
         let line = line.trim();

@@ -51,16 +51,18 @@ struct Search<'s> {
     job: Job<'s>,
     place: TextPlace,
     goal: Outcome,
-    /// Call of the helper that ends the program, if the program has one.
+    /// Call of the helper's last function, in the form in which the program makes it; `None` if the program does not
+    /// call it.
     last_call: Option<&'static str>,
-    /// For each kind of bracket, how many more the original program opens than it closes. Only brackets in string
-    /// literals or comments make a number other than zero.
+    /// For each kind of bracket, the number of opening minus closing ones in the original program. Only brackets in
+    /// string literals or comments make it different from zero.
     open_brackets: [i64; 3],
-    /// Controls in which every candidate must pass, the oracle first. Empty without an oracle.
+    /// Controls in which every candidate must have the required result, a plain run first. Empty if neither an oracle
+    /// nor a passing trial is known.
     controls: Vec<Control<'s>>,
     /// True while the waits in a program are shortened for each run.
     shortens_waits: bool,
-    /// True while a program without any check is accepted if it fails in the same way, and runs to its end on the
+    /// True while a program without any check is accepted: it must fail in the same way, and reach its end on the
     /// oracle.
     without_checks: bool,
     /// True while a C++ program must not use a variable before it has a value. Such a program can die of its own
@@ -301,13 +303,13 @@ fn is_check(line: &str) -> bool {
     name.is_some_and(|name| CHECKS.contains(&name)) && line.ends_with([')', ';'])
 }
 
-/// Ways in which a program calls the helper's last function. Without it, a program whose check failed ends with exit
-/// status 0 when it is run alone.
+/// Ways in which a program calls the helper's last function. This call makes a program whose check failed end with an
+/// exit status other than 0.
 const LAST_CALLS: [&str; 3] = ["rocrepro.done(", "rocrepro::done(", "return done("];
 
 impl Search<'_> {
-    /// Keeps those controls in which the original program passes. If the first one fails, in whichever way, none is
-    /// kept: that configuration cannot be the oracle.
+    /// Keeps those controls in which the original program has the required result. If the first control fails for any
+    /// reason, none is kept, because its configuration cannot be the oracle.
     fn keep_passing_controls(&mut self, text: &str) {
         let all = std::mem::take(&mut self.controls);
         for (n, control) in all.into_iter().enumerate() {
@@ -320,8 +322,8 @@ impl Search<'_> {
         }
     }
 
-    /// Returns true if the program has long waits, and with shorter waits still fails in the same way and passes on the
-    /// oracle.
+    /// Shortens the waits in a program. Returns true if the program has long waits, and with shorter waits still fails
+    /// in the same way and passes on the oracle.
     fn fails_with_shorter_waits(&mut self, text: &str) -> bool {
         if with_shorter_waits(text).is_none() {
             return false;
@@ -390,7 +392,7 @@ impl Search<'_> {
         Some(all)
     }
 
-    /// Makes the remaining runs of a text, of which `made` have already failed in the same way, and runs it in all
+    /// Makes the remaining runs of a text that has already failed in the same way `made` times, and runs it in all
     /// controls. Returns true if each run has the required result; `None` if the search must end.
     fn is_confirmed(&mut self, text: &str, made: u32) -> Option<bool> {
         // Most texts that are wrong do not pass on the oracle. If the failure is a hang, a run there takes less time.
@@ -442,8 +444,8 @@ impl Search<'_> {
         Some(records.iter().all(|record| control.accepts(record, goal, checks)))
     }
 
-    /// Runs each of the texts. Without a control, runs them on the failing release with the faults. Otherwise runs them
-    /// without faults in the control.
+    /// Runs each of the texts: in the given control without faults, or, without a control, on the failing release with
+    /// the faults.
     fn run(&mut self, control: Option<&Control<'_>>, texts: &[String]) -> Option<Vec<Record>> {
         let runs = texts.len() as u32;
         if self.left < runs || Instant::now() > self.deadline || self.trouble.is_some() {
@@ -508,13 +510,13 @@ impl TextPlace {
     }
 }
 
-/// Returns for each kind of bracket how many more the text opens than it closes.
+/// Returns, for each kind of bracket, the number of opening minus closing brackets in the text.
 fn open_brackets(text: &str) -> [i64; 3] {
     let count = |bracket: char| text.matches(bracket).count() as i64;
     [('(', ')'), ('[', ']'), ('{', '}')].map(|(open, close)| count(open) - count(close))
 }
 
-/// Returns the path of a file with the same name in the folder `n`, next to the file.
+/// Returns the path of a file with the same name in a folder named `n`. The folder is next to the file.
 fn of_number(file: &Path, n: u32) -> PathBuf {
     let folder = file.parent().unwrap_or(Path::new("."));
     folder.join(n.to_string()).join(file.file_name().unwrap_or_default())

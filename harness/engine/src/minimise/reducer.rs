@@ -74,8 +74,9 @@ impl ReducerChoice {
 }
 
 impl Reducer {
-    /// Runs the reducer on a text and answers its questions, until it ends or `still` returns `None`. Returns the
-    /// shortest text for which `still` returned true, which need not be the last one that the reducer tried.
+    /// Runs the reducer on a text until the reducer ends or `still` returns `None`, and answers its questions with
+    /// `still`. Returns the shortest text for which `still` returned true, which need not be the last one that the
+    /// reducer tried.
     pub(super) fn reduce(
         &self,
         name: &str,
@@ -162,7 +163,7 @@ impl Reducer {
 }
 
 /// Reads the path of a file from the script, and answers `y` or `n` about the text in the file. Returns `None` if
-/// `still` does.
+/// `still` returns `None`.
 fn answer(asks: &mut UnixStream, still: &mut dyn FnMut(&str) -> Option<bool>) -> Option<()> {
     let mut path = Vec::new();
     let _ = asks.set_nonblocking(false);

@@ -99,15 +99,15 @@ pub(super) struct Runs<'s> {
     signature: Option<String>,
     /// The configuration on which every candidate must pass. Each failing candidate is also run on it.
     pub(super) oracle: Oracle,
-    /// Another release on which the trial passes. If the oracle is older than the failing release, this one is newer,
-    /// and vice versa.
+    /// A second release on which the trial passes. One of the two passing releases is older than the failing release,
+    /// and the other is newer.
     pub(super) beyond: Option<Session>,
-    /// A session with the sanitizer, which finds nothing in the original trial there. A candidate that launches kernels
-    /// defined in the case is rejected if the sanitizer finds a memory fault.
+    /// A session with the sanitizer on, in which the sanitizer finds nothing in the original trial. A candidate that
+    /// launches kernels defined in the case is rejected if the sanitizer finds a memory fault in it.
     pub(super) watch: Option<Session>,
     /// Outcomes of candidates on the oracle and under the sanitizer, by candidate and configuration.
     verdicts: HashMap<String, Outcome>,
-    /// Identity, beyond its signature, of the failure that every candidate must show.
+    /// Details of the failure that every candidate must show, in addition to its signature.
     pub(super) identity: Option<Identity>,
     /// Number of runs so far, including those in the journal. The next run uses it as its seed.
     next: u64,
@@ -226,9 +226,9 @@ impl<'s> Runs<'s> {
         }
     }
 
-    /// Runs a candidate once on the oracle and, if it passes there, on the release `beyond`. Returns the outcome of the
-    /// last run. The inner option is `None` without an oracle. The outer option is `None` if [`Runs::outcome`] would
-    /// return `None`.
+    /// Runs a candidate once on the oracle and, if it passes there, once on the release `beyond`. Returns the outcome
+    /// of the last run. The inner option is `None` without an oracle; the outer option is `None` in the cases in which
+    /// [`Runs::outcome`] returns `None`.
     pub(super) fn elsewhere(
         &mut self,
         candidate: &Candidate,
@@ -249,8 +249,8 @@ impl<'s> Runs<'s> {
         seen.map(Some)
     }
 
-    /// Returns true if the passing trials still pass after they were reduced like the candidate; `None` if
-    /// [`Runs::outcome`] would return `None`.
+    /// Returns true if the passing trials that were reduced like the candidate still pass; `None` in the cases in which
+    /// [`Runs::outcome`] returns `None`.
     pub(super) fn neighbours_pass(&mut self, candidate: &Candidate, key: &str) -> Option<bool> {
         for (what, neighbour) in candidate.neighbours() {
             let job = neighbour.job(self.faults.to_vec());
@@ -262,7 +262,8 @@ impl<'s> Runs<'s> {
         Some(true)
     }
 
-    /// Returns true if a similar trial passes in several runs; `None` if [`Runs::outcome`] would return `None`.
+    /// Returns true if a similar trial passes in each of `runs` runs; `None` in the cases in which [`Runs::outcome`]
+    /// returns `None`.
     pub(super) fn passes(&mut self, neighbour: &Candidate, key: &str, runs: u32) -> Option<bool> {
         for n in 0..runs {
             let job = neighbour.job(self.faults.iter().map(|p| p.of_run(n.into())).collect());
@@ -297,8 +298,8 @@ impl<'s> Runs<'s> {
         Some(())
     }
 
-    /// Returns false if the sanitizer finds a memory fault in a candidate that launches kernels defined in the case;
-    /// `None` if [`Runs::outcome`] would return `None`.
+    /// Returns false if the candidate launches kernels defined in the case and the sanitizer finds a memory fault in
+    /// it; `None` in the cases in which [`Runs::outcome`] returns `None`.
     pub(super) fn is_clean(&mut self, candidate: &Candidate, key: &str) -> Option<bool> {
         let launches_own = rewrite::launches_own(&candidate.lowered().plan);
         let Some(session) = self.watch.take_if(|_| launches_own) else { return Some(true) };
@@ -307,7 +308,7 @@ impl<'s> Runs<'s> {
         Some(seen?.kind != Kind::MemoryFault)
     }
 
-    /// Returns the outcome of the run whose name is `noted`. Performs the run, unless its outcome is already known.
+    /// Returns the outcome of the run named `noted`. Makes the run only if its outcome is not yet known.
     fn once(
         &mut self,
         noted: String,

@@ -11,7 +11,7 @@ use crate::{Session, Stop, failing_trial::FailingTrial};
 
 /// A change to try.
 pub(super) struct TriedChange {
-    /// Name of the variable, of the limit, or of the edit of the calls.
+    /// Name of the environment variable or of the resource limit, or a description of the changed calls.
     pub(super) name: String,
     pub(super) meaning: String,
     pub(super) since: Option<String>,
@@ -62,7 +62,7 @@ pub(super) fn changes(
 ) -> Result<(Vec<TriedChange>, Vec<NotTried>), Stop> {
     let (mut tried, mut not_tried) = (Vec::new(), Vec::new());
     let packages = failed.program.as_ref().map_or(&[][..], |program| &program.packages);
-    // A search may end early: the changes that tell most about a cause come first.
+    // A search may end early, so the changes that say most about a cause come first.
     limits(&mut tried);
     if !subject.selected.case.is_program() {
         calls_of(subject, &mut tried, &mut not_tried, cancel)?;
@@ -105,8 +105,8 @@ fn variables_of(
             }
             Reader::Hip => hip.contains(name),
             Reader::Hipblaslt => blaslt.contains(name),
-            // In the emulated device's library, string literals follow one another without a separator, so a word may
-            // contain several.
+            // In the emulated device's library, string literals are stored without separators, so a text found in it
+            // may consist of several names.
             Reader::Hsa => {
                 hsa.iter().any(|w| w == name || (emulated.is_some() && w.contains(name.as_str())))
             }
@@ -130,8 +130,8 @@ fn variables_of(
     Ok(())
 }
 
-/// Adds larger limits of the stack size. The default limit bounds the recursion of a library, for example along the
-/// nodes of a graph.
+/// Adds changes that set a larger limit of the stack size. The default limit bounds the recursion of a library, for
+/// example along the nodes of a graph.
 fn limits(tried: &mut Vec<TriedChange>) {
     tried.extend(["64M", "512M"].map(|value| TriedChange {
         name: "stack".to_owned(),

@@ -23,7 +23,7 @@ use crate::{
 
 const ASKED: Duration = Duration::from_secs(10);
 
-/// The Python environment with the packages of a program; `None` if the program imports no packages.
+/// A Python environment that contains the packages of a program; `None` if the program imports no packages.
 pub(super) struct Environment(Option<NamedEnvironment>);
 
 /// Finds a Python environment with these packages. If the user named an environment or its folder, returns that one,
@@ -95,7 +95,7 @@ fn has(lock: &str, wanted: &[String]) -> bool {
     })
 }
 
-/// Returns the interpreter that `python3` starts. `python3` itself may be a slow script of pyenv or asdf.
+/// Returns the real interpreter behind `python3`, because `python3` may be a slow script of pyenv or asdf.
 fn machine_python() -> Option<&'static PathBuf> {
     static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
     let found = FOUND.get_or_init(|| {

@@ -28,7 +28,7 @@ pub(crate) struct PrintedRun {
     pub(crate) stderr: String,
 }
 
-/// Returns the path of a command line's interpreter, if the printed command contains only its file name.
+/// Returns the path of the interpreter in a command line, if the printed command contains only its file name.
 fn interpreter<'p>(program: &'p Program, printed: &str) -> Option<&'p Path> {
     let ProgramBody::Command(words) = &program.what else { return None };
     let path = words.first().map(Path::new)?;

@@ -1,9 +1,9 @@
 //! Searches for statements of cases that are not needed to detect any declared fault.
 //!
-//! A statement is needed if it is the only one that fails under some declared fault, or when the fault takes effect
-//! only once: without the statement, the trial then passes under the fault. The locations of earlier failures show
-//! which statements may be needed, and a run without the statement confirms it. If the fault affects the copy that a
-//! check makes, only the check fails, which proves nothing about the case.
+//! A statement is needed if the trial would pass without it under some declared fault, or under such a fault that takes
+//! effect only once. The statements that failed in earlier runs show which ones may be needed, and a run without the
+//! statement confirms it. Faults in the copy that a check itself makes are not used: only the check can fail, which
+//! proves nothing about the case.
 
 use case::Body;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ use supervise::Cancel;
 use super::ProveError;
 use crate::{CaseLibrary, Selected, Session, Stop, batch::run_jobs, job::lower_each, planned_jobs};
 
-/// Largest number of runs in one round for each statement that is not yet known to be needed.
+/// Largest number of runs per round for each statement that may not be needed.
 const AT_ONCE: usize = 6;
 /// Largest number of rounds.
 const ROUNDS: usize = 12;
@@ -31,11 +31,11 @@ type Key = (String, u32, StatementKind);
 /// Index of a trial in the selection, and the fault that is injected into it.
 type Injection = (usize, Planted);
 
-/// The results for one statement.
+/// Results about one statement from all runs so far.
 struct Target {
-    /// The statement in each trial that contains it and passes on the healthy device, by the number of the trial.
+    /// The statement as it occurs in the trials that pass on the healthy device, by the index of the trial.
     at: BTreeMap<usize, Statement>,
-    /// Faults under which only this statement failed.
+    /// Faults under which this statement failed and no other statement did.
     candidates: Vec<Injection>,
     /// Number of candidates that were tried.
     tried: usize,
@@ -81,7 +81,7 @@ pub(super) fn mutate(
     Ok((search.result(), trouble))
 }
 
-/// Returns true if the fault affects copies.
+/// Returns true if the fault affects the data that copies transfer.
 fn is_of_copies(fault: Fault) -> bool {
     fault.name().starts_with("copy.") || matches!(fault, Fault::SdmaZero | Fault::CacheStale)
 }
@@ -151,7 +151,8 @@ impl<'s, 'a> Search<'s, 'a> {
         }
     }
 
-    /// Takes the next untried candidate of each statement, and runs the trial under that fault without the statement.
+    /// Takes the next untried candidate fault of each statement, and runs the trial under this fault without the
+    /// statement.
     fn confirm(&mut self) -> Result<Option<Stop>, Stop> {
         loop {
             let mut injections = Vec::new();

@@ -5,8 +5,8 @@
 //! because a case frees everything without a step.
 //!
 //! If all kernels are those of the library, the reference model computes their results from any bytes. Then the step
-//! `fill` writes a pattern before a copy from the host. Otherwise the case has the code objects of the kernels, the bytes
-//! that the program copied from the host, and those that it copied back.
+//! `fill` writes a pattern before a copy from the host. Otherwise the case has the code objects of the kernels, the
+//! bytes that the program copied from the host, and those that it copied back.
 
 mod kernels;
 mod memory;
@@ -79,11 +79,11 @@ struct Converter<'t> {
     library: &'t Kernels,
     notes: BTreeSet<String>,
     problems: Vec<String>,
-    /// Memory by its address.
+    /// Allocations by their start addresses.
     memory: BTreeMap<u64, Allocation>,
-    /// Buffers in place of pageable memory of the program, by address and size.
+    /// Buffers of the case that replace pageable memory of the program, by address and size of that memory.
     host: HashMap<(u64, u64), String>,
-    /// XXH3 of the content of buffers in host memory, by buffer, as far as it is known.
+    /// XXH3 hash of the content of each host buffer whose content is known, by the name of the buffer.
     contents: HashMap<String, String>,
     /// Names of other objects by their handles.
     names: HashMap<u64, String>,
@@ -97,17 +97,19 @@ struct Converter<'t> {
     modules: HashMap<u64, String>,
     /// Kernels of code objects by their handles: the module, and the name in the code object.
     functions: HashMap<u64, (u64, String)>,
-    /// Architectures for which the case has code. `None` without code.
+    /// Architectures for which the case has code objects. `None` if the case has no code objects.
     architectures: Option<BTreeSet<String>>,
     /// True if the program launches kernels that are not in the library.
     uses_code: bool,
     /// Streams that are captured.
     captured: BTreeSet<String>,
-    /// Host buffers that were written since they were last checked, each with the stream of the copy.
+    /// Host buffers that were written after their last check. The value is the stream of the copy that wrote the
+    /// buffer.
     unchecked: BTreeMap<String, String>,
     /// Host buffers that graphs write.
     by_graphs: BTreeSet<String>,
-    /// The unchecked host buffers that were written on an event's stream before the event was recorded, by event.
+    /// Unchecked host buffers that copies wrote before an event was recorded on the stream of the copies, by the name
+    /// of the event.
     before_events: HashMap<String, BTreeSet<String>>,
     /// True until the first call that is not part of the set-up.
     in_setup: bool,
@@ -280,15 +282,16 @@ impl<'t> Converter<'t> {
         }
     }
 
-    /// Returns the place of an address range in memory that HIP allocated; `None` if no allocation contains the range.
+    /// Finds the buffer that contains an address range in memory allocated by HIP; `None` if no allocation contains the
+    /// range.
     fn place(&self, at: u64, bytes: u64) -> Option<Place> {
         let (_, found) = self.memory.range(..=at).next_back()?;
         let offset = at.checked_sub(found.start)?;
         (offset + bytes <= found.bytes).then(|| Place { buffer: found.buffer.clone(), offset })
     }
 
-    /// Returns the place of an address range in memory that HIP allocated, or in the buffer that replaces pageable
-    /// memory of the program.
+    /// Finds the buffer that contains an address range in memory allocated by HIP. For pageable memory of the program,
+    /// returns the buffer that replaces it in the case, and declares this buffer on first use.
     fn place_or_host(&mut self, at: u64, bytes: u64) -> Result<Place, String> {
         if let Some(place) = self.place(at, bytes) {
             return Ok(place);
@@ -354,7 +357,8 @@ impl<'t> Converter<'t> {
         Ok(())
     }
 
-    /// Adds checks of the host buffers that copies on a stream wrote. The null stream waits for the blocking streams.
+    /// Adds checks of the host buffers that copies on a stream wrote. For the null stream, copies on the blocking
+    /// streams count too, because the null stream waits for them.
     fn check_stream(&mut self, stream: &str) {
         let blocking: BTreeSet<String> = match stream {
             DEFAULT_STREAM => {
@@ -368,8 +372,8 @@ impl<'t> Converter<'t> {
         self.check_written(|_, of| of == stream || blocking.contains(of));
     }
 
-    /// Converts one call. A call that begins a known sequence, for example an allocation whose memory is then filled
-    /// with poison, removes the other calls of the sequence from `rest`.
+    /// Converts one call. Some calls begin a known sequence, for example an allocation whose memory is then filled with
+    /// poison. The other calls of such a sequence are removed from `rest`.
     fn call(
         &mut self,
         call: RecordedCall<'t>,

@@ -13,7 +13,7 @@ pub(super) trait Objects {
     /// Returns the name of a value that an earlier `hip` step returned, by its handle.
     fn value(&self, handle: u64) -> Option<String>;
 
-    /// Returns the place of an address in memory that is known to contain at least `bytes` bytes from there.
+    /// Finds the buffer at an address, if at least `bytes` bytes of recorded memory follow.
     fn memory(&mut self, at: u64, bytes: Option<u64>) -> Option<Place>;
 
     /// Returns a new name for a value that the call returns, and remembers its handle.

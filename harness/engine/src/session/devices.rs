@@ -58,7 +58,8 @@ impl Session {
         options
     }
 
-    /// Returns the option on the command line that sets the same property as `option`.
+    /// Returns the device option on the command line that sets the same property as `option`; `None` without such an
+    /// option.
     fn said(&self, option: &str) -> Option<&String> {
         let name = option.split('=').next();
         self.emulated.options.iter().rev().find(|said| said.split('=').next() == name)

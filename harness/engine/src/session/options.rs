@@ -56,8 +56,8 @@ pub struct SessionOptions {
     pub jobs: Option<NonZeroUsize>,
     /// Time limits of one trial, before they are adapted to the device.
     pub limits: Limits,
-    /// True if many trials will hang, as with `rocrepro prove`. The time for which a trial may report nothing is then
-    /// shorter.
+    /// True if many trials hang because of injected faults, as with `rocrepro prove`. A trial may then report nothing
+    /// for a shorter time than usual.
     pub hangs_on_purpose: bool,
     /// Injected delays, if any.
     pub late: Option<Late>,
@@ -77,7 +77,8 @@ pub struct SessionOptions {
     pub stop: Arc<AtomicBool>,
 }
 
-/// Time for which a trial may report nothing if many trials hang. The longest calls of the built-in cases take 3 s.
+/// Time for which a trial may report nothing if [`SessionOptions::hangs_on_purpose`] is true. The longest calls of the
+/// built-in cases take 3 s.
 const QUIET_ON_PURPOSE: Duration = Duration::from_secs(8);
 
 /// Factor by which the sanitizer prolongs the time for which a trial may report nothing.

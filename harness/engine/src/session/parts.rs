@@ -48,9 +48,9 @@ pub(crate) struct Emulated {
 pub(crate) struct Gpus {
     pub(crate) slots: Vec<Slot>,
     pub(crate) recovery: Vec<String>,
-    /// Number of health checks of each GPU, by the first lock of the GPU.
+    /// Number of health checks of each GPU. The key is the GPU's first lock.
     pub(crate) checked: Mutex<BTreeMap<String, u32>>,
-    /// First locks of the GPUs for which the recovery command was run.
+    /// First locks of those GPUs for which the user's recovery command has been run.
     pub(crate) mended: Mutex<BTreeSet<String>>,
     /// Names of the GPUs that were reported as no longer used.
     pub(crate) left_out: Mutex<BTreeSet<String>>,

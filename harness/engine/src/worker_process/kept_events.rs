@@ -43,7 +43,7 @@ pub(super) struct KeptEvents {
     pub(super) events: Vec<Event>,
     /// The first lines before the first event and after the end of the worker. A launcher prints such lines.
     pub(super) noise: Vec<String>,
-    /// The first lines that are not events and are not a launcher's output.
+    /// The first lines that are neither events nor output of a launcher.
     pub(super) garbage: Vec<String>,
     /// Events that exceeded the limits.
     pub(super) left_out: LeftOut,

@@ -85,13 +85,13 @@ static CALL: LazyLock<Regex> =
 
 static WORD: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\w+").expect("a valid pattern"));
 
-/// A call of `parameter` whose arguments are literals.
+/// Regular expression for a call of `parameter` whose arguments are literals.
 static PARAMETER: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"\b(rocrepro\s*::\s*)?parameter\(\s*"(\w+)"\s*(?:,\s*"([^"\\\n]*)"\s*)?\)"#)
         .expect("a valid pattern")
 });
 
-/// A choice between two expressions by the value of a parameter.
+/// Regular expression for a conditional expression that compares two string literals.
 static CHOICE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
         r#"std::string\("([^"\\]*)"\) == "([^"\\]*)"\s*\?\s*([\w |]*\w)\s*:\s*([\w |]*\w)\s*;"#,
@@ -106,7 +106,7 @@ static USING: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?m)^[ \t]*using\s+namespace\s+rocrepro\s*;[ \t]*\n").expect("a valid pattern")
 });
 
-/// Statements that begin a phase, after the end of another statement or the beginning of a block.
+/// Regular expression for statements that begin a phase and follow another statement or the beginning of a block.
 static PHASE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"([;{}][ \t]*\n)(?:[ \t]*(?:rocrepro\s*::\s*)?phase\([^;{}()]*\);[ \t]*\n)+")
         .expect("a valid pattern")
@@ -213,7 +213,7 @@ pub(super) fn inline(text: &str, parameters: &Parameters, values: Values) -> Opt
     Some(format!("{before}{headers}{}{block}{after}", &rest[place.start()..behind]))
 }
 
-/// Returns the lines that include a header of [`FURTHER`] none of whose words is in the text.
+/// Returns the `#include` lines of those headers in [`FURTHER`] none of whose words occurs in the text.
 pub(super) fn unused_headers(text: &str) -> Vec<String> {
     let is_needed = |words: &[&str]| {
         let code = text.lines().filter(|line| !line.starts_with('#'));

@@ -31,8 +31,9 @@ fn without_lines(text: &str, lines: &Range<usize>) -> String {
     kept.map(|(_, line)| line).collect()
 }
 
-/// Returns the lines of each definition of a function or type, counted from 0. Namespaces are entered. Lines of the
-/// preprocessor belong to no definition. Variables are left out, because an initial value may be a call with an effect.
+/// Returns the line range of each definition of a function or type, counted from 0, including definitions inside
+/// namespaces. Lines of the preprocessor belong to no definition. Variables are left out, because an initial value may
+/// be a call with an effect.
 fn definitions(text: &str) -> Vec<Range<usize>> {
     let (mut found, mut begun, mut depth) = (Vec::new(), None, 0_i64);
     for (n, line) in text.lines().enumerate() {

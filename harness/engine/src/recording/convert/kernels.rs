@@ -11,7 +11,8 @@ use super::{
     Converter,
 };
 
-/// Returns true if the call launches a kernel that is not in the library, or that the compiler put into the program.
+/// Returns true if the call launches a kernel that is not in rocrepro's library, or one that the compiler embedded in
+/// the program.
 pub(super) fn is_of_code(call: &TraceCall, library: &Kernels) -> bool {
     let Some(kernel) = &call.kernel else { return false };
     !call.function.starts_with("hipModule") || !library.contains_key(&kernel.name)
@@ -68,7 +69,7 @@ impl<'t> Converter<'t> {
                     }
                     Some(_) => {
                         return Err(format!(
-                            "`{kernel}` is the name of a kernel of rocrepro's library, but has another source"
+                            "`{kernel}` is the name of a kernel of rocrepro's library, but has a different source"
                         ));
                     }
                     None => drop(self.functions.insert(function, (module, kernel.clone()))),
@@ -86,8 +87,9 @@ impl<'t> Converter<'t> {
     pub(super) fn launch(&mut self, call: RecordedCall<'t>) -> Result<Call, String> {
         let is_of_program = !call.name().starts_with("hipModule");
         if is_of_program && !call.succeeded() {
-            return Err("a case launches with hipModuleLaunchKernel, whose status may be another"
-                .to_owned());
+            return Err(
+                "a case launches with hipModuleLaunchKernel, whose status may differ".to_owned()
+            );
         }
         let function = ["f", "function_address"].iter().find_map(|name| call.address(name).ok());
         let kernel = self.kernel(function.ok_or("its kernel was not recorded")?)?;

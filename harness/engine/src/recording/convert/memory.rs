@@ -62,8 +62,8 @@ impl<'t> Converter<'t> {
         Ok(true)
     }
 
-    /// Removes from `rest` the calls with which the set-up of a case writes poison to a buffer. Returns true if they
-    /// write guards too, and `None` if no such calls follow.
+    /// Removes from `rest` the calls with which the set-up of a case writes poison to a buffer. Returns true if these
+    /// calls write guards too. Returns `None` if `rest` does not begin with such calls.
     pub(super) fn take_poison(
         &self,
         at: u64,
@@ -227,7 +227,7 @@ impl<'t> Converter<'t> {
                 if let Some((offset, at)) = self.address_in(bytes) {
                     let buffer = &at.buffer;
                     return Err(format!(
-                        "byte {offset} of its content is an address in buffer `{buffer}`, which is another in each run"
+                        "byte {offset} of its content is an address in buffer `{buffer}`, which differs between runs"
                     ));
                 }
                 Call::FillFile { buffer, file }
@@ -257,7 +257,8 @@ impl<'t> Converter<'t> {
             && self.plan.buffers.get(&place.buffer).is_some_and(|of| of.bytes == bytes)
     }
 
-    /// Searches bytes for the address of a buffer. Returns the offset of the first address found, and its place.
+    /// Searches bytes for the address of a buffer. Returns the offset in the bytes of the first address found, and the
+    /// place to which this address leads.
     pub(super) fn address_in(&self, bytes: &[u8]) -> Option<(usize, Place)> {
         let (words, _) = bytes.as_chunks::<8>();
         let place = |word: &[u8; 8]| self.place(u64::from_le_bytes(*word), 1);
