@@ -1,5 +1,5 @@
-//! Formats the result of the opcode audit: the opcodes in the kernels of libraries that the interpreter of the emulated
-//! device does not support.
+//! Formats the result of the opcode audit, which lists the opcodes that occur in the GPU kernels of libraries and that
+//! the emulated device's interpreter does not support.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ pub struct AuditFinding {
     pub gfx: String,
     /// Number of the library's files that contain code for the architecture.
     pub files: usize,
-    /// Number of those files that the audit has read. It is lower than `files` if the audit only takes a sample.
+    /// Number of files that the audit has read; lower than `files` if the audit read only a sample.
     pub read: usize,
     /// Number of instructions that were found.
     pub instructions: u64,

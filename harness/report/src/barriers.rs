@@ -1,4 +1,5 @@
-//! Formats the audit of barriers, which finds kernels whose code lacks a wait before a barrier.
+//! Formats the audit of barriers, which finds kernels whose code lacks a wait before a barrier. A barrier with fences,
+//! such as `__syncthreads()`, must wait for the memory operations before it; a bare barrier need not.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,7 @@ pub struct BarrierFinding {
     pub not_read: usize,
     /// Number of kernels with barriers.
     pub with_barriers: usize,
-    /// Number of kernels that have barriers, but no barrier that is proven to have fences.
+    /// Number of kernels in which every barrier is bare, or is not proven to have fences.
     pub bare_only: usize,
     /// Number of kernels in which no lost wait was found, but not all paths could be followed.
     pub undecided: usize,
@@ -27,7 +28,7 @@ pub struct BarrierFinding {
     pub instructions: u64,
     /// Number of barriers with fences in the examined kernels.
     pub fenced: usize,
-    /// Number of other barriers in the examined kernels.
+    /// Number of barriers in the examined kernels that are not proven to have fences.
     pub bare: usize,
     /// Kernels in which an operation from an earlier iteration of a loop is outstanding at a barrier with fences.
     pub lost: Vec<KernelFinding>,

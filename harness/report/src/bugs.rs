@@ -24,11 +24,12 @@ use series::{BuildRank, place};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BugState {
-    /// The text of the case changed after the last run, so no later run is about this bug.
+    /// The case was edited, and the trial has run with the new text since, so its newest results say nothing about this
+    /// bug.
     Edited,
-    /// All newer builds passed, so often that a bug that fails as often as this one would have shown.
+    /// All builds after the last failure passed, often enough to exclude a bug with this failure rate.
     Fixed,
-    /// All newer builds passed, but not often enough.
+    /// All builds after the last failure passed, but too few times to exclude a bug with this failure rate.
     Unseen,
     /// The newest tested build fails.
     Open,
@@ -88,7 +89,8 @@ pub struct BugSeries {
     pub newest: String,
     /// Trials that have failed with the signature in this series.
     pub trials: Vec<BugTrial>,
-    /// Results of these trials with their present text on each build, the oldest build first.
+    /// Results of these trials on each build, the oldest build first. Only runs with the present text of the case
+    /// count.
     pub builds: Vec<BugBuild>,
 }
 
@@ -150,17 +152,17 @@ impl BugBuild {
 /// Collects the records of a store, and derives the bugs from them. The order of the records does not matter.
 #[derive(Clone, Debug, Default)]
 pub struct Bugs {
-    /// Number of each build.
+    /// Number of each build, which is its index in `names`.
     numbers: BTreeMap<(Series, BuildRank), usize>,
     /// Names of the builds, by number.
     names: Vec<String>,
-    /// Results by trial and digest of its text.
+    /// Results of each trial, by its name and the digest of its plan or program.
     trials: BTreeMap<(String, String), TrialResults>,
     /// Descriptions of the bugs by case and signature.
     known: BTreeMap<(String, String), Description>,
 }
 
-/// Results of a trial by the number of the build.
+/// Results of a trial on each build, by the number of the build.
 type TrialResults = BTreeMap<usize, BuildResults>;
 
 #[derive(Clone, Debug, Default)]
@@ -168,7 +170,7 @@ struct BuildResults {
     /// Date of the most recent result.
     last: String,
     passed: u32,
-    /// Number of failures with each signature, by the key of the bug.
+    /// Number of failures of each bug, by case and signature.
     failed: BTreeMap<(String, String), u32>,
 }
 
@@ -271,7 +273,7 @@ impl Bugs {
                 on.iter().map(|(at, failed, results)| (*at, *failed, results.passed)).collect();
             let Some(occurrence) = Occurrence::last(&results) else { continue };
             let edited = self.is_edited(trial, &builds);
-            // Results of two texts of a case are never added up.
+            // Results with different texts of a case are never added up.
             for (at, failed, results) in on.into_iter().filter(|_| !edited) {
                 let build = || self.names.get(builds[at]).cloned().unwrap_or_default();
                 let sum = sums.entry(at).or_insert_with(|| BugBuild::of(build()));
@@ -371,12 +373,13 @@ fn id(case: &str, signature: &str) -> String {
     format!("{:08x}", (hash ^ (hash >> 32)) & 0xffff_ffff)
 }
 
-/// Greatest chance with which a bug that still exists is called fixed: a bug that fails at the lower bound of its rate
-/// passes all counted runs with this probability.
+/// Maximum probability that a bug which still exists is reported as fixed: a bug whose failure rate is the lower bound
+/// of its interval passes all counted runs with this probability.
 pub(crate) const CHANCE: f64 = 0.001;
 
-/// Returns how many passes show that a bug is fixed that failed in `failed` of `ran` runs; `None` if no number of
-/// passes does. One failure is not counted, because the stretch of runs was chosen to begin and end with a failure.
+/// Returns the number of passes after which a bug that failed in `failed` of `ran` runs counts as fixed; `None` if no
+/// number of passes is enough. One failure is not counted, because the runs were chosen so that the first and the last
+/// of them failed.
 fn passes_needed(failed: u32, ran: u32) -> Option<u32> {
     let (hits, runs) = (failed.checked_sub(1)?, ran.checked_sub(1)?);
     if hits == 0 {

@@ -1,4 +1,4 @@
-//! Describes the failures in a series of runs. Some runs fail as described in a report, others in another way. Both
+//! Describes the failures in a series of runs. A run may fail as the report describes, or in another way; both kinds
 //! count as failures.
 
 use crate::{
@@ -6,12 +6,12 @@ use crate::{
     words::count,
 };
 
-/// Returns the number of runs that failed in any way.
+/// Returns the rate of runs that failed in any way, as described or otherwise.
 pub(crate) fn any(rate: Rate, others: &[OtherFailure]) -> Rate {
     Rate { failed: rate.failed + otherwise(others), runs: rate.runs }
 }
 
-/// Returns the number of runs that failed in another way than described.
+/// Returns the number of runs that did not fail as described, but in another way.
 pub(crate) fn otherwise(others: &[OtherFailure]) -> u32 {
     others.iter().map(|other| other.count).sum()
 }
@@ -43,7 +43,8 @@ pub(crate) fn listed(others: &[OtherFailure]) -> String {
 }
 
 impl Factor {
-    /// Returns the number of runs with the change that failed in any way; `None` if the evidence does not contain it.
+    /// Returns the rate of runs with the change that failed in any way; `None` if the evidence does not contain this
+    /// rate.
     pub(crate) fn any_failure(&self) -> Option<Rate> {
         let is_other = matches!(
             self.verdict,

@@ -19,7 +19,8 @@ pub struct Held {
     pub records: BTreeMap<u64, Record>,
     /// Numbers of the trials that have only a provisional record, because their GPU health check was interrupted.
     pub not_looked: BTreeSet<u64>,
-    /// Trials that began but have no record, by number. The value describes the last time that the trial began.
+    /// Trials that began but have no record, by number. Each value is the line that was written when the trial last
+    /// began.
     pub lost: BTreeMap<u64, Begun>,
 }
 

@@ -54,7 +54,8 @@ pub struct Part {
 /// Planned trials without a record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MissingTrials {
-    /// Name of each file with the name of a trial that is missing in it, as in [`crate::Missing::listed`].
+    /// The missing trials that [`crate::Missing::listed`] names, each as the name of the file that lacks it and the
+    /// name of the trial.
     pub listed: Vec<(String, String)>,
     /// Number of all missing trials.
     pub count: u64,
@@ -225,20 +226,22 @@ fn plans(parts: &[Part]) -> (Vec<String>, bool) {
     (problems, same)
 }
 
-/// Returns an error for each trial in the plan of a part that belongs to another shard, or that the plans of two parts
-/// contain.
+/// Checks the plans of all parts. Returns an error for each planned trial that belongs to another shard, and for each
+/// trial that two plans contain.
 fn planned(parts: &[Part]) -> Vec<String> {
     let mut problems = Vec::new();
     let mut planned: BTreeMap<&str, &str> = BTreeMap::new();
     for Part { file, opened, .. } in parts {
         for trial in &opened.trials {
             if opened.shard.is_some_and(|shard| !shard.holds(trial)) {
-                problems.push(format!("{file} plans {trial}, which belongs to another shard"));
+                problems.push(format!(
+                    "the plan in {file} contains {trial}, which belongs to another shard"
+                ));
             }
             if let Some(other) = planned.insert(trial, file)
                 && other != file
             {
-                problems.push(format!("{other} and {file} both plan {trial}"));
+                problems.push(format!("the plans in {other} and {file} both contain {trial}"));
             }
         }
     }

@@ -357,8 +357,8 @@ pub fn matrix(proof: &Proof) -> String {
         let bare = proof.rows.iter().filter(|row| row.cells.is_empty());
         let bare = bare.filter(|row| proof.left_out.iter().any(|(case, _)| *case == row.case));
         text.push_str(&format!(
-            "{} below the HIP runtime not injected, because they need the emulated device; {} not proven for that \
-             reason\n",
+            "{} below the HIP runtime could not be injected, because they need the emulated device; {} could \
+             therefore not be proven\n",
             count(proof.left_out.len(), "declared fault"),
             count(bare.count(), "case")
         ));

@@ -11,9 +11,9 @@ use crate::{
 #[derive(Default)]
 pub struct ResultStream {
     options: ViewOptions,
-    /// For each case, the number of trials that have not ended, and the records of the others.
+    /// For each case, the number of trials that have not ended, and the records of those that have.
     cases: BTreeMap<String, (usize, Vec<Record>)>,
-    /// For each folder, the number of cases that are not complete, and the passed trials of the others.
+    /// For each folder, the number of cases with unfinished trials, and the passed trials of its finished cases.
     families: BTreeMap<String, (usize, Passes)>,
     has_lines: bool,
 }

@@ -66,7 +66,7 @@ pub(crate) fn family(case: &str) -> &str {
     case.rsplit_once('/').map_or(case, |(folder, _)| folder)
 }
 
-/// Trials of a folder that passed.
+/// Passed trials of a folder.
 #[derive(Default)]
 pub(crate) struct Passes {
     passed: usize,
@@ -165,7 +165,7 @@ fn reason(record: &Record, verbose: bool) -> String {
         (VerdictKind::Pass, None) => String::new(),
         (VerdictKind::Pass, Some(_)) => avoided(record),
         (VerdictKind::Difference, _) => format!(
-            "{}; neither a document nor CUDA excludes it{}",
+            "{}; neither documentation nor CUDA rules this out{}",
             without_lines(&record.outcome.summary),
             signature()
         ),
@@ -182,7 +182,7 @@ fn reason(record: &Record, verbose: bool) -> String {
 fn expected_failure(known: &Known) -> String {
     if known.is_of_a_file() {
         let place = known.upstream.as_deref().unwrap_or_default();
-        return format!("expected by a line of a file: {place}");
+        return format!("listed as an expected failure in {place}");
     }
     let sentence = known.about.as_deref().unwrap_or(&known.signature).trim_end_matches('.');
     match &known.upstream {

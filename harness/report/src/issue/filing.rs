@@ -1,4 +1,4 @@
-//! Decides whether a report is a new issue, a comment for a known one, or not to be filed yet.
+//! Decides whether a report is a new issue, a comment on a known one, or a draft that must not be filed yet.
 
 use super::{
     Findings, Form,
@@ -7,17 +7,17 @@ use super::{
 };
 use crate::words::link;
 
-/// Where a report is to be filed.
+/// Place where a report is to be filed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Filing {
-    /// As a new issue.
+    /// A new issue.
     New,
-    /// As a comment for a known issue.
+    /// A comment on a known issue.
     Comment {
         /// The issue, as `owner/repository#number`.
         issue: String,
     },
-    /// Nowhere yet, because nothing shows that ROCm caused the failure.
+    /// No place yet, because nothing shows that ROCm caused the failure.
     Draft,
 }
 

@@ -95,7 +95,7 @@ pub(super) fn doubt(findings: &Findings) -> String {
     };
     let status = match names_a_status(&findings.record.outcome) {
         true => {
-            " The program shows an error status of ROCm; ROCm also returns one if a call is not valid."
+            " The program shows an error status of ROCm, but ROCm also returns one for an invalid call."
         }
         false => "",
     };
@@ -143,7 +143,7 @@ pub(super) fn symptom(record: &Record, refused_call: Option<&str>) -> String {
             format!("`{name}` holds data that was never computed")
         }
         (Kind::WrongData, _, name, "shape") => format!("`{name}` has a wrong shape"),
-        (Kind::WrongData, _, name, "false") => format!("`{name}` does not hold"),
+        (Kind::WrongData, _, name, "false") => format!("the check `{name}` fails"),
         (Kind::WrongData, _, name, _) => match single_value(outcome) {
             Some((got, right)) => format!("`{name}` is {got} instead of {right}"),
             None => format!("`{name}` is wrong"),
@@ -203,7 +203,7 @@ pub(super) fn single_value(outcome: &Outcome) -> Option<(&str, &str)> {
     Some((value("got at 0:")?, value("right at 0:")?))
 }
 
-/// Returns the amount of memory that a check found missing.
+/// Returns the amount of memory that the program did not free, as a check of the program measured it.
 fn lost(outcome: &Outcome) -> Option<String> {
     let text = outcome.summary.rsplit(": ").next()?;
     let (before, after) = text.split_once(" before, ")?;

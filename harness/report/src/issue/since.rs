@@ -33,12 +33,12 @@ fn answer(found: &Bisected) -> String {
         }
         (Some(a), Some(b)) if found.worse => {
             let (change, from, to, side) = match found.fix {
-                true => ("better", b, a, "after"),
-                false => ("worse", a, b, "before"),
+                true => ("less frequent", b, a, "after"),
+                false => ("more frequent", a, b, "before"),
             };
             let _ = write!(
                 text,
-                "It gets {change} between **{from}** and **{to}**; builds {side} that have failed too."
+                "The failure becomes {change} between **{from}** and **{to}**; builds {side} the change failed, too."
             );
         }
         (Some(a), Some(b)) => {

@@ -260,7 +260,9 @@ fn failures_before_the_change_make_it_worse() {
     assert!(!plain.contains("last good"), "{plain}");
     let text = super::since::versions(&findings).expect("a section");
     assert!(
-        text.contains("It gets worse between **6.4.3** and **7.2.4**; builds before"),
+        text.contains(
+            "The failure becomes more frequent between **6.4.3** and **7.2.4**; builds before"
+        ),
         "{text}"
     );
     assert!(!text.contains("Last good"), "{text}");

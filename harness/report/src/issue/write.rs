@@ -99,8 +99,8 @@ fn builds(findings: &Findings) -> String {
     }
 }
 
-/// Describes what the exported program requires in addition to a C++ compiler. `None` unless that is only HIP and
-/// hipRTC.
+/// Describes what the exported program requires in addition to a C++ compiler: HIP, hipRTC if it uses that, and its
+/// devices. `None` if the trial calls other libraries of ROCm, or if the program was not exported.
 fn requirements_if_standalone(findings: &Findings) -> Option<String> {
     let program = findings.program.as_ref().filter(|program| program.own.is_none())?;
     let hiprtc = program.text.contains("<hip/hiprtc.h>");
@@ -220,7 +220,7 @@ pub(super) fn actual(findings: &Findings) -> String {
     text
 }
 
-/// Formats the change of a mitigation.
+/// Returns a short description of the change that a mitigation makes, for example `` `NAME=VALUE` ``.
 pub(super) fn factor_title(factor: &Factor) -> String {
     match factor.kind {
         FactorKind::Env => format!("`{}={}`", factor.name, factor.value),

@@ -9,7 +9,7 @@ use regex::Regex;
 pub(super) struct Form {
     #[cfg_attr(not(test), allow(dead_code))]
     pub(super) name: &'static str,
-    /// Text that replaces the value, which is the first group of the pattern.
+    /// Text that replaces the value. The value is what the first group of the pattern matches.
     pub(super) word: &'static str,
     regex: LazyLock<Regex>,
     /// Returns true if a match of the pattern is a private value, given the value and the texts before and after it.
