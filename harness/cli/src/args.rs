@@ -499,18 +499,18 @@ pub(crate) fn complete() {
 
 fn rocm() -> String {
     let forms: Vec<&str> = stacks::spellings().iter().map(|spelling| spelling.form).collect();
-    format!("The ROCm to run on: {}", forms.join(", "))
+    format!("ROCm stack to use: {}", forms.join(", "))
 }
 
 /// Returns the long help of `--rocm`, which lists every spelling of a stack.
 fn rocm_in_full() -> String {
     let one = |spelling: &stacks::Spelling| format!("\n* {}: {}", spelling.form, spelling.about);
     let all: String = stacks::spellings().iter().map(one).collect();
-    format!("The ROCm to run on, fetched when needed:{all}")
+    format!("ROCm stack to use, fetched when needed:{all}")
 }
 
 /// Parses a number of seconds, written as `120` or `120s`.
 fn seconds(text: &str) -> Result<u32, String> {
     let number = text.strip_suffix('s').unwrap_or(text).parse().ok().filter(|n| *n > 0);
-    number.ok_or_else(|| "write seconds, such as 120 or 120s".to_owned())
+    number.ok_or_else(|| "expected a number of seconds, such as 120 or 120s".to_owned())
 }

@@ -17,7 +17,8 @@ pub(crate) fn reporting() -> Reporting {
     Reporting::to(Arc::new(Console::default()))
 }
 
-/// Returns a receiver that also prints the results of trials as they end, to standard output.
+/// Returns a receiver that shows the engine's events and also prints the result of each trial to standard output when
+/// the trial ends.
 pub(crate) fn reporting_results(results: &Arc<Mutex<ResultStream>>) -> Reporting {
     let results = Some(Arc::clone(results));
     Reporting::to(Arc::new(Console { results, ..Console::default() }))

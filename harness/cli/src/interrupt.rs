@@ -1,4 +1,4 @@
-//! The process's cancellation, which the user requests with a signal.
+//! Cancels the running command when the user sends a signal, for example with Ctrl-C.
 
 use std::{
     sync::{
@@ -15,13 +15,13 @@ use supervise::Cancel;
 /// lost, because they are written to disk as soon as they are known.
 const LONGEST: Duration = Duration::from_millis(1700);
 
-/// The cancellation of this process after its signal handlers were installed, or the reason why that failed.
+/// Handle by which signals cancel this process, or the reason why the signal handlers could not be installed.
 static REQUEST: OnceLock<Result<Cancel, String>> = OnceLock::new();
 
 /// True once the command checks the cancellation. Until then, a signal ends the process.
 static ATTENDED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// Installs the handlers. Must be called before the process starts threads, so that no signal is lost.
+/// Installs the signal handlers. Must be called before the process starts threads, so that no signal is lost.
 pub(crate) fn install() {
     let _ = request();
 }
@@ -40,8 +40,9 @@ fn attended() -> &'static Arc<AtomicBool> {
     ATTENDED.get_or_init(Arc::default)
 }
 
-/// Returns the cancellation, for a command that checks it from now on. The first signal requests the cancellation, and
-/// a signal more than a second later ends the process. A command that does not end within [`LONGEST`] is ended.
+/// Returns the cancellation handle, for a command that checks it from now on. The first signal requests the
+/// cancellation, and a signal more than a second later ends the process. A command that does not end within [`LONGEST`]
+/// is ended.
 pub(crate) fn cancel() -> Result<Cancel, Stop> {
     let cancel = request().as_ref().map_err(Stop::no_verdict)?;
     if !attended().swap(true, Ordering::SeqCst) {
@@ -56,8 +57,8 @@ pub(crate) fn leave() {
     attended().store(false, Ordering::SeqCst);
 }
 
-/// Returns the flag of the cancellation. Until [`cancel`] is called, signals do not set the flag, but end the process,
-/// which is as quick.
+/// Returns the flag that a signal sets to cancel the command. Until [`cancel`] is called, a signal ends the process
+/// without setting the flag.
 pub(crate) fn flag() -> Arc<AtomicBool> {
     request().as_ref().map(|cancel| Arc::clone(cancel.flag())).unwrap_or_default()
 }

@@ -22,7 +22,7 @@ pub(crate) struct Fetching {
 
 struct Archive {
     begun: Instant,
-    /// Number of bytes that an earlier, interrupted download has left.
+    /// Number of bytes that were already on disk, from an earlier, interrupted download.
     from: u64,
     told: Instant,
 }

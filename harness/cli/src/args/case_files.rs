@@ -1,4 +1,4 @@
-//! Takes the name of a case file in place of a case: `run my-case.yaml` means `run --cases-from my-case.yaml`.
+//! Accepts a case file in place of the name of a case: `run my-case.yaml` means `run --cases-from my-case.yaml`.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ fn divided(text: &str) -> Option<(PathBuf, String)> {
 }
 
 impl Origin {
-    /// Moves a case file from the list of cases to `--cases-from`.
+    /// Moves a case file that the user named among the cases to the option `--cases-from`.
     fn take_file(&mut self, cases: &mut Vec<String>) -> Result<(), Stop> {
         let files: Vec<_> = cases.iter().filter_map(|case| divided(case)).collect();
         let Some((file, _)) = files.first() else {
@@ -28,7 +28,7 @@ impl Origin {
         let is_other = |case: &String| divided(case).is_none_or(|(other, _)| other != *file);
         if self.cases_from.is_some() || cases.iter().any(is_other) {
             return Err(Stop::usage(
-                "error: one case file can be named, and no other cases with it; for more files write `--cases-from FOLDER`",
+                "error: a case file cannot be combined with other cases or files; for several files write `--cases-from FOLDER`",
             ));
         }
         *cases = files.iter().map(|(_, selection)| selection.clone()).collect();

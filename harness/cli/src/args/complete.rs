@@ -1,4 +1,4 @@
-//! Completion of commands in shells: names of cases, stacks, architectures, libraries and faults.
+//! Completes command lines in shells: names of cases, stacks, architectures, libraries and faults.
 //!
 //! `rocrepro completions SHELL` prints a script that calls this program at each press of the tab key, with the words
 //! typed so far and the name of the shell in [`VARIABLE`].
@@ -111,7 +111,8 @@ fn stacks(typed: &OsStr) -> Vec<CompletionCandidate> {
     all
 }
 
-/// Returns the prefixes of names that mean a build of a configured download source, for example `nightly`.
+/// Returns the prefixes with which a stack's name selects a build of a configured download source, for example
+/// `nightly`.
 fn channels() -> Vec<String> {
     Sources::load(None).map(|sources| sources.channels()).unwrap_or_default()
 }

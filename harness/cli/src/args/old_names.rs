@@ -1,5 +1,5 @@
-//! Replaces the old names of commands, from before commands were grouped. Version 0.1 accepts them: [`renamed`]
-//! replaces them before the arguments are parsed. Version 0.2 will not accept them.
+//! Replaces the names that commands had before they were grouped. Version 0.1 still accepts these old names:
+//! [`renamed`] replaces them before the arguments are parsed. Version 0.2 will not accept them.
 
 use std::ffi::OsString;
 
@@ -20,7 +20,7 @@ pub(crate) const OLD_NAMES: [(&str, &[&str]); 13] = [
     ("env", &["stack", "env"]),
 ];
 
-/// Replaces an old name of a command in the arguments, of which the first is the program.
+/// Replaces the old name of a command in the arguments of this process. The first argument is the name of the program.
 pub(super) fn renamed(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut words: Vec<OsString> = words.collect();
     let at = if words.get(1).is_some_and(|word| word == "help") { 2 } else { 1 };

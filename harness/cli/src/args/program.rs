@@ -14,7 +14,7 @@ pub(crate) struct OwnProgram {
     pub(crate) command: Vec<OsString>,
 }
 
-/// Options that state what a program's run must show to pass.
+/// Options that state what a run of a program must show in order to pass.
 #[derive(Args)]
 pub(crate) struct Judged {
     /// The exit status that the program must have
@@ -39,7 +39,7 @@ pub(crate) struct Judged {
 }
 
 impl Judged {
-    /// Returns the name of the first of these options that the user gave; `None` without any.
+    /// Returns the name of the first of these options that the user gave; `None` if the user gave none of them.
     pub(crate) fn given(&self) -> Option<&'static str> {
         let all = [
             ("--exit", self.exit != 0),

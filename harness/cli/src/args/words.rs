@@ -31,7 +31,7 @@ impl Words {
 }
 
 impl Bisect {
-    /// Returns arguments that give these options when they are parsed.
+    /// Returns arguments that result in these options when they are parsed.
     pub(crate) fn words(&self) -> Vec<String> {
         let Bisect {
             case,
@@ -103,7 +103,7 @@ impl Bisect {
 }
 
 impl Target {
-    /// Returns arguments that give these options when they are parsed.
+    /// Returns arguments that result in these options when they are parsed.
     pub(crate) fn words(&self) -> Vec<String> {
         let mut words = Words::default();
         self.put(&mut words);
@@ -181,8 +181,8 @@ mod tests {
         words.iter().map(|word| (*word).to_owned()).collect()
     }
 
-    /// Returns arguments that give the option a value other than its default. They include a second option if the first
-    /// requires it.
+    /// Returns arguments that set the option to a value other than its default. If the option requires a second one,
+    /// they set that too.
     fn with(option: &clap::Arg) -> Vec<String> {
         let name = option.get_long().map(|name| format!("--{name}"));
         let values: Vec<String> = match option.get_possible_values().as_slice() {

@@ -103,7 +103,8 @@ fn retest(args: &Retest) -> Result<ExitCode, Stop> {
     Ok(ran)
 }
 
-/// Returns the trials of open bugs of the device, and those that the cases no longer contain.
+/// Returns the trials that have open bugs on the device, in two lists: first those that the cases still contain, then
+/// those that they no longer contain.
 fn trials(
     bugs: &[Bug],
     device: &DeviceChoice,

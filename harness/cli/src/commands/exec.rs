@@ -28,13 +28,13 @@ use engine::{
     which::{self, ProgramLocation},
 };
 
-/// A program of the user that is ready to start.
+/// A user's program that is ready to start, and the session in which it runs.
 pub(super) struct ReadyProgram {
     pub(super) session: Session,
     pub(super) start: Start,
 }
 
-/// Replaces this process by a program of the user that runs with the stack and on the device.
+/// Replaces this process with the user's program, which then runs with the selected stack and device.
 pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
     let launch = &args.launch;
     let checked = checked(launch)?;
@@ -215,7 +215,8 @@ fn of_the_stack(name: &Path, session: &Session) -> Option<PathBuf> {
     Some(session.stack.root.join("usr/bin").join(name)).filter(|file| which::runs(file))
 }
 
-/// Checks that the device can inject all of the faults. Faults at calls need a plan, which a program does not have.
+/// Checks that all faults can be injected into the device. A fault at a call needs a plan, which a program does not
+/// have.
 fn of_the_device(texts: &[String]) -> Result<(), Stop> {
     let read = texts.iter().filter_map(|text| text.parse::<Planted>().ok());
     let problems: Vec<_> = read

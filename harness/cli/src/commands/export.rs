@@ -138,7 +138,7 @@ fn line(id: &str, result: &Result<&VerifiedProgram, &Stop>) -> String {
 fn write(out: &Path, text: &str, who: &Identity) -> Result<(), Stop> {
     let public = redact_program(text, Syntax::Cpp, who);
     if public != text {
-        outputs::note("words such as <path> replace private values in the program");
+        outputs::note("private values in the program were replaced by placeholders such as <path>");
     }
     if out.as_os_str() == "-" {
         return outputs::data(&public);

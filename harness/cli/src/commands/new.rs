@@ -88,7 +88,10 @@ fn from_recording(args: &New) -> Result<PathBuf, Stop> {
 /// existing file is an error.
 fn write_new(path: &Path, bytes: &[u8]) -> Result<(), Stop> {
     if fs::read(path).is_ok_and(|there| there == bytes) {
-        outputs::note(format!("using {}, which has this text already", path.display()));
+        outputs::note(format!(
+            "using the existing file {}, which has the same content",
+            path.display()
+        ));
         return Ok(());
     }
     let file = OpenOptions::new().write(true).create_new(true).open(path);
@@ -106,7 +109,7 @@ fn write_new(path: &Path, bytes: &[u8]) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Returns the arguments with which commands work on the new case.
+/// Returns the arguments with which other commands, such as `run`, select the new case.
 fn words(args: &New, path: &Path) -> Vec<String> {
     let mut words = vec![path.display().to_string(), "--trust".to_owned()];
     words.extend(args.target.words());

@@ -13,7 +13,7 @@ use engine::{
 use super::exec::{ReadyProgram, checked, ready};
 use crate::{args::Record, interrupt, outputs};
 
-/// Largest number of lines of one kind in the summary.
+/// Maximum number of lines of each kind that the summary shows.
 const MOST_LINES: usize = 8;
 
 /// Runs a program of the user, records its HIP calls, and prints what it recorded.

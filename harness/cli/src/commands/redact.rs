@@ -50,7 +50,7 @@ pub(crate) fn redact(args: &Redact) -> Result<ExitCode, Stop> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns true if the folder that is to be created is inside another folder.
+/// Returns true if the folder `new`, which does not exist yet, would be inside `folder`.
 fn is_inside(new: &Path, folder: &Path) -> bool {
     let parent = new.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));

@@ -255,7 +255,7 @@ pub(crate) fn columns(path: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<
     Ok(columns)
 }
 
-/// Records of each trial from the last run that contains it.
+/// For each trial, its records from the last run that contains the trial.
 #[derive(Default)]
 pub(crate) struct Latest(BTreeMap<String, Vec<Record>>);
 
@@ -271,7 +271,8 @@ impl Latest {
         }
     }
 
-    /// Returns true if an earlier record may be about the same version of its case as the current records of the trial.
+    /// Returns false if an earlier record is known to be from another version of the case than the current records of
+    /// its trial, so that it does not belong to their history.
     fn may_go_on(&self, earlier: &Record) -> bool {
         let there = self.0.get(&earlier.trial);
         there.is_none_or(|all| all.iter().any(|record| report::may_be_one_text(record, earlier)))

@@ -67,7 +67,7 @@ pub(super) fn command(
             target: Target {
                 // The device is named, because `auto` may choose another one on another machine.
                 device: match device {
-                    // A command line that does not run on the device through rocrepro chooses its own device.
+                    // A tested command that rocrepro does not run on the device chooses its own device.
                     _ if args.case.is_none() && !on_device => DeviceKind::Auto,
                     DeviceChoice::Emulated(_) => DeviceKind::Emulated,
                     DeviceChoice::Gpu => DeviceKind::Gpu,

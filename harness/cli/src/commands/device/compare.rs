@@ -18,7 +18,7 @@ use crate::{
 };
 use engine::{Session, SessionOptions, Stop, device_library, stop::chain};
 
-/// Largest number of names that a printed list shows; there may be hundreds.
+/// Maximum number of names that a printed list shows. A list may have hundreds.
 const NAMES: usize = 12;
 
 pub(super) fn compare(args: &Compare) -> Result<ExitCode, Stop> {
