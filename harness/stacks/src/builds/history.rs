@@ -26,8 +26,8 @@ pub struct History {
     pub builds: Vec<Build>,
     /// Remarks for the user: sources without a build for the architecture, and the number of builds that were left out.
     pub silent: Vec<String>,
-    /// Periods in which builds may be missing. If such a gap lies between two builds, a search must not conclude that
-    /// they are neighbours.
+    /// Periods in which builds may be missing. If such a gap lies between two builds, a search must not treat them as
+    /// neighbours.
     #[serde(default)]
     pub holes: Vec<ListingGap>,
 }

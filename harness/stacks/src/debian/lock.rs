@@ -42,8 +42,8 @@ pub struct LockedPackage {
     pub of: BTreeSet<ExtraGroup>,
 }
 
-/// A set of extras that need a package if a stack contains all of them. The empty set means that the HIP runtime needs
-/// the package.
+/// A set of extras that need a package only together: the package is part of a stack that contains all extras of the
+/// set. The empty set means that the HIP runtime itself needs the package.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ExtraGroup(BTreeSet<Extra>);

@@ -43,8 +43,8 @@ impl<'a> Mirrors<'a> {
         names.join(", ")
     }
 
-    /// Passes a file to `reader` and returns the result. The file is read from the first mirror that has it, up to the
-    /// maximum size `bound`. `None` if no mirror has the file.
+    /// Reads a file from the first mirror that has it, and returns the result of `reader`, which receives the content.
+    /// At most `bound` bytes are read. `None` if no mirror has the file.
     pub(crate) fn read<T>(
         &self,
         path: &str,

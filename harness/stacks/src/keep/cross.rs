@@ -44,7 +44,7 @@ impl Component {
         }
     }
 
-    /// Returns the beginnings of the names of the component's files.
+    /// Returns the prefixes of the component's file names.
     fn files(self) -> &'static [&'static str] {
         match self {
             Self::Hip => &["libamdhip64.so", "libhiprtc.so", "libhiprtc-builtins.so"],
@@ -68,7 +68,7 @@ impl Component {
         }
     }
 
-    /// Returns the names of folders that belong to the component with all their files.
+    /// Returns the names of folders whose files all belong to the component.
     fn folders(self) -> &'static [&'static str] {
         match self {
             Self::Hip | Self::Rocr => &[],

@@ -23,7 +23,7 @@ pub struct FileLock {
     path: PathBuf,
 }
 
-/// Kind of access that a lock permits to other processes.
+/// Mode of a file lock, which determines if other processes may hold the lock at the same time.
 #[derive(Clone, Copy, Debug)]
 pub enum LockMode {
     /// Shared lock: other processes may hold it too and use the same build.

@@ -136,7 +136,8 @@ impl Read for Partial<'_> {
     }
 }
 
-/// Returns what an earlier process has left: the description of the download, and the number of kept bytes.
+/// Returns the description and the number of kept bytes of a download that an earlier process began; `None` if there is
+/// none that can be resumed.
 fn left(bytes: &Path, known: &Path) -> Option<(Known, u64)> {
     let before: Known = serde_json::from_slice(&fs::read(known).ok()?).ok()?;
     let there = no_link(File::options().read(true)).open(bytes).ok()?.metadata().ok()?.len();

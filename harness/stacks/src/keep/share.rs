@@ -17,7 +17,7 @@ pub(crate) struct Shared {
 }
 
 /// Creates hard links in the folder `to` to the wanted files of the folder `from`. Symbolic links are returned and not
-/// created. The paths that `wanted` receives are relative to the folder.
+/// created. `wanted` receives paths relative to `from`.
 ///
 /// # Errors
 /// A folder cannot be read or written.

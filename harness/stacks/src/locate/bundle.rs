@@ -1,4 +1,4 @@
-//! Reads the release of a ROCm that a Python package contains, and the HSA functions that this ROCm needs.
+//! Reads the release of the ROCm inside a Python package, and lists the HSA functions that this ROCm needs.
 //!
 //! PyTorch's wheels contain ROCm in `torch/lib`, TheRock's in `_rocm_sdk_core/lib` and `_rocm_sdk_libraries_*/lib`, and
 //! wheels that auditwheel repaired in `NAME.libs`.
@@ -90,7 +90,7 @@ fn libraries(venv: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// A shared library in ELF format. Only the parts of the file that are asked for are read.
+/// A shared library in ELF format. Only the needed parts of the file are read.
 struct Elf(ReadCache<File>);
 
 impl Elf {

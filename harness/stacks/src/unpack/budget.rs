@@ -1,4 +1,5 @@
-//! Limits what unpacking an archive may consume, so that a decompression bomb cannot fill the disk.
+//! Limits the disk space and memory that unpacking an archive may use, so that a decompression bomb cannot fill the
+//! disk.
 
 use std::cell::Cell;
 use std::io::{self, Read};
@@ -7,11 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::paths::relative;
 
-/// Number of bytes to which even the smallest archive may unpack.
+/// Number of bytes that the content of even the smallest archive may have.
 const FREE: u64 = 1 << 30;
 
-/// Number of bytes to which each byte of an archive may unpack, in addition to [`FREE`]. ROCm's most compressible
-/// files, its kernel libraries, need eight.
+/// Number of bytes that the content of an archive may have for each byte of the archive, in addition to [`FREE`]. The
+/// most compressible files of ROCm are its kernel libraries, which need eight.
 const EACH: u64 = 30;
 
 /// Maximum number of components in the path of a member. Paths in ROCm's archives have at most 20.

@@ -9,7 +9,7 @@ const TARGET: &[u8] = b"hipv4-amdgcn-amd-amdhsa--";
 /// Maximum length of an architecture's name without features, for example `gfx10-3-generic`.
 const LONGEST: usize = 24;
 
-/// Collects the GPU architectures that the uncompressed offload bundles in a file name. Compressed bundles are not
+/// Collects the GPU architectures of the kernels in a file's uncompressed offload bundles. Compressed bundles are not
 /// searched.
 #[derive(Debug, Default)]
 pub(crate) struct Targets {

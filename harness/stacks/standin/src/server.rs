@@ -83,7 +83,7 @@ impl Site {
         self
     }
 
-    /// Adds a file to the listings that does not exist on the server.
+    /// Adds a file that does not exist on the server to the listings.
     pub fn ghost(&mut self, path: &str) -> &mut Self {
         self.files.insert(path.to_owned(), File { ghost: true, ..File::default() });
         self

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::{Asking, escaped};
 use crate::{Archive, Build, BuildLocation, BuildSource, Components, Date};
 
-/// Number of days whose status files are read if the query has no first day.
+/// Number of days, up to the last one, whose status files are read if the query has no first day.
 const DAYS: i64 = 120;
 
 /// Maximum number of pages to read: GitHub returns at most 1000 runs per query.

@@ -40,7 +40,8 @@ impl Previous {
         Some(Self { root, manifest })
     }
 
-    /// Returns true if the plan contains every package of this root in the same version.
+    /// Returns true if the files of this root can be used for the plan: the plan contains every package of this root,
+    /// in the same version.
     fn serves(&self, plan: &[Planned]) -> bool {
         let in_plan = |had: &Package| {
             plan.iter().any(|planned| planned.name == had.name && planned.sha256 == had.sha256)
