@@ -91,7 +91,8 @@ impl<'a> Attempts<'a> {
         Self { failed: 0, http, url, cancel, progress }
     }
 
-    /// Records that the host sent a requested file, so that its further files get the usual number of attempts again.
+    /// Records that the host sent a requested file. Further downloads from this host then get the usual number of
+    /// attempts again.
     pub(crate) fn has_answered(&self) {
         if let Ok(mut refusing) = self.http.refusing.lock() {
             refusing.remove(host(self.url));
@@ -105,7 +106,7 @@ impl<'a> Attempts<'a> {
         if refuses { TRIES_OF_REFUSING } else { TRIES }
     }
 
-    /// Returns the error for a download whose last attempt failed in this way.
+    /// Returns the error for a download that is given up after the failed attempt `trouble`.
     pub(crate) fn failure(&self, trouble: &Trouble) -> DownloadError {
         let (url, status, after) = (self.url.to_owned(), &trouble.reason, trouble.after);
         let tried = format!("{status} after {} attempts", self.failed);

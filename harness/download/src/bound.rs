@@ -2,8 +2,8 @@ use std::path::Path;
 
 use crate::DownloadError;
 
-/// Maximum size of a response in bytes, with the reason for it. Every download needs a maximum, because an endless
-/// response would fill the disk or the memory.
+/// Maximum size of a response in bytes, and the reason for this maximum. Every download needs a maximum, because an
+/// endless response would fill the disk or the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
     pub(crate) most: u64,
@@ -13,8 +13,8 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Creates a maximum size in bytes. `why` is the reason, a clause at the end of a message, for example `the lock
-    /// says its size`.
+    /// Creates a maximum size in bytes. `why` is the reason for the maximum: a clause at the end of an error message,
+    /// for example `no index of Debian is larger`.
     pub const fn new(most: u64, why: &'static str) -> Self {
         Self { most, why, disk: false }
     }

@@ -251,7 +251,7 @@ impl Http {
         }
     }
 
-    /// Begins a download; see [`Download`]. The file may have at most the size `bound`.
+    /// Begins a download, and returns the reader of the file's content. The file may have at most `bound` bytes.
     ///
     /// # Errors
     /// The host does not have the file, or does not respond in a way that allows a download.
