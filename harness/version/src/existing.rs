@@ -1,4 +1,4 @@
-//! Finds versions in ranges that no release of ROCm has.
+//! Finds mistakes in version ranges: a start or an end that is not the version of any ROCm release.
 
 use crate::{Version, VersionRange};
 
@@ -25,7 +25,7 @@ const OPEN_MAJOR: u32 = 10;
 /// Smallest number that is HIP's build number and not a patch number of ROCm, for example in `6.4.43482`.
 const BUILD_NUMBERS: u32 = 1000;
 
-/// A version in a range that no release of ROCm has.
+/// A start or end of a version range that is not the version of any ROCm release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NonexistentVersion {
     /// Description of the mistake.
@@ -54,8 +54,9 @@ fn around(major: u32, minor: u32) -> String {
 }
 
 impl VersionRange {
-    /// Returns the first version in the range that no release of ROCm has; `None` if all exist or may exist. The
-    /// exclusive end of a range may also be the version after an existing one, for example `<6.5` or `<8`.
+    /// Returns the mistake if the start or the end of the range is not the version of a ROCm release; `None` if both
+    /// exist or may exist. The exclusive end of a range may also be the version after an existing one, for example
+    /// `<6.5` or `<8`.
     pub fn nonexistent(&self) -> Option<NonexistentVersion> {
         let begin = self.from.as_ref().and_then(|version| version.nonexistent(false));
         begin.or_else(|| self.until.as_ref().and_then(|version| version.nonexistent(true)))
