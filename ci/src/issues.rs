@@ -271,7 +271,7 @@ impl Made<'_> {
         let signature = page.quoted("Signature: `", "`.").unwrap_or_default();
         let rate = page.item("Fails").and_then(|item| between(item, "in ", " "));
         let always = rate.and_then(|rate| rate.split_once('/')).is_some_and(|(a, b)| a == b)
-            && page.item("Fails").is_some_and(|item| !item.contains(" of them as described here"));
+            && page.item("Fails").is_some_and(|item| !item.contains(" failed as described here"));
         let ran = self.repeated(again, if always { 2 } else { TRIES })?;
         // `exec` writes no record, so only the exit status shows how the program ended.
         let is_alike = |ran: &&Repeated| match again.starts_with("rocrepro exec ") {

@@ -68,7 +68,7 @@ pub fn bisected(found: &Bisected, sentence: &str, spent: &str) -> String {
     for crossed in &found.crossed {
         let Crossed { component, of, rate, why } = crossed;
         let what = why.as_ref().map_or_else(|| runs(*rate), |why| format!("no result: {why}"));
-        line("crossed", &format!("{component} of {of} in the other build: {what}"));
+        line("crossed", &format!("last good build with {component} of {of}: {what}"));
     }
     for skipped in &found.skipped {
         line("skipped", &format!("{}: {}", skipped.version, skipped.why));

@@ -139,7 +139,7 @@ pub struct BugBuild {
     pub failed: u32,
     /// Number of passes.
     pub passed: u32,
-    /// Number of other failures. They are no evidence about this bug, because they may hide it.
+    /// Number of other failures. They say nothing about this bug, because they may hide it.
     pub otherwise: u32,
 }
 

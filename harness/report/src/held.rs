@@ -106,7 +106,7 @@ fn not_run(like: &Record, number: u64, trial: &str) -> Record {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotOne {
     /// Two files contain runs with different plans. The values are the names of the files.
-    #[error("{0} and {1} belong to different runs, with other trials, options or libraries")]
+    #[error("{0} and {1} belong to different runs: their trials, options or libraries differ")]
     Different(String, String),
     /// Two files contain the same shard. The values are the names of the files, and the shard.
     #[error("{0} and {1} both contain the same {2}")]
@@ -320,7 +320,7 @@ mod tests {
         check(&[b.clone(), a.clone()], None);
         check(std::slice::from_ref(&a), Some("no file contains shard 2/2"));
         check(&[a.clone(), a.clone()], Some("a and a both contain the same shard, 1/2"));
-        let other = "a and c belong to different runs, with other trials, options or libraries";
+        let other = "a and c belong to different runs: their trials, options or libraries differ";
         check(&[a.clone(), held("c", Some("2/2"), "e")], Some(other));
         check(&[a.clone(), held("c", Some("2/3"), "d")], Some(other));
         check(&[a, held("c", None, "d")], Some(other));

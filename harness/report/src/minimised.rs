@@ -70,7 +70,7 @@ pub fn minimised(found: &Minimised, complete: bool, time: Duration, again: &str)
     };
     let groups = [
         ("Without these, no valid case can fail in this way", structural),
-        ("Not tried without these", open),
+        ("The search ended before it tried to remove these", open),
     ];
     for (what, elements) in groups {
         let names = names(&elements);

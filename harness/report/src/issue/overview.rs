@@ -51,7 +51,7 @@ fn fails_in(findings: &Findings) -> String {
     let mut text = match others {
         [] => format!("{} runs on {place}", with_interval(findings.rate)),
         _ => format!(
-            "{} runs, {} of them as described here{}, {}, on {place}",
+            "{} runs, of which {} failed as described here{}, {}, on {place}",
             any(findings.rate, others),
             findings.rate.failed,
             interval(findings.rate),

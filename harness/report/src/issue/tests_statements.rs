@@ -31,7 +31,7 @@ fn runs_that_fail_in_another_way_are_not_passes() {
     (control.rate, control.others) = (Rate { failed: 5, runs: 5 }, vec![hang(2)]);
     control.signature = Some("crash:hipFree".to_owned());
     let text = page(&findings);
-    let fails = "**Fails** in 5/5 runs, 2 of them as described here (95 % interval 5.2 % to 86 %), 3 as \
+    let fails = "**Fails** in 5/5 runs, of which 2 failed as described here (95 % interval 5.2 % to 86 %), 3 as \
                  `hang:hipMemcpy`, on ROCm 7.2.4";
     assert!(text.contains(fails), "{text}");
     let row = "| as reported | **5/5** | 2 as `wrong-data:back:zero`, 3 as `hang:hipMemcpy` |";
@@ -52,7 +52,7 @@ fn changes_of_the_failure_are_counted_as_failures() {
         "* **Fails in another way:** calls: pin the host buffer (7 of 7 runs fail in another way: `hang:hipMemcpy`)",
         "| calls: pin the host buffer | 7/7 | 7/10, 5 of them as described | 7 of 7 runs fail in another way: \
          `hang:hipMemcpy` |",
-        "fails in 7/10 runs without any change, 5 of them as described here (95 % interval 18 % to 82 %), 2 as \
+        "fails in 7/10 runs without any change, of which 5 failed as described here (95 % interval 18 % to 82 %), 2 as \
          `hang:hipMemcpy`",
     ] {
         assert!(text.contains(part), "{part}\n\n{text}");

@@ -248,7 +248,7 @@ pub(super) fn mitigations(findings: &Findings) -> Option<String> {
         match found.base_others.as_slice() {
             [] => String::new(),
             others => format!(
-                ", {} of them as described here{}, {}",
+                ", of which {} failed as described here{}, {}",
                 found.base.failed,
                 interval(found.base),
                 listed(others)
@@ -333,7 +333,7 @@ pub(super) fn steps(findings: &Findings) -> String {
         }
         None => {
             format!(
-                "The program above, `{}`; the build command lists the required libraries.",
+                "The program is the one above, `{}`; its build command lists the required libraries.",
                 program.file
             )
         }
