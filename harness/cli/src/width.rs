@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 /// Minimum width of a terminal, in columns, for which lines are broken.
 const NARROWEST: usize = 40;
 
-/// Indentation of a continuation line, in columns, if there is no table column with which it could be aligned.
+/// Indentation of a continuation line, in columns, if the line contains no table column with which it could be aligned.
 const INDENT: usize = 4;
 
 /// Returns the width in columns of the terminal that a stream writes to. Returns `None` if the stream is not a terminal

@@ -68,7 +68,7 @@ fn text(summary: &RecordingSummary, ended: ExitStatus, folder: &Path) -> String 
     );
     let failures = summary.failed.iter().map(|((function, status), count)| {
         let times = if *count == 1 { String::new() } else { format!(" ({count} times)") };
-        format!("{function} gave {status}{times}")
+        format!("{function} returned {status}{times}")
     });
     lines(&mut text, "failed", failures);
     lines(&mut text, "did not return", summary.open.iter().cloned());

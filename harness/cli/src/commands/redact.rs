@@ -91,8 +91,8 @@ fn folder(from: &Path, to: &Path, who: &Identity) -> Result<(), Stop> {
             file(&path, &at, who)?;
         } else {
             outputs::note(format!(
-                "skipped `{}`: not a regular file. If it has records, the values of --env in them may stay in other \
-                 files",
+                "skipped `{}`: not a regular file. If it contains records, their --env values may remain in the \
+                 other files",
                 path.display()
             ));
         }
@@ -124,8 +124,8 @@ fn free(folder: &Path, name: &OsStr, who: &Identity) -> PathBuf {
 fn file(from: &Path, to: &Path, who: &Identity) -> Result<(), Stop> {
     let left_out = || {
         outputs::note(format!(
-            "skipped `{}`: not a text file. If it has compressed records, the values of --env in them may stay in other \
-             files",
+            "skipped `{}`: not a text file. If it contains compressed records, their --env values may remain in the \
+             other files",
             from.display()
         ));
     };

@@ -47,7 +47,7 @@ pub(crate) fn add(path: &Path, files: &[RecordFile]) -> Result<String, Stop> {
     );
     if added.there > 0 {
         let verb = if added.there == 1 { "was" } else { "were" };
-        told.push_str(&format!(", {} {verb} there", count(added.there, "trial")));
+        told.push_str(&format!(", {} {verb} already there", count(added.there, "trial")));
     }
     if added.replaced > 0 {
         told.push_str(&format!(

@@ -71,7 +71,7 @@ fn retest_fixes_a_bug_and_a_newer_release_reopens_it() {
     let often = [&retest[..], &["--repeat", "10"]].concat();
     let changed = format!("{id} case: not seen since -> fixed");
     // The record file next to the store has both runs, of which the store already has the first.
-    bugs(&often, 0, &["10 passed", &changed], &["10 trials added, 1 trial was there"]);
+    bugs(&often, 0, &["10 passed", &changed], &["10 trials added, 1 trial was already there"]);
     let shown = ["then 11 runs passed on debian:7.2.4, where 11 show a fix", "state      fixed"];
     bugs(&["show", &id[..4]], 0, &shown, &[]);
     let comment = ["passes since debian:7.2.4 (emulated gfx1151, which is not a GPU)"];

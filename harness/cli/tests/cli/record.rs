@@ -65,7 +65,7 @@ fn records_calls_that_are_found_by_dlsym() {
     let out = folder.path().join("calls");
     let summary = [
         "1 process made 7 calls of HIP, of which 1 failed; the program ended with exit code 5",
-        "failed: hipSetDevice gave hipErrorInvalidDevice",
+        "failed: hipSetDevice returned hipErrorInvalidDevice",
     ];
     let output = check_command(
         record(&out, &["python3", "-c", CALLS_OF_PYTHON]),

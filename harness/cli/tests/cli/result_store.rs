@@ -123,11 +123,17 @@ fn merges_seven_shards_into_their_run() {
         |db: &str, files: &[&str]| ends(at, &[&["store", "add", "--store", db], files].concat(), 0);
     added("first", &parts);
     let printed = added("first", &["short"]);
-    assert!(printed.contains("1 run and 0 trials added, 23 trials were there\n"), "{printed}");
+    assert!(
+        printed.contains("1 run and 0 trials added, 23 trials were already there\n"),
+        "{printed}"
+    );
     assert_eq!(printed.matches(" and contains all trials of it").count(), 7, "{printed}");
     added("last", &["short"]);
     let printed = added("last", &parts);
-    assert!(printed.contains("0 runs and 1 trial added, 23 trials were there\n"), "{printed}");
+    assert!(
+        printed.contains("0 runs and 1 trial added, 23 trials were already there\n"),
+        "{printed}"
+    );
     assert_eq!(printed.matches(", because it is one of its shards").count(), 7, "{printed}");
     for db in ["first", "last"] {
         let listed = ends(at, &["store", "list", "--store", db], 0);
