@@ -323,7 +323,7 @@ fn finds_builds_by_the_names_that_users_type() {
         "the build before it is 7.15.0a20260702, the build after it is 7.15.0a20260704",
     );
     check("2026-08-03", "the build before it is 10.0.0a20260730, the build after it is none");
-    check("7.16", "available are 3, from 7.15.0a20260702 to 10.0.0a20260730");
+    check("7.16", "the history has 3 builds, from 7.15.0a20260702 to 10.0.0a20260730");
 }
 
 #[test]

@@ -259,7 +259,7 @@ impl History {
                 )
             }
             None => format!(
-                "available are {}, from {} to {}",
+                "the history has {} builds, from {} to {}",
                 self.builds.len(),
                 id(self.builds.first()),
                 id(self.builds.last())
