@@ -22,8 +22,8 @@ impl VersionRange {
             && self.until.as_ref().is_none_or(|u| version < u)
     }
 
-    /// Returns the versions between the end of this range and the beginning of the next one among `others`; `None` if the
-    /// next range begins where this one ends, or if there is none.
+    /// Returns the versions between the end of this range and the beginning of the next one among `others`; `None` if
+    /// the next range begins where this one ends, or if this range is the last one.
     pub fn gap_after<'r>(
         &self,
         others: impl Iterator<Item = &'r VersionRange> + Clone,
@@ -102,7 +102,7 @@ impl FromStr for VersionRange {
                 Err(ParseVersionError("an empty range of versions; write `*` for all".into()))
             }
             (Some(from), Some(until)) if from >= until => {
-                Err(ParseVersionError(format!("no version lies in `{s}`")))
+                Err(ParseVersionError(format!("`{s}` contains no version")))
             }
             _ => Ok(range),
         }
