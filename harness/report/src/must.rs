@@ -48,7 +48,7 @@ fn answer(call: &str, value: bool, summary: &str) -> String {
     let word = if value { "gives" } else { "returns" };
     match summary.split_once(judge::EXPECTED) {
         Some((_, wanted)) => format!("{call} {word} {wanted}"),
-        None if value => format!("{call} reports a similar time as at the first call"),
+        None if value => format!("{call} reports about the same time as in the first call"),
         // A step without an expected status expects success.
         None if ["hiprand", "hipblas", "rocblas"].iter().any(|l| call.starts_with(l)) => {
             format!("{call} returns success")
@@ -94,7 +94,7 @@ mod tests {
             Kind::ApiError,
             "unexpected-value:hipEventElapsedTime:slow",
             "hipEventElapsedTime gave 90 us, compared with 3 us at the first measurement",
-            "hipEventElapsedTime reports a similar time as at the first call",
+            "hipEventElapsedTime reports about the same time as in the first call",
         );
     }
 

@@ -67,12 +67,18 @@ fn retest_fixes_a_bug_and_a_newer_release_reopens_it() {
     let changed =
         format!("{id} case: open -> not seen since, releases of Debian on emulated gfx1151");
     bugs(&once, 0, &["1 passed", &changed], &["db: 1 run and 1 trial added"]);
-    bugs(&["comment", &id], 0, &["has not failed since debian:6.4.3, which shows no fix"], &[]);
+    bugs(
+        &["comment", &id],
+        0,
+        &["has not failed since debian:6.4.3, which is not enough to show a fix"],
+        &[],
+    );
     let often = [&retest[..], &["--repeat", "10"]].concat();
     let changed = format!("{id} case: not seen since -> fixed");
     // The record file next to the store has both runs, of which the store already has the first.
     bugs(&often, 0, &["10 passed", &changed], &["10 trials added, 1 trial was already there"]);
-    let shown = ["then 11 runs passed on debian:7.2.4, where 11 show a fix", "state      fixed"];
+    let shown =
+        ["then 11 runs passed on debian:7.2.4 (11 are enough to show a fix)", "state      fixed"];
     bugs(&["show", &id[..4]], 0, &shown, &[]);
     let comment = ["passes since debian:7.2.4 (emulated gfx1151, which is not a GPU)"];
     bugs(&["comment", &id], 0, &comment, &[]);

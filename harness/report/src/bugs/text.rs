@@ -60,9 +60,9 @@ impl BugTrial {
         let Some(since) = &self.since else { return String::new() };
         let passed = format!("{} passed {}", count(self.passed, "run"), range(since, &self.newest));
         match self.needed {
-            Some(needed) => format!("{passed}, where {needed} show a fix"),
+            Some(needed) => format!("{passed} ({needed} are enough to show a fix)"),
             None => format!(
-                "{passed}, but one failure shows no rate: repeat the trial on {} to measure it",
+                "{passed}, but a single failure does not show a rate: repeat the trial on {} to measure it",
                 self.to
             ),
         }
@@ -188,7 +188,10 @@ impl Bug {
                     BugState::Open => format!("`{name}` still fails on {}", trial.to),
                     BugState::Reopened => format!("`{name}` fails again since {}", trial.from),
                     BugState::Unseen => {
-                        format!("`{name}` has not failed since {}, which shows no fix", trial.to)
+                        format!(
+                            "`{name}` has not failed since {}, which is not enough to show a fix",
+                            trial.to
+                        )
                     }
                     _ => format!(
                         "`{name}` passes since {}",

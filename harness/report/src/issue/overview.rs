@@ -125,7 +125,7 @@ fn passes_on(findings: &Findings) -> String {
     let others = findings.controls.iter().filter(passes).filter(|other| other.release.is_none());
     places.extend(others.map(|other| format!("with {} ({})", other.what, failed(other))));
     if let Some(unlike) = unlike {
-        let before = if places.is_empty() { "nothing that can be compared; " } else { "" };
+        let before = if places.is_empty() { "on no comparable configuration; " } else { "" };
         places.push(format!("{before}{unlike}, but earlier calls return other values there)"));
     }
     match (places.is_empty(), findings.controls.is_empty()) {

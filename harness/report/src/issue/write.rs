@@ -358,7 +358,7 @@ pub(super) fn steps(findings: &Findings) -> String {
             match findings.libraries.is_empty() {
                 true => "",
                 false =>
-                    ", without those libraries of the build command that this release does not contain",
+                    ", without the libraries in the build command that this release does not contain",
             }
         );
     }
