@@ -61,7 +61,7 @@ fn rejects_files_that_cannot_be_compared() {
     );
     let printed = said(&compare(at, &["whole", "whole"]), 0);
     assert!(printed.contains("gfx1100 `a GPU` (a GPU), debian:7.2.4"), "{printed}");
-    assert!(printed.contains("1 probes compared: 1 equal, 0 different"), "{printed}");
+    assert!(printed.contains("1 results compared: 1 equal, 0 different"), "{printed}");
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub(super) fn compare(args: &Compare) -> Result<ExitCode, Stop> {
         if let Some(path) = &args.write {
             write(path, &found)?;
             let (path, count) = (path.display(), found.results.len());
-            outputs::print(&format!("{path}: {count} probes of {}\n", found.header.describe()))?;
+            outputs::print(&format!("{path}: {count} results of {}\n", found.header.describe()))?;
         }
         files.push(found);
     }
@@ -172,7 +172,7 @@ fn view(one: &ResultFile, other: &ResultFile, found: &Differences) -> String {
     let differ = found.compared - found.same;
     let _ = writeln!(
         text,
-        "\n{} probes compared: {} equal, {differ} different",
+        "\n{} results compared: {} equal, {differ} different",
         found.compared, found.same
     );
     text
