@@ -18,7 +18,7 @@ pub struct BarrierFinding {
     pub not_read: usize,
     /// Number of kernels with barriers.
     pub with_barriers: usize,
-    /// Number of kernels in which every barrier is bare, or is not proven to have fences.
+    /// Number of kernels that have barriers, none of which is proven to have fences.
     pub bare_only: usize,
     /// Number of kernels in which no lost wait was found, but not all paths could be followed.
     pub undecided: usize,

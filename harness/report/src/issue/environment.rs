@@ -16,7 +16,7 @@ pub struct Environment {
     pub date: String,
     /// Version of rocrepro.
     pub rocrepro: String,
-    /// Name and version of the operating system in which rocrepro runs. In a container, these are the container's.
+    /// Name and version of the operating system in which rocrepro runs; in a container, this is the container's system.
     pub os: String,
     /// Output of `uname -srm`: the Linux kernel of the machine, also in a container.
     pub kernel: String,

@@ -478,7 +478,8 @@ fn is_service_key(value: &str, _: &str, _: &str) -> bool {
     })
 }
 
-/// Returns false for `git@github.com`, and for symbols in source files and libraries, such as `main@libx.so`.
+/// Returns true for a mail address. Returns false for `git@github.com`, and for symbols in source files and libraries,
+/// such as `main@libx.so`.
 fn is_mail(value: &str, _: &str, _: &str) -> bool {
     let value = value.replace("&#64;", "@").replace("%40", "@");
     let (name, domain) = value.rsplit_once('@').unwrap_or_default();

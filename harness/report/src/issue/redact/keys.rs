@@ -46,8 +46,7 @@ fn line_before(text: &str, at: usize) -> &str {
     &text[text[..at].rfind('\n').map_or(0, |start| start + 1)..at]
 }
 
-/// Returns the number of bytes before the end mark of a key that belong to the key. The beginning of the key was cut
-/// off.
+/// Returns how many of the bytes before an end mark belong to the key, if the beginning of the key was cut off.
 fn body_before(text: &str) -> usize {
     // The last line is the beginning of the line with the mark, such as a log's prefix.
     let (rest, last) = text.split_at(text.rfind('\n').map_or(0, |at| at + 1));
@@ -69,8 +68,8 @@ fn inline_body(line: &str) -> usize {
 /// Maximum number of header lines, such as `Comment: x`, at the beginning of a key.
 const REMARKS: usize = 8;
 
-/// Returns the number of bytes after the begin mark of a key that belong to the key. The end of the key was cut off.
-/// `before` is the text before the mark in its line.
+/// Returns how many of the bytes after a begin mark belong to the key, if the end of the key was cut off. `before` is
+/// the text before the mark in its line.
 fn body_after(before: &str, text: &str) -> usize {
     let first = text.split_inclusive('\n').next().unwrap_or_default().len();
     let mut lines = text[first..].split_inclusive('\n').peekable();
