@@ -24,8 +24,8 @@ pub(crate) fn reporting_results(results: &Arc<Mutex<ResultStream>>) -> Reporting
     Reporting::to(Arc::new(Console { results, ..Console::default() }))
 }
 
-/// Progress displays of the current stack download, of build downloads, and of the current batch, and the results of the
-/// batch if they are printed.
+/// Progress displays of the current stack download, of build downloads and of the current batch, and the batch's
+/// results if they are printed.
 #[derive(Default)]
 struct Console {
     stack: Mutex<Option<View>>,

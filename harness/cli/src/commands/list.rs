@@ -121,9 +121,9 @@ fn deviates(values: &ByVersion<Vec<String>>) -> bool {
     values.0.iter().any(|(_, values)| *values != ["hipSuccess"])
 }
 
-/// Returns the kind of evidence for an expected value: that of the case's entry for this function. Without such an
-/// entry, "releases differ" if the case has values for several releases, or otherwise the kind of the entry for the
-/// whole case.
+/// Returns the kind of evidence for an expected value. If the case has an entry for the function, returns the kind of
+/// that entry. Otherwise returns "releases differ" if the case has values for several releases, or else the kind of the
+/// entry for the whole case.
 fn vouched(case: &Case, signature: &str, values: &ByVersion<Vec<String>>) -> &'static str {
     let entries = case.expectations();
     let own = entries.iter().find(|entry| {

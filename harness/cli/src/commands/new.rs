@@ -133,7 +133,7 @@ fn next(path: &Path, words: &[String]) -> String {
     )
 }
 
-/// Quotes an argument for a shell, and divides `--option=value`.
+/// Quotes an argument for a shell, and writes `--option=value` as two words.
 fn shown(word: &str) -> String {
     match word.strip_prefix("--").and_then(|rest| rest.split_once('=')) {
         Some((option, value)) => format!("--{option} {}", quoted(value)),
