@@ -16,8 +16,8 @@ pub(crate) struct Shared {
     pub(crate) left: usize,
 }
 
-/// Creates hard links in the folder `to` to the wanted files of the folder `from`. Symbolic links are returned and not
-/// created. `wanted` receives paths relative to `from`.
+/// Links the wanted files of the folder `from` into the folder `to`, by hard links. Symbolic links are not created, but
+/// returned. `wanted` receives paths relative to `from`.
 ///
 /// # Errors
 /// A folder cannot be read or written.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::paths::relative;
 
-/// Number of bytes that the content of even the smallest archive may have.
+/// Number of bytes that the content of an archive may have in any case, however small the archive is.
 const FREE: u64 = 1 << 30;
 
 /// Number of bytes that the content of an archive may have for each byte of the archive, in addition to [`FREE`]. The
