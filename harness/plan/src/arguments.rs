@@ -16,7 +16,7 @@ pub const MAX_BUFFER_BYTES: u64 = 4 << 30;
 /// Name of a buffer, stream, event, graph, executable graph or handle in its plan.
 pub type Name = String;
 
-/// A position in a buffer, from which a call reads or writes.
+/// A position in a buffer at which a call reads or writes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Place {
     /// Name of the buffer.
@@ -26,7 +26,7 @@ pub struct Place {
     pub offset: u64,
 }
 
-/// A box in a buffer that consists of slices of rows, as hipMemcpy3D uses it.
+/// A three-dimensional box of bytes in a buffer, as hipMemcpy3D copies it: slices, which consist of rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Box3d {
     /// Name of the buffer. The first slice of rows begins at the start of the buffer.

@@ -28,11 +28,12 @@
 //! | `asynchronous` | selects whether the host continues before the work has completed |
 //! | `plain` | any other value |
 //!
-//! Forms of verbs: in the form `keys`, the verb's value is a mapping with one key per field. In the form `value`, the
-//! verb's value is that of the only field, or the verb has no value. In the form `by_hand`, the crate `case` reads and
-//! writes the call in a method of the verb's name. A `block` is read in such a method, too. A `part` is read under the
-//! verb of another call and written by a method of its own. `none` means that the call has no verb: only set-up,
-//! verification and teardown contain such calls.
+//! The verb is the YAML key that names the call in a step of a case file, for example `copy`. Forms of verbs: in the
+//! form `keys`, the verb's value is a mapping with one key per field. In the form `value`, the verb's value is that of
+//! the only field, or the verb has no value. In the form `by_hand`, the crate `case` reads and writes the call in a
+//! method that has the name of the verb. A `block` is read in such a method, too. A `part` is read under the verb of
+//! another call and written by a method of its own. `none` means that the call has no verb: only set-up, verification
+//! and teardown contain such calls.
 //!
 //! The parts of an effect are values of the types in `calls/effects.rs`: `memory` is an [`OnMemory`], `captures` an
 //! [`OnCaptures`], `order` an [`OnOrder`]. `work_stream` is the stream that executes the work ([`WorkStream`]), and
@@ -133,10 +134,10 @@ pub enum NamedAs {
     Updated,
 }
 
-/// Side that accesses a buffer in a call, the host or the device, if the declaration of the call states it.
+/// Marks the buffers that the host accesses directly during a call. The marks come from the declaration of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accessor {
-    /// Not stated in the declaration: the host, the device, or neither of them accesses the buffer.
+    /// The declaration does not mark the buffer: the host, the device, or neither of them accesses it.
     Any,
     /// The host accesses the buffer directly.
     Host,
@@ -151,8 +152,8 @@ pub struct Named<'a> {
     pub name: &'a str,
     /// Way in which the call uses the object.
     pub role: NamedAs,
-    /// For a buffer: [`Accessor::Host`] if the host accesses it directly, as far as the declaration of the call states
-    /// it.
+    /// For a buffer: [`Accessor::Host`] if the declaration of the call says that the host accesses the buffer directly.
+    /// [`Accessor::Any`] for all other objects.
     pub by: Accessor,
 }
 
@@ -184,8 +185,8 @@ pub enum InCapture {
 pub enum ValueKind {
     /// The call returns no value that a case can check.
     Nothing,
-    /// A number. A case may also compare it with the first number that the trial got from the same verb; the list
-    /// contains the allowed comparisons.
+    /// A number. A case may compare it with constants, and also with the first number that the same kind of call
+    /// returned in the trial. The list contains the allowed comparisons with that first number.
     Number(&'static [FirstValueCheck]),
     /// One of the listed keywords.
     Word(&'static [&'static str]),
@@ -199,31 +200,32 @@ pub enum Cpp {
     /// A function call with this template. `{field}` is replaced by the field's variable, number or enumerator. A
     /// placeholder such as `&{count: int}` is replaced by the address of a variable for the returned value.
     Function(&'static str),
-    /// C++ code that the crate `export` writes with its Rust function for memory calls.
+    /// Code for a memory call, which a Rust function of the crate `export` writes.
     Memory,
-    /// C++ code that the crate `export` writes with its Rust function for copies and memsets.
+    /// Code for a copy or a memset, which a Rust function of the crate `export` writes.
     Transfer,
-    /// C++ code that the crate `export` writes with its Rust function for kernel calls.
+    /// Code for a kernel call, which a Rust function of the crate `export` writes.
     Kernel,
-    /// C++ code that the crate `export` writes with its Rust function for stream and event calls.
+    /// Code for a stream or event call, which a Rust function of the crate `export` writes.
     Stream,
-    /// C++ code that the crate `export` writes with its Rust function for graph calls.
+    /// Code for a graph call, which a Rust function of the crate `export` writes.
     Graph,
-    /// C++ code that the crate `export` writes with its Rust function for hipRAND calls.
+    /// Code for a hipRAND call, which a Rust function of the crate `export` writes.
     Random,
-    /// C++ code that the crate `export` writes with its Rust function for matrix products.
+    /// Code for a matrix product, which a Rust function of the crate `export` writes.
     Product,
-    /// C++ code that the crate `export` writes with its Rust function for generic `hip` calls.
+    /// Code for a generic `hip` call, which a Rust function of the crate `export` writes.
     Hip,
-    /// C++ code that the crate `export` writes with its Rust function for checks.
+    /// Code for a check, which a Rust function of the crate `export` writes.
     Check,
-    /// C++ code that the crate `export` writes with its Rust function for actions of the host.
+    /// Code for an action of the host, which a Rust function of the crate `export` writes.
     Host,
     /// A C++ block around the steps inside the call.
     Block,
 }
 
-/// Splits a template into pieces. A piece is a text and the placeholder in braces that follows the text, if any.
+/// Splits a template into pieces: each piece is some text, followed by the placeholder in braces after the text, if
+/// there is one.
 fn split_template(template: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
     template.split('}').map(|part| match part.split_once('{') {
         Some((text, inside)) => (text, Some(inside)),
@@ -232,8 +234,8 @@ fn split_template(template: &str) -> impl Iterator<Item = (&str, Option<&str>)> 
 }
 
 impl Cpp {
-    /// Splits the template of a [`Cpp::Function`] into pieces. A piece is a text and the placeholder in braces that
-    /// follows the text, if any. Returns an empty list for other variants.
+    /// Splits the template of a [`Cpp::Function`] into pieces: each piece is some text, followed by the placeholder in
+    /// braces after the text, if there is one. Returns an empty list for other variants.
     pub fn parts(self) -> Vec<(&'static str, Option<&'static str>)> {
         match self {
             Cpp::Function(template) => split_template(template).collect(),
@@ -252,8 +254,8 @@ impl Cpp {
     }
 }
 
-/// Returns true if the argument with this index, from 0, points to a variable that the function writes. Returns `None`
-/// if no call is exported as a call of this function.
+/// Returns true if `function` writes its result to the variable that this argument points to. `argument` is an index
+/// that counts from 0. Returns `None` if no [`Cpp::Function`] template calls the function.
 pub fn is_output_argument(function: &str, argument: usize) -> Option<bool> {
     IN_CPP.iter().find_map(|(cpp, _)| {
         let Cpp::Function(template) = cpp else { return None };
@@ -262,7 +264,7 @@ pub fn is_output_argument(function: &str, argument: usize) -> Option<bool> {
     })
 }
 
-/// A verb: the key of a step in a case, for example `copy`.
+/// A verb: the YAML key that names the call in a step of a case, for example `copy`.
 #[derive(Clone, Copy, Debug)]
 pub struct Verb {
     /// The key in the YAML file.
@@ -280,7 +282,7 @@ pub struct Verb {
 pub enum VerbArguments {
     /// A mapping; each field of the call has one key, or two for a place in a buffer.
     Keys(&'static [&'static [Key]]),
-    /// The value of one field; no value if the list is empty.
+    /// A single value, which is that of the only field; no value if the list is empty.
     Value(&'static [&'static [Key]]),
     /// A mapping with these keys. Only the crate `case` knows the types of their values.
     Other(&'static [&'static str]),
@@ -384,7 +386,8 @@ impl Buffers for Place {
     }
 }
 
-/// A [`Box3d`] has YAML keys in addition to buffer and offset. The crate `case` reads and writes them.
+/// The YAML form of a [`Box3d`] has further keys in addition to buffer and offset. The crate `case` reads and writes
+/// them.
 impl Buffers for Box3d {
     const IS_PLACE: bool = true;
 
@@ -478,7 +481,7 @@ impl Call {
         self.all_named().into_iter().filter(used).map(|n| n.name)
     }
 
-    /// Returns the call that describes the accesses to buffers: for [`Call::AddNode`] the added node, else the call
+    /// Returns the call from which the accesses to buffers follow: for [`Call::AddNode`] the added node, else the call
     /// itself.
     pub fn work(&self) -> &Call {
         if let Call::AddNode { node, .. } = self { node } else { self }

@@ -58,8 +58,8 @@ pub struct Captures<'a> {
     by_hand: HashSet<&'a str>,
     /// Streams that were assigned to random generators. A generator without an entry uses the null stream.
     generators: HashMap<&'a str, &'a str>,
-    /// Number of allocations and library handles created so far. A captured node uses the allocations and handles that
-    /// existed when the node was captured.
+    /// Number of allocations and library handles created so far. A captured node uses the objects that existed when it
+    /// was captured, not later ones with the same names.
     creations: u32,
 }
 
@@ -174,7 +174,7 @@ impl<'a> Captures<'a> {
         call.work_stream().stream(self.plan, of_generator)
     }
 
-    /// Returns an error if captures make the call fail.
+    /// Returns an error if the call would fail because of a capture. The error is a message for the author of the case.
     fn check_allowed(&self, call: &Call) -> Result<(), String> {
         let refused =
             |why: String| Err(format!("{why}; if this is intended, list the status in `returns`"));
@@ -401,7 +401,7 @@ impl<'a> Captures<'a> {
     pub(crate) fn nodes(&self, exec: &str) -> Result<Vec<Node<'a>>, String> {
         self.execs.get(exec).cloned().ok_or_else(|| {
             if let Some((verb, line)) = self.failed.get(exec) {
-                format!("`{exec}` does not exist: by its `returns`, the `{verb}` in line {line} must fail")
+                format!("`{exec}` does not exist: given its `returns`, the `{verb}` in line {line} must fail")
             } else if self.destroyed.contains(&(Thing::Exec, exec)) {
                 format!(
                     "executable graph `{exec}` was destroyed before; move its `destroy_exec` after the last use"
@@ -419,7 +419,7 @@ impl<'a> Captures<'a> {
     fn graph(&self, graph: &str) -> Result<Vec<Node<'a>>, String> {
         self.graphs.get(graph).cloned().ok_or_else(|| {
             if let Some((verb, line)) = self.failed.get(graph) {
-                format!("graph `{graph}` does not exist: by its `returns`, the `{verb}` in line {line} must fail")
+                format!("graph `{graph}` does not exist: given its `returns`, the `{verb}` in line {line} must fail")
             } else if self.destroyed.contains(&(Thing::Graph, graph)) {
                 format!("graph `{graph}` was destroyed before; move its `destroy_graph` after the last use")
             } else {
@@ -480,7 +480,7 @@ pub fn captured_steps(plan: &Plan) -> CapturedSteps {
     found
 }
 
-/// Returns true if success is an accepted status of the step. A step that must fail has no effect.
+/// Returns true if the step accepts success as a status. If it does not, the call must fail, so it has no effect.
 pub fn may_succeed(step: &Step) -> bool {
     step.returns.as_ref().is_none_or(|by| by.0.iter().any(|(_, names)| accepts_success(names)))
 }
@@ -495,7 +495,7 @@ pub fn leaves_capture_open(plan: &Plan) -> bool {
     captures.capturing()
 }
 
-/// Returns true if the step accepts an error status after which hipStreamEndCapture has ended the capture nevertheless.
+/// Returns true if the step accepts an error status with which hipStreamEndCapture fails but still ends the capture.
 fn failure_ends_capture(step: &Step) -> bool {
     const ENDED: [&str; 2] = ["hipErrorStreamCaptureInvalidated", "hipErrorStreamCaptureUnjoined"];
     let ended = |names: &[String]| names.iter().any(|name| ENDED.contains(&name.as_str()));

@@ -68,7 +68,7 @@ pub enum Event {
         /// Why the order cannot be executed.
         why: String,
     },
-    /// The case contains a mistake that shows only in the compiled code. The worker ends.
+    /// The case contains a mistake that can be found only in the compiled code of a kernel. The worker ends.
     Mistaken {
         /// Id of the step that cannot be executed.
         step: u32,
@@ -99,7 +99,7 @@ pub enum Event {
         /// Device nodes of the Linux kernel's GPU drivers that the worker has mapped, for example `/dev/kfd`.
         #[serde(default)]
         nodes: Vec<String>,
-        /// The query that failed, if any. The worker makes no further queries after a failed one.
+        /// The first query that failed, if any. The worker makes no further queries after a failed one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         refused: Option<RefusedCall>,
         /// Identity of the emulated device; `None` on a GPU.
@@ -177,8 +177,8 @@ pub enum Event {
     Done,
     /// The teardown has completed. The process ends after this event.
     Bye,
-    /// The worker process has ended. Sent by the process that started the worker below a launcher, because the
-    /// launcher's own exit status may differ.
+    /// The worker process has ended. If a launcher is used, the process that starts the worker for the launcher sends
+    /// this event, because the launcher's own exit status may differ.
     Ended {
         /// Exit status, if the process exited.
         #[serde(default)]
@@ -193,14 +193,14 @@ pub enum Event {
 /// ends the process, for example by `_exit(0)`, the exit status differs.
 pub const WORKER_DONE: i32 = 85;
 
-/// Exit status of a worker whose event pipe was closed by code in the worker's own process.
+/// Exit status of a worker whose event pipe was closed from inside the worker's process, for example by a library.
 pub const PIPE_CLOSED: i32 = 86;
 
 /// Exit status of a worker that has lost its parent: the parent's end of the worker's standard input or of the event
 /// pipe is closed.
 pub const WORKER_ORPHANED: i32 = 87;
 
-/// A query of the device that failed.
+/// A query of the runtime or of device 0 that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedCall {
     /// Name of the function that failed.

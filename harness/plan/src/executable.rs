@@ -1,5 +1,5 @@
-//! Checks that a plan can be executed: all names are declared, the host directly accesses only host memory, and every
-//! capture is ended.
+//! Checks that a plan can be executed: all names are declared, the host directly accesses only host memory, and each
+//! capture of a stream is ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Arg, Name, Place, Scalar, ScalarType};
 
-/// Size in bytes of the memory that a call gets for a result.
+/// Size in bytes of the memory that a call gets for each result.
 pub const MAX_VALUE_BYTES: usize = 4096;
 
 /// Maximum number of arguments of a function that the step `hip` can call.
@@ -125,9 +125,9 @@ pub struct HipRead {
 pub enum Sort {
     /// A number of this type.
     Number(ScalarType),
-    /// Characters that end at a zero byte.
+    /// Text that the result itself contains, terminated by a NUL byte.
     Text,
-    /// A pointer to characters that end at a zero byte.
+    /// A pointer to a NUL-terminated string.
     TextAt,
     /// An address or a handle. Its value differs between runs, so a case may only check whether it is null.
     Pointer,
@@ -208,7 +208,8 @@ pub fn is_struct(ty: &str) -> bool {
 }
 
 impl HipParameter {
-    /// Returns the type of the result that the function writes through the parameter; `None` if the result is a struct.
+    /// Returns the type of the result that the function writes through this pointer. Returns `None` if the result is a
+    /// struct, or if the parameter is not a pointer.
     pub fn gives(&self) -> Option<Sort> {
         match pointed(self.ty)? {
             "char" => Some(Sort::Text),
@@ -292,7 +293,8 @@ pub fn hip_functions_of_steps() -> &'static [HipFunction] {
     ALL.get_or_init(|| hip_declarations(HIP_FUNCTIONS_OF_STEPS))
 }
 
-/// Reads declarations in the format of the table.
+/// Parses the declarations of functions in a table that has the format of `functions.txt`. Skips lines that are not
+/// declarations.
 pub fn hip_declarations(table: &'static str) -> Vec<HipFunction> {
     lines(table).filter_map(HipFunction::parse).collect()
 }
@@ -315,7 +317,7 @@ pub fn hip_function(name: &str) -> Option<&'static HipFunction> {
     BY_NAME.get_or_init(all).get(name).copied()
 }
 
-/// Returns the functions that a `hip` step needs in the library: only `function` itself, or an empty list if the step
+/// Returns the functions that a `hip` step needs in libamdhip64: only `function` itself, or an empty list if the step
 /// cannot call it.
 pub(crate) fn called(function: &str) -> &'static [&'static str] {
     hip_function(function).map_or(&[], |function| &function.names)

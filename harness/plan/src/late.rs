@@ -16,8 +16,8 @@ pub struct Late {
     pub seed: u64,
 }
 
-/// Minimum and maximum of a delay, in microseconds. The minimum is longer than a small copy takes. The maximum is
-/// longer than most calls take on the host.
+/// Minimum and maximum of a delay, in microseconds. The minimum exceeds the duration of a small copy. The maximum
+/// exceeds the time that most calls take on the host.
 const MIN_MICROS: f64 = 50.0;
 const MAX_MICROS: f64 = 5000.0;
 

@@ -1,9 +1,9 @@
 //! The plan of a trial: the list of HIP and library calls that the trial executes.
 //!
 //! The worker executes the plan. The reference model computes from it the expected content of every checked buffer. The
-//! order analysis rejects a plan whose accesses race. All three use the same plan, so an exported reproducer cannot
-//! differ from the test. A plan contains all its inputs, including the kernel sources, and can be serialised. A failing
-//! plan can therefore be kept and repeated without its YAML file.
+//! order analysis rejects a plan whose accesses race. The exporter prints the plan as a C++ program. All of them use
+//! the same plan, so an exported reproducer cannot differ from the test. A plan contains all its inputs, including the
+//! kernel sources, and can be serialised. A failing plan can therefore be kept and repeated without its YAML file.
 //!
 //! This crate is pure: it does no I/O and does not know YAML, processes or verdicts.
 

@@ -87,8 +87,7 @@ impl Dtype {
         }
     }
 
-    /// Returns the type in which a library accumulates the sums for this output type. The calls of the libraries
-    /// request this type.
+    /// Returns the type in which sums are accumulated for this output type. Calls of hipBLASLt and rocBLAS request it.
     const fn accumulator(self) -> Dtype {
         match self {
             Dtype::F16 | Dtype::Bf16 => Dtype::F32,
@@ -173,7 +172,7 @@ fn lowest_bit(value: f64) -> f64 {
 }
 
 /// Returns the sum of products if it does not depend on the order of the additions, else `None`. The sum is accepted if
-/// all products are multiples of one number, and the sum of their magnitudes is exact in type `of`.
+/// every product is a multiple of the same power of two, and type `of` represents the sum of their magnitudes exactly.
 fn exact_sum(factors: impl Iterator<Item = (f64, f64)>, of: Dtype) -> Option<f64> {
     let (mut sum, mut weight, mut finest) = (0.0, 0.0f64, f64::INFINITY);
     for (x, y) in factors {
@@ -192,8 +191,8 @@ fn exact_sum(factors: impl Iterator<Item = (f64, f64)>, of: Dtype) -> Option<f64
     (normal && weight <= finest * of.max_exact_integer() as f64).then_some(sum)
 }
 
-/// Computes D. Returns `None` if an operand is too short, if a result is not exact in the output type, or if a result
-/// depends on the order of the additions.
+/// Returns the bytes of D. Returns `None` if an operand is too short, if a result is not exact in the output type, or
+/// if a result depends on the order of the additions.
 pub fn matmul(problem: &MatmulProblem, a: &[u8], b: &[u8], bias: Option<&[u8]>) -> Option<Vec<u8>> {
     let MatmulProblem { m, n, k, transpose_a, transpose_b, dtype, .. } = *problem;
     let read = |bytes, rows: u64, columns: u64, transposed: bool| -> Option<Vec<f64>> {

@@ -81,7 +81,7 @@ struct OpenCapture<'a> {
     elsewhere: Option<(&'a Step, &'a str)>,
 }
 
-/// State before or after one step of the body.
+/// State of the search for misplaced steps, before or after one step of the body.
 struct Places<'a> {
     plan: &'a Plan,
     captures: Captures<'a>,
@@ -92,11 +92,11 @@ struct Places<'a> {
     /// True if a step changes the capture mode of its thread. Then it is unknown which calls are refused.
     changes_mode: bool,
     recorded: BTreeSet<&'a str>,
-    /// Events that any step records. Other events have misspelt names, which the crate `case` reports.
+    /// Events that some step records. Any other event has a misspelt name, which the crate `case` reports.
     ever_recorded: BTreeSet<&'a str>,
     /// Events that the current `repeat` block records. From the second repetition on, they have been recorded.
     in_repeat: BTreeSet<&'a str>,
-    /// Graphs from which a step creates an executable graph. Such a graph is hardly meant to be empty.
+    /// Graphs from which a step creates an executable graph. Such a graph is probably not meant to be empty.
     instantiated: BTreeSet<&'a str>,
     /// Recorded events that have certainly completed, because the host has waited for them.
     waited: BTreeSet<&'a str>,
@@ -186,7 +186,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Returns the message and the hint for a call that is refused because a stream is captured.
+    /// Returns the message and the hint if HIP refuses the call because a stream is captured; `None` if it does not.
     fn during_capture(&self, step: &'a Step) -> Option<(String, String)> {
         let name = api(&step.call, self.plan);
         let blocking =

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A trial that runs a program instead of a list of calls.
+/// A trial of a program case: the program to run, which takes the place of a list of calls.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
     /// Kind of the program, with its source or command.
@@ -19,7 +19,7 @@ pub struct Program {
     pub parameters: BTreeMap<String, String>,
     /// Requirements on exit status and output, in addition to the program's own checks.
     pub stated: ProgramExpectations,
-    /// Line of the case at which the program is defined.
+    /// Line of the case file at which the program is defined.
     pub line: u32,
 }
 
@@ -48,7 +48,7 @@ pub struct Source {
     pub text: String,
     /// File in the case's folder that contains the text; `None` if the case contains the text.
     pub file: Option<String>,
-    /// Number of the line of the case that precedes the first line of the text.
+    /// Number of the line just above the first line of the text, in the case file.
     pub above: u32,
 }
 

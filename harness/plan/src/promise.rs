@@ -43,7 +43,7 @@
 
 use crate::{CompletedOnReturn, Memory, Plan};
 
-/// The part of a call's work that has completed when the call returns: nothing, only the reads, or everything.
+/// The part of a call's work that has completed when the call returns: nothing, only its reads, or everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CompletedPart {
     Nothing,

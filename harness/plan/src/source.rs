@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Arg, Scalar, ScalarType};
 
-/// A kernel that the case defines, as opposed to a kernel of the library.
+/// A kernel that the case itself defines, in contrast to a kernel of the built-in library in `kernels/`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OwnKernel {
     /// Position of the kernel's definition, for example `line 7`.

@@ -33,7 +33,7 @@ family! { blas
         stream: Name as uses(Stream),
     }
         verb: by_hand blaslt_matmul [handle, dtype, m, n, k, transpose, a, b, d, bias, stream]
-            "multiply with hipBLASLt: d = a b, column-major, perhaps with a bias buffer";
+            "multiply with hipBLASLt: d = a b, column-major, optionally with a bias buffer";
         makes: [
             "hipblasLtMatmul",
             "hipblasLtMatmulAlgoGetHeuristic",

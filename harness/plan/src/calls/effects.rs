@@ -58,7 +58,7 @@ pub enum OnMemory<'a> {
 
 /// Effect of a call on captures and graphs, and on the state that captures depend on.
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs, reason = "the fields are names from the arguments of the call")]
+#[allow(missing_docs, reason = "each field is the name of an object among the call's arguments")]
 pub enum OnCaptures<'a> {
     /// No effect on captures or graphs.
     Nothing,
@@ -76,7 +76,7 @@ pub enum OnCaptures<'a> {
     LookAt(&'a str),
     /// Creates an executable graph from the current state of a graph.
     Instantiate { exec: &'a str, graph: &'a str },
-    /// Replaces the nodes of an executable graph by the current nodes of a graph.
+    /// Replaces the nodes of an executable graph with the current nodes of a graph.
     Update { exec: &'a str, graph: &'a str },
     /// Destroys an executable graph.
     EndExec(&'a str),
@@ -94,7 +94,7 @@ pub enum OnCaptures<'a> {
 
 /// Effect of a call on the happens-before order.
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs, reason = "the fields are names from the arguments of the call")]
+#[allow(missing_docs, reason = "each field is the name of an object among the call's arguments")]
 pub enum OnOrder<'a> {
     /// Neither orders work nor accesses buffers.
     Nothing,

@@ -9,8 +9,9 @@ family! { graphs
         in_capture: Now; by_hand: []; gives: Nothing; effect: { only captures: EmptyGraph(graph) };
         words: ("graph of {nodes} empty nodes"); cpp: Graph;
 
-    /// Adds a node with the effect of `node` after the last node of a graph that [`EmptyGraph`](Call::EmptyGraph)
-    /// created. The HIP function for it is in the row `by_hand` of the declaration of `node`.
+    /// Adds a node that does the same as the call `node` to a graph that [`EmptyGraph`](Call::EmptyGraph) created. The
+    /// new node follows the last node of the graph. The row `by_hand` in the declaration of `node` names the HIP
+    /// function that adds the node.
     AddNode { graph: Name as uses(Graph), node: Box<Call> as node }
         verb: part node "graph";
         makes: { |plan| (node.by_hand(), node.needed_functions(plan)) };
@@ -72,8 +73,8 @@ family! { graphs
         };
         words: ("launch of graph {exec}"); cpp: Function("hipGraphLaunch({exec}, {stream})");
 
-    /// Updates an executable graph to a graph. The returned value is `success` or the reason of the failure. Cases
-    /// cannot check the returned value.
+    /// Updates an executable graph to the current nodes of a graph. The returned value is `success` or the reason of
+    /// the failure. Cases cannot check the returned value.
     GraphExecUpdate { exec: Name as uses(Exec), graph: Name as uses(Graph) }
         verb: keys update_graph "update an executable graph from a graph";
         makes: ["hipGraphExecUpdate"];

@@ -2,7 +2,7 @@
 
 family! { host
 
-    /// Fills a buffer from the host with a [`pattern`](crate::pattern). Its stamp, which
+    /// Makes the host fill a buffer with a [`pattern`](crate::pattern). The stamp of the pattern, which
     /// [`fill_stamp`](crate::fill_stamp) returns, differs between all fills of a trial, so that wrong bytes can be
     /// traced to one of them.
     Fill { buffer: Name as writes(Host), stamp: u32 as plain }
@@ -19,7 +19,7 @@ family! { host
         };
         words: ("fill of {buffer}"); cpp: Host;
 
-    /// Fills a buffer with [`small_numbers`](crate::small_numbers) from the host.
+    /// Makes the host fill a buffer with [`small_numbers`](crate::small_numbers).
     FillNumbers {
         buffer: Name as writes(Host),
         dtype: Dtype as choice,
@@ -37,7 +37,7 @@ family! { host
         };
         words: ("fill of {buffer}"); cpp: Host;
 
-    /// Copies the bytes of a file of [`Plan::files`] to a buffer from the host.
+    /// Makes the host copy the bytes of a file in [`Plan::files`] to a buffer.
     FillFile { buffer: Name as writes(Host), file: String as plain }
         verb: part fill_file "fill";
         makes: ["host fill"];
@@ -52,7 +52,7 @@ family! { host
         words: ("fill of {buffer}"); cpp: Host;
 
     /// Checks that a host-accessible buffer has the content that the reference model computed. Bytes that the model
-    /// cannot compute are those of the file in [`Plan::files`].
+    /// cannot compute must equal those of a file in [`Plan::files`].
     Check {
         buffer: Name as reads(Host),
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -82,10 +82,10 @@ family! { host
         effect: { memory: Compare(a, b), captures: Nothing, order: InTurn, work_stream: NoStream, over: Nothing };
         words: ("difference of {a} and {b}"); cpp: Check;
 
-    /// Checks that each element of a host-accessible buffer is at least a number.
+    /// Checks that each element of a host-accessible buffer is greater than or equal to a given number.
     AtLeast { buffer: Name as reads(Host), least: Scalar as plain }
         verb: by_hand at_least [buffer, type, value]
-            "each element of a buffer must be at least a number; a NaN is not";
+            "each element of a buffer must be at least a given number, and not a NaN";
         makes: ["host read"];
         in_capture: Now; by_hand: []; gives: Nothing;
         effect: { memory: Read(buffer), captures: Nothing, order: InTurn, work_stream: NoStream, over: Nothing };

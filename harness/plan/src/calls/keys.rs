@@ -6,9 +6,9 @@ use crate::{
     Name, Place, RandKind, StreamKind, choice::choices,
 };
 
-/// Reader for the keys below a verb in a case file, which the crate `case` implements. If a value is missing or wrong,
-/// a method reports the mistake and returns `None`. If the verb has a single value in place of a mapping, every key
-/// refers to that value.
+/// Reader, implemented in the crate `case`, for the keys below a verb, for example for `to` below `copy`. If a value is
+/// missing or wrong, a method reports the mistake and returns `None`. If the verb has a single value in place of a
+/// mapping, every key refers to that value.
 pub trait Keys {
     /// Returns the name of a stream; the null stream if the key is missing.
     fn stream(&mut self, key: &str) -> Option<Name>;
@@ -33,7 +33,7 @@ pub trait Keys {
 /// One value of a call, in the form in which a case file contains it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field<'a> {
-    /// Name of the field, which is also its key in a case.
+    /// Name of the field, which is also the YAML key of the value in a case file.
     pub key: &'static str,
     /// The value as text, as it is written in the case file.
     pub value: Cow<'a, str>,
@@ -48,7 +48,7 @@ pub struct Field<'a> {
 pub enum FieldKind {
     /// Name of an object, and how the call uses the object.
     Name(Thing, NamedAs),
-    /// Name of a buffer, with an offset in bytes. The offset has a second key in a case.
+    /// Name of a buffer, with an offset in bytes. The case file contains the offset under a second key.
     Place(u64),
     /// Arbitrary text.
     Text,
@@ -83,7 +83,8 @@ impl<'a> Field<'a> {
     }
 }
 
-/// Comparisons of the number that a call returns with the first number that the same verb returned in the trial.
+/// Ways to compare the number that a call returns with the first number that the same kind of call returned in the
+/// trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstValueCheck {
     /// At least as many bytes of device memory are free as at the first query.

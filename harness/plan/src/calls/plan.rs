@@ -12,7 +12,7 @@ use crate::{Buffer, ByVersion, Files, Memory, OwnKernel, Place, StreamKind};
 /// Version of the plan format. A worker rejects plans of other versions.
 pub const PLAN_VERSION: u32 = 4;
 
-/// All calls that one worker process makes for one trial, with the buffers, kernels and files that the calls use.
+/// All calls that one worker process makes for one trial, with the buffers, kernels and files that these calls use.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Format version, see [`PLAN_VERSION`].
@@ -39,11 +39,11 @@ pub struct Plan {
     /// Events by name, created in the set-up.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<String>,
-    /// Kernel sources by the name of the kernel. Each source contains one `extern "C" __global__` function of that
+    /// Kernel sources by the name of the kernel. Each source contains one `extern "C" __global__` function with that
     /// name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub kernels: BTreeMap<String, String>,
-    /// Kernels that the case defines. Kernels of the library have no entry.
+    /// Kernels that the case itself defines, by name. Kernels of the built-in library have no entry.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub own_kernels: BTreeMap<String, OwnKernel>,
     /// Code objects of kernels, and bytes that steps write or expect, by the name of the file.
@@ -134,7 +134,7 @@ impl Plan {
         (on_host(from), on_host(to))
     }
 
-    /// Returns the step with this id.
+    /// Returns the step with this id; `None` if the plan has no such step.
     pub fn step(&self, id: u32) -> Option<&Step> {
         self.steps().into_iter().find(|s| s.id == id)
     }

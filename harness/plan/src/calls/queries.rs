@@ -1,13 +1,13 @@
 family! { queries
 
-    /// Queries and clears the last error. That error is the status of the call.
+    /// Queries and clears HIP's last error. The call returns that error as its status.
     GetLastError
         verb: value get_last_error "read and clear the last error";
         makes: ["hipGetLastError"];
         in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: ("query of the last error"); cpp: Function("hipGetLastError()");
 
-    /// Queries the last error. That error is the status of the call.
+    /// Queries HIP's last error without clearing it. The call returns that error as its status.
     PeekAtLastError
         verb: value peek_last_error "read the last error without clearing it";
         makes: ["hipPeekAtLastError"];

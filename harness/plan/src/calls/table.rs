@@ -1,7 +1,7 @@
 //! Macros that generate code from the declarations of calls. `calls.rs` describes the declarations.
 
-/// Collects the declarations of all families of calls. Each family appends its own declarations and invokes the next
-/// family. The last family passes all of them to the macro `table`.
+/// Collects the declarations of all families of calls, for example of all graph calls. Each family appends its own
+/// declarations and invokes the next family. The last family passes all declarations to the macro `table`.
 macro_rules! family {
     ($name:ident $($calls:tt)*) => { family! { @define ($) $name $($calls)* } };
     (@define ($d:tt) $name:ident $($calls:tt)*) => {
@@ -246,7 +246,8 @@ macro_rules! value {
     };
 }
 
-/// Appends the value of a field to `found`. Fields that do not correspond to single keys are skipped.
+/// Appends a field with its value to `found`. Skips fields that do not have a key of their own in a case, for example
+/// `operands` and `block`.
 macro_rules! field {
     ($found:ident, $field:ident, makes $thing:ident) => {
         $found.push(Field::name(stringify!($field), $field, Thing::$thing, NamedAs::Made))
@@ -292,7 +293,7 @@ macro_rules! field {
     ($found:ident, $field:ident, $($other:tt)*) => {};
 }
 
-/// Reads a call from a step if the verb of the step is that of the call.
+/// Reads a call from a step, if the step has the verb of this call.
 macro_rules! read {
     ($verb:ident, $from:ident, $call:ident, value $name:ident, []) => {
         if $verb == stringify!($name) {
@@ -395,7 +396,7 @@ macro_rules! table {
             words: ($($words:tt)*);
             cpp: $cpp:expr;
     )*) => {
-        /// A call, or a block of calls.
+        /// A call with its arguments, or a block of calls.
         #[allow(missing_docs, reason = "the fields are the arguments of the call that the variant names")]
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[serde(tag = "call", rename_all = "snake_case")]
@@ -403,14 +404,14 @@ macro_rules! table {
             $($(#[$about])* $call $({ $($(#[$attribute])* $field: $type,)* })?,)*
         }
 
-        /// Reader of steps, which the crate `case` implements. The methods of [`Keys`] read verbs whose keys are the
-        /// fields of their calls. Each other verb has a method of its own.
+        /// Reader of steps, implemented in the crate `case`. If each YAML key of a verb is a field of its call, the
+        /// methods of [`Keys`] read the verb. Each other verb has a method of its own here, which reads the whole call.
         pub trait ReadVerb: Keys {
             $(reader! { $form $($verb)? })*
         }
 
-        /// Writer of steps, which the crate `case` implements. `keys` and `value` write verbs whose keys are the fields
-        /// of their calls. Each other verb has a method of its own.
+        /// Writer of steps, implemented in the crate `case`. If each YAML key of a verb is a field of its call, `keys`
+        /// or `value` writes the verb. Each other verb has a method of its own here, which writes the whole call.
         #[allow(
             clippy::too_many_arguments,
             clippy::ptr_arg,
@@ -418,9 +419,9 @@ macro_rules! table {
             reason = "the parameters are the fields of calls, with their types"
         )]
         pub trait WriteVerb {
-            /// Writes a verb whose value is a mapping.
+            /// Writes a step whose verb has a mapping as its value.
             fn keys(&self, verb: &str, keys: Vec<Field<'_>>) -> String;
-            /// Writes a verb with a single value, or without a value.
+            /// Writes a step whose verb has a single value, or no value.
             fn value(&self, verb: &str, value: Option<Field<'_>>) -> String;
             $(writer! { $form [$($verb)?] $($($field: $type),*)? })*
         }
@@ -495,7 +496,7 @@ macro_rules! table {
                 }
             }
 
-            /// Returns the fields that correspond to single keys, in the order of the declaration.
+            /// Returns the fields that have a key of their own in a case, in the order of the declaration.
             pub fn fields(&self) -> Vec<Field<'_>> {
                 let mut found = Vec::new();
                 match self {
@@ -582,10 +583,11 @@ macro_rules! table {
             &[$(($cpp, &[$($(stringify!($field)),*)?])),*]
         };
 
-        /// First functions of each call, in two lists per call: from the row `makes`, then from the row `by_hand`.
+        /// For each call, two lists: the first function of each alternative in the row `makes`, and that of each
+        /// alternative in the row `by_hand`.
         const FIRST_FUNCTIONS: &[&[&str]] = &[$(first!($makes), first!($by_hand),)*];
 
-        /// All functions of each call, in two lists per call: from the row `makes`, then from the row `by_hand`.
+        /// For each call, two lists: all functions in the row `makes`, and all functions in the row `by_hand`.
         const ALL_FUNCTIONS: &[&[&str]] = &[$(every!($makes), every!($by_hand),)*];
     };
 }

@@ -29,7 +29,7 @@ pub trait FormulaInputs {
 
 const MAX_STEPS: u64 = 1 << 28;
 
-/// Result of evaluating an expression; `Ok(None)` if the result depends on bytes whose content is unknown.
+/// Result of evaluating an expression; `Ok(None)` if it depends on bytes whose content is unknown.
 type Value = Result<Option<Scalar>, FormulaError>;
 
 struct Evaluation<'v, V> {
@@ -180,7 +180,7 @@ fn convert(value: Scalar, to: ScalarType) -> Result<Scalar, FormulaError> {
             return if fits {
                 Ok(whole)
             } else {
-                Err(FormulaError::Undefined("a float does not fit its integer"))
+                Err(FormulaError::Undefined("a float is out of the range of the integer type"))
             };
         }
     };
@@ -214,7 +214,7 @@ fn binary(operator: Binary, a: Scalar, b: Scalar) -> Result<Scalar, FormulaError
         let (value, by) = (convert(a, ty)?.as_whole(), b.as_whole());
         if !(0..8 * ty.bytes() as i128).contains(&by) {
             return Err(FormulaError::Undefined(
-                "a shift by as many bits as the type has, or more",
+                "a shift by at least as many bits as the type has",
             ));
         }
         return Ok(match operator {

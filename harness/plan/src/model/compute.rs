@@ -71,7 +71,7 @@ impl<'a, B: Bytes> Model<'a, B> {
         match B::compute(kernel, &mut out, &inputs, &numbers, items) {
             Ok(Some(())) => self.write(now, places[0], &out, &unknown),
             Ok(None) => {
-                self.report(now.step, format!("this launch of `{name}` leaves its buffers"))
+                self.report(now.step, format!("`{name}` accesses memory outside of its buffers"))
             }
             Err(Undecided) => self.undecided = true,
         }

@@ -6,7 +6,8 @@ use crate::{
     Arg, Formula, FormulaError, FormulaInputs, OwnKernel, Place, Scalar, ScalarType, flat_args,
 };
 
-/// Bytes from an address to the end of the buffer, and the ranges among them whose content is unknown.
+/// Content of a buffer from some address to the buffer's end: the bytes, and the ranges of bytes whose value is
+/// unknown.
 type PartialContent = (Vec<u8>, Ranges);
 
 /// Arguments of a launch, and the memory that they point to.
@@ -139,7 +140,7 @@ impl<'a, B: Bytes> Model<'a, B> {
     }
 
     /// Returns the memory from an address to the end of its buffer. Returns `Some(None)` if the model does not store
-    /// the bytes, and `None` after a mistake.
+    /// the bytes, and `None` if the access is a mistake, which it reports.
     fn memory_from(
         &mut self,
         now: CurrentStep<'a>,

@@ -24,8 +24,8 @@ fn range(place: &Place, bytes: u64, write: bool) -> BufferAccess<'_> {
     BufferAccess::new(&place.buffer, (place.offset, bytes), write)
 }
 
-/// Returns the access that copying rows makes: the range from the first byte of the first row to the last byte of the
-/// last row.
+/// Returns the access to a buffer when rows are copied: the range from the first byte of the first row to the last byte
+/// of the last row.
 fn row_access<'a>(
     (place, pitch): (&'a Place, u64),
     size: (u64, u64),
@@ -38,7 +38,7 @@ fn row_access<'a>(
     range(place, bytes, write)
 }
 
-/// Returns the access that copying a box makes: the range from the first byte to the last byte of the box.
+/// Returns the access to a buffer when a box is copied: the range from the first byte to the last byte of the box.
 fn box_access(of: &Box3d, [width, height, depth]: [u64; 3], write: bool) -> BufferAccess<'_> {
     let first = of.offset(0, 0);
     let bytes = match [width, height, depth].contains(&0) {
@@ -48,8 +48,8 @@ fn box_access(of: &Box3d, [width, height, depth]: [u64; 3], write: bool) -> Buff
     BufferAccess::new(&of.buffer, (first, bytes), write)
 }
 
-/// Returns the accesses that launching a kernel makes. Each access extends to the end of its buffer, because kernels
-/// that a case defines do not declare how many bytes they access.
+/// Returns the accesses of a kernel launch. Each access extends to the end of its buffer, because kernels that a case
+/// defines do not declare how many bytes they access.
 fn kernel_accesses<'a>(kernel: &str, args: &'a [Arg]) -> Vec<BufferAccess<'a>> {
     let parameters = crate::kernel(kernel).map(|k| k.parameters);
     let accesses = args.iter().enumerate().flat_map(|(i, arg)| {
