@@ -1,4 +1,4 @@
-//! Host buffers that lowering adds for device buffers.
+//! Host buffers that are added for device buffers when a case is lowered to a plan.
 
 use plan::{Buffer, Memory};
 
@@ -10,9 +10,9 @@ pub const BACK: &str = ".back";
 /// device.
 pub(crate) const INITIAL: &str = ".initial";
 
-/// Returns the host buffer that lowering adds for a device buffer, either to hold its initial content or for a check to
-/// copy into. The host buffer has guards if the device buffer has guards. Stream-ordered device memory cannot have
-/// guards, so its host buffer always has them.
+/// Returns the host buffer that is added for a device buffer: it either holds the initial content, or a check copies
+/// the device buffer into it. The host buffer has guards if the device buffer has guards. Stream-ordered device memory
+/// cannot have guards, so its host buffer always has them.
 pub(crate) fn host_buffer_for(device: &Buffer) -> Buffer {
     Buffer {
         memory: Memory::HostPageable,

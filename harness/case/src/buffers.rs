@@ -25,7 +25,7 @@ pub(crate) fn read_buffer(
     let bytes = reader.required(&fields, &what, "bytes").and_then(|n| {
         let bytes = reader.number(n, "`bytes`")?;
         if bytes == 0 {
-            reader.mistake(n.at, "`bytes` must be 1 to 4 GiB, not 0");
+            reader.mistake(n.at, "`bytes` must be from 1 byte to 4 GiB, not 0");
             return None;
         }
         Some(bytes)
@@ -81,7 +81,7 @@ pub(crate) fn refuse_large(reader: &mut Reader, node: &Node, plan: &Plan) {
                 Value::List(_) | Value::Scalar(_) => None,
             };
             let at = at.map_or(spec.at, |(_, value)| value.at);
-            reader.mistake(at, format!("`bytes` must be 1 to 4 GiB, not {bytes}"));
+            reader.mistake(at, format!("`bytes` must be from 1 byte to 4 GiB, not {bytes}"));
         }
     }
 }

@@ -7,8 +7,8 @@ use std::{fmt, str::FromStr};
 pub struct CallPattern {
     /// Name of the function; `None` (written `*`) means any function.
     pub function: Option<String>,
-    /// For a named function, patterns of its first arguments; further arguments may have any value. For any function,
-    /// patterns of arguments that may be at any position.
+    /// Patterns of arguments. If the function is named, they apply to its first arguments in order, and further
+    /// arguments may have any value. If `function` is `None`, each pattern may match an argument at any position.
     pub arguments: Vec<ArgumentPattern>,
     /// Status of the call.
     pub status: StatusPattern,

@@ -1,4 +1,5 @@
-//! Reads the verbs in `steps`. Each verb is one call, or a block of calls.
+//! Reads the verbs in `steps`. A verb is the key of a step that names a call, for example `copy`, or a block of steps,
+//! for example `repeat`.
 
 mod answers;
 mod args;
@@ -61,8 +62,8 @@ fn read_block(reader: &mut Reader, scope: &mut Scope, node: &Node) -> Vec<Step> 
 }
 
 /// Checks that `gives` may be used with a `hip` step. The function must return a value, and must be allowed to succeed
-/// on every release for which `gives` lists values. The outputs of a call that must fail are undefined, and comparing
-/// them would hide that the status is not checked.
+/// on every release for which `gives` lists values: if a call must fail, its outputs are undefined, and comparing them
+/// would hide that the status is not checked. Returns a message as the error.
 fn can_give(function: &str, returns: Option<&Names>, gives: &Names) -> Result<(), String> {
     let known = plan::hip_function(function);
     if !known.is_some_and(|known| known.gives_text || known.first_given().is_some()) {

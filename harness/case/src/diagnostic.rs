@@ -31,8 +31,8 @@ pub(crate) fn finish(mistakes: Vec<Diagnostic>) -> Result<(), Vec<Diagnostic>> {
     if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
 }
 
-/// Returns the known name that is most similar to a misspelt name; `None` if no known name is similar. A name whose
-/// letters all differ is not similar.
+/// Returns the known name that is most similar to a misspelt name; `None` if none is similar. A name in which every
+/// letter differs is not similar, however short it is.
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()
@@ -44,8 +44,8 @@ pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
 
 const LISTED: usize = 60;
 
-/// Returns "did you mean ...?" or a list of the known names. If there are too many known names, the list contains only
-/// those that begin like the misspelt name.
+/// Returns "did you mean ...?" if a known name is similar to the misspelt name, else a list of the known names; `None`
+/// if no names are known. A long list is cut to the names whose first letters agree best with the misspelt name.
 pub(crate) fn suggest<'a>(
     name: &str,
     known: impl IntoIterator<Item = &'a str> + Clone,

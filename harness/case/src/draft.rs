@@ -1,4 +1,4 @@
-//! Drafts a case whose body is a program of the user: a reproducer in C++, HIP or Python.
+//! Drafts a case that runs a program of the user: a reproducer in C++, HIP or Python.
 
 mod doubts;
 
@@ -31,7 +31,7 @@ impl Language {
 }
 
 /// A library that a C++ program includes: the folder of its headers, its name in `stack fetch --with`, and the linker
-/// option, which is empty for a library of headers alone.
+/// option, which is empty for a header-only library.
 const LIBRARIES: [(&str, &str, &str); 18] = [
     ("hipcub/", "hipcub", ""),
     ("rocprim/", "rocprim", ""),
@@ -149,7 +149,7 @@ pub fn draft(file: &str, is_beside: bool, language: Language, text: &str) -> Str
         }
     }
     yaml.push_str(
-        "# A fault of the device that the program must notice; `rocrepro prove` tests it.\n",
+        "# A fault of the device that the program must detect; `rocrepro prove` tests this.\n",
     );
     let _ = writeln!(yaml, "faults: {}", fault(language, text));
     yaml
@@ -199,8 +199,8 @@ fn title(file: &str, text: &str) -> String {
     if is_sentence { comment.to_owned() } else { format!("{file} exits with status 0") }
 }
 
-/// Returns the expectations of the program's exit status and output. Many reproducers report their result by printing
-/// one of these words.
+/// Returns the lines of YAML that state the expected exit status and output of the program. Many reproducers report
+/// their result by printing a word such as `PASSED` or `FAIL`.
 fn expectations(text: &str) -> String {
     let mut stated = "  exit: 0\n".to_owned();
     if let Some(word) = ["PASSED", "PASS", "SUCCESS"].into_iter().find(|word| prints(text, word)) {
@@ -231,9 +231,9 @@ fn prints(text: &str, word: &str) -> bool {
     })
 }
 
-/// Returns true if the program may end with a status other than 0 because of its results, or prints a word that reports a
-/// failure. A case with any other program could not fail. Lines that end the program because a call of HIP failed count
-/// only if the program prints nothing, because its results are then the statuses.
+/// Returns true if the program can report a wrong result: by an exit status other than 0, or by printing a word such as
+/// `FAIL`. A case with any other program could never fail. A line that ends the program because a HIP call failed
+/// counts only if the program prints nothing: the statuses of its calls are then its only results.
 fn can_report_a_failure(text: &str) -> bool {
     let has = |line: &str, words: &[&str]| words.iter().any(|word| line.contains(word));
     let (mut of_status, mut ends_after_calls, mut prints) = (false, false, false);
@@ -298,7 +298,8 @@ fn devices(language: Language, text: &str) -> u32 {
     numbers.chain(listed).max().unwrap_or_default().max(several) + 1
 }
 
-/// Returns a fault that the program probably notices: of its copies or kernels, or the refusal of one of its calls.
+/// Returns a fault that the program will probably detect: a fault of copies or of kernels if the program uses them,
+/// else the refusal of one of its HIP calls.
 fn fault(language: Language, text: &str) -> String {
     let copies = ["hipMemcpy", ".cpu()", ".get()", "asnumpy", ".item()", "to(\"cpu\""];
     let launches = ["<<<", "hipLaunchKernel", "hipModuleLaunchKernel"];

@@ -202,8 +202,8 @@ impl Expansion<'_> {
         cells.collect()
     }
 
-    /// Returns copies of a node in which the names of columns are replaced by the cells of the row: one copy, or
-    /// several if the node is a list item whose cell is a list.
+    /// Returns copies of a node in which `$column` is replaced by the row's cell of that column: one copy, or several
+    /// if the node is an item of a list and the cell is a list.
     fn instances(&mut self, node: &Node, row: &Row<'_>) -> Vec<Node> {
         let Value::Scalar(text) = &node.value else { return vec![self.instance(node, row)] };
         match self.whole(text, node.at, row) {
@@ -237,7 +237,7 @@ impl Expansion<'_> {
         Node { at, value }
     }
 
-    /// If the whole text is a single `$column`, returns its cell, else `None`.
+    /// If the whole text is a single `$column`, returns the cell of that column, else `None`.
     fn whole(&mut self, text: &str, at: At, row: &Row<'_>) -> Option<Node> {
         let mut parts = parts(text);
         match (parts.next(), parts.next()) {
@@ -328,8 +328,8 @@ enum Part<'t> {
     Name(&'t str),
 }
 
-/// Splits a text into literal parts and names. `$$` remains as it is in a literal part, because the substitution of
-/// axes replaces it later.
+/// Splits a text into literal parts and names. `$$` stays unchanged in a literal part, because the substitution of axes
+/// replaces it later.
 fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
     let mut rest = text;
     std::iter::from_fn(move || {

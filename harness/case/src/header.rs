@@ -91,8 +91,8 @@ pub struct Known {
 }
 
 impl Case {
-    /// Returns how the case reproduces an upstream issue: the names of the faults that reproduce its symptom, and the
-    /// ROCm versions of the expected failures that cite the issue.
+    /// Returns how the case shows an upstream issue: the names of the faults that reproduce the issue's symptom, and
+    /// the ROCm versions of the expected failures that cite the issue.
     pub fn shown_by(&self, issue: &str) -> Vec<String> {
         let faults = self.faults.iter().filter(|f| f.shows.iter().any(|link| link == issue));
         let windows = self.known.iter().filter(|k| k.upstream.as_deref() == Some(issue));
@@ -162,7 +162,8 @@ impl Case {
         })
     }
 
-    /// Sets the content of the file that contains the program; `None` means that the file does not exist.
+    /// Stores the content of the file that contains the program, for later use by the trials; `None` means that the
+    /// file does not exist.
     pub fn give_file(&mut self, text: Option<String>) {
         self.file = Some(text);
     }

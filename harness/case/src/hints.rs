@@ -9,7 +9,7 @@ use crate::{
     yaml::{Key, Node, Value},
 };
 
-/// Words that users write in place of a verb, each with the right verb.
+/// Names that users write by habit in place of a verb, each with the right verb.
 const VERBS: [(&str, &str); 37] = [
     ("add_host_node", "host_func"),
     ("add_kernel_node", "launch"),
@@ -50,7 +50,7 @@ const VERBS: [(&str, &str); 37] = [
     ("write", "fill"),
 ];
 
-/// Words that users write in place of a key, each with the right key.
+/// Names that users write by habit in place of a key, each with the right key.
 const KEYS: [(&str, &str); 22] = [
     ("arguments", "args"),
     ("blockDim", "block"),
@@ -87,8 +87,8 @@ pub(crate) fn key_meant<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     usual.or_else(|| nearest(word, known.iter().copied()))
 }
 
-/// Returns the key of the step that the user probably meant by a word inside the verb's braces. The key belongs next to
-/// the verb, not inside the braces.
+/// Returns the key of the step that the user probably meant by a word inside the verb's braces; `None` if the word does
+/// not resemble such a key. Keys of a step, such as `returns`, belong next to the verb, not inside its braces.
 pub(crate) fn key_of_a_step(word: &str) -> Option<&'static str> {
     match word {
         "returns" | "expect" | "expected" | "status" => Some("returns"),
@@ -218,8 +218,8 @@ pub(crate) fn of_step(verb: &Verb) -> String {
     }
 }
 
-/// Returns the verb of a step to which an unknown entry of the step belongs as a key. The entry is in the column of the
-/// verb, or outside of its braces.
+/// Returns the verb among the entries of a step that has a key named `key`; `None` if no verb has such a key. Used for
+/// a key that the author did not write inside the value of the verb, so that it looks like another verb.
 pub(crate) fn verb_with_key(entries: &[(Key, Node)], key: &str) -> Option<&'static Verb> {
     let of = |name: &str| verbs().find(|verb| verb.name == name && verb.keys().contains(&key));
     entries.iter().find_map(|(verb, _)| of(&verb.text))

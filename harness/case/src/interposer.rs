@@ -6,16 +6,17 @@ use device::{Fault, Per, Planted};
 
 use crate::plant::refusal_code;
 
-/// Code that all replaced functions share. It draws the calls at which a fault takes effect by the same rule as the
-/// worker.
+/// Code that all replaced functions share. It decides at which calls a fault takes effect, by the same random rule as
+/// the worker.
 const START: &str = include_str!("interposer/start.h");
 
-/// The replacement of one function. The parameters of the function may have any type: its assembler code keeps all
-/// registers that may contain arguments (System V ABI for x86-64, 3.2.3) and then jumps to the original function.
+/// Template for the replacement of one function. The parameters of the function may have any type: the assembler code
+/// of the replacement keeps all registers that may contain arguments (System V ABI for x86-64, 3.2.3) and then jumps to
+/// the original function.
 const FUNCTION: &str = include_str!("interposer/function.h");
 
-/// Functions that a header renames, each with the name that the library exports. Sources: hip/hip_runtime_api.h of
-/// 6.0 and newer; hip/hip_ext.h, whose functions have C++ names.
+/// Functions that a header renames, each with the name that the library exports for it. Sources: hip/hip_runtime_api.h
+/// of 6.0 and newer; hip/hip_ext.h, whose functions have C++ names.
 const RENAMED: &[(&str, &str)] = &[
     ("hipChooseDevice", "hipChooseDeviceR0600"),
     (
@@ -29,9 +30,9 @@ const RENAMED: &[(&str, &str)] = &[
     ),
 ];
 
-/// Returns the C++ source of a library that is loaded before all others and injects the faults at functions. Returns
-/// `None` if none of the faults is injected at a function. If several faults are injected at one function, the first
-/// one whose random draw succeeds takes effect.
+/// Returns the C++ source of a library that is loaded before all others and injects the faults into calls of functions.
+/// Returns `None` if none of the faults is injected into calls. If several faults are injected into one function, the
+/// first one whose random draw succeeds takes effect.
 pub fn interposer(faults: &[Planted]) -> Option<String> {
     let mut functions: BTreeMap<&str, Vec<(&Planted, String)>> = BTreeMap::new();
     for planted in faults {
@@ -45,7 +46,7 @@ pub fn interposer(faults: &[Planted]) -> Option<String> {
     (!text.is_empty()).then(|| format!("{START}{text}"))
 }
 
-/// Returns the source of one replaced function.
+/// Returns the source of the replacement of one function, with the faults that it injects.
 fn function(name: &str, faults: &[(&Planted, String)]) -> String {
     let (mut decisions, mut effects) = (String::new(), String::new());
     for (n, (planted, effect)) in faults.iter().enumerate() {
@@ -67,8 +68,8 @@ fn names(call: &str) -> impl Iterator<Item = &str> {
     [call].into_iter().chain(renamed)
 }
 
-/// Returns the C++ statements that inject a fault. If they return a value, the original function is not called. Returns
-/// `None` for faults that are not injected at functions.
+/// Returns the C++ statements that inject a fault into a call. If they return a value, the original function is not
+/// called. Returns `None` for faults that are not injected into calls of functions.
 fn effect(planted: &Planted) -> Option<String> {
     #[expect(
         clippy::wildcard_enum_match_arm,

@@ -12,8 +12,9 @@ pub(crate) fn is_issue(link: &str) -> bool {
     })
 }
 
-/// Returns the issue in the form `owner/repository#number` for the path of its address, such as `ROCm/hip/issues/13`.
-/// Text after the number is ignored.
+/// Returns the issue in the form `owner/repository#number` for the path of its web address, such as
+/// `ROCm/hip/issues/13`. Text after the number is ignored. Returns `None` if the path does not belong to an issue or a
+/// pull request.
 pub(crate) fn of_address(path: &str) -> Option<String> {
     let [owner, repository, "issues" | "pull", number] =
         path.split('/').take(4).collect::<Vec<_>>()[..]

@@ -14,8 +14,8 @@ use crate::{
     yaml::{Key, Node, Value},
 };
 
-/// Content of files other than the case file: kernel sources by the names of their kernels, and other files by file
-/// name.
+/// Content of files that belong to a case, other than the case file: kernel sources by the names of their kernels, and
+/// other files by file name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Kernels {
     sources: BTreeMap<String, String>,
@@ -197,8 +197,8 @@ fn is_file_name(text: &str) -> bool {
         && endings.iter().any(|ending| text.trim().ends_with(ending))
 }
 
-/// Returns the reason why the runtime cannot find a kernel by its name in a module compiled from this source; `None` if
-/// no reason is visible in the text.
+/// Returns the reason why the HIP runtime cannot find a kernel by its name in a module compiled from this source;
+/// `None` if the text shows no such reason.
 fn not_found_by_name(source: &str, name: &str) -> Option<String> {
     // An included file may define the kernel.
     if source.contains("#include") || !source.contains("__global__") {

@@ -150,8 +150,8 @@ fn sound<T: Default>(
     Ok((plan, found))
 }
 
-/// Returns true if a failure of this function is listed under `known` or `expectation`. The purpose of a misplaced step
-/// may then be to show that failure.
+/// Returns true if a failure of this function is listed under `known` or `expectation`. If it is, the author may have
+/// misplaced a step on purpose, to show that failure.
 fn expects_failure(case: &Case, function: &str) -> bool {
     let known = case.known.iter().map(|known| known.signature.as_str());
     let stated = case.expectation.iter().filter_map(|entry| entry.signature.as_deref());
@@ -175,7 +175,8 @@ fn entry<'n>(node: &'n Node, name: &str) -> Option<&'n Node> {
     entries.iter().find(|(key, _)| key.text == name).map(|(_, value)| value)
 }
 
-/// Returns the position of the first key in a line, because a mistake in a plan contains only the number of its line.
+/// Returns the position of the first key in a line. It serves as the position of a mistake in a plan, of which only the
+/// line number is known.
 fn first_key_of_line(node: &Node, line: u32) -> Option<At> {
     match &node.value {
         Value::Map(entries) => entries.iter().find_map(|(key, value)| {
@@ -244,7 +245,7 @@ fn assemble(
             let from = format!("{}{INITIAL}", key.text);
             if staged && scope.declared.contains(&from) {
                 let message = format!(
-                    "`fill: pattern` makes a host buffer `{from}`, but the case declares one of that name"
+                    "`fill: pattern` makes a host buffer `{from}`, but the case declares one with that name"
                 );
                 let help = format!("give the buffer `{from}` of the case another name");
                 reader.mistake_with_help(value.at, message, Some(help));

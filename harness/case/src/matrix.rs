@@ -24,7 +24,8 @@ const MOST_TEXT: usize = 4 << 20;
 pub(crate) struct Axis {
     pub(crate) name: String,
     pub(crate) values: Vec<String>,
-    /// Value that the ids of trials omit. It keeps existing ids unchanged when the axis is added to a case.
+    /// Value that the ids of trials omit. An axis with such a value can be added to a case without changing the ids of
+    /// the existing trials.
     pub(crate) default: Option<String>,
     /// Position of the name.
     pub(crate) at: At,
@@ -39,7 +40,7 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Returns the trial's value on an axis.
+    /// Returns the trial's value on an axis; `None` if the case has no such axis.
     pub fn value(&self, axis: &str) -> Option<&str> {
         self.values.iter().find(|(name, _)| **name == *axis).map(|(_, value)| &**value)
     }
@@ -85,8 +86,8 @@ impl Selector {
 /// The axes of a case, and the trials that it excludes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Matrix {
-    /// Axes in the order of the file. An axis without values is kept, because its mistake is reported at its
-    /// declaration.
+    /// Axes in the order of the file. An axis without values is kept, so that only its declaration is reported as a
+    /// mistake and not each use of the axis.
     pub(crate) axes: Vec<Axis>,
     exclude: Vec<Selector>,
     pub(crate) unknown_axes: bool,
@@ -99,8 +100,9 @@ impl Matrix {
         expand(&self.axes, &self.exclude)
     }
 
-    /// Returns true if a name after a `$` may belong to an axis. If the name of an axis is invalid, its first part
-    /// suffices: for the axis `my-axis`, the name after the `$` ends before the dash.
+    /// Returns true if a name after a `$` may belong to an axis. If the declared name of an axis is invalid, its first
+    /// valid characters suffice: a text can refer to the axis `my-axis` only as `$my`, because a name after a `$` ends
+    /// before a dash.
     pub(crate) fn may_have(&self, axis: &str) -> bool {
         let start = |name: &str| name.find(|c| !in_name(c)).unwrap_or(name.len());
         self.unknown_axes
@@ -148,9 +150,9 @@ fn read_axes(reader: &mut Reader, node: &Node, matrix: &mut Matrix) {
         let what = format!("axis `{}`", key.text);
         if ["exclude", "include"].contains(&key.text.as_str()) {
             let help = match key.text.as_str() {
-                "exclude" => "`exclude` is written beside `matrix`, not in it",
+                "exclude" => "`exclude` is written next to `matrix`, not in it",
                 _ => {
-                    "add the values to the axes, and leave combinations out by `exclude`, beside `matrix`"
+                    "add the values to the axes, and leave combinations out by `exclude`, next to `matrix`"
                 }
             };
             let message = format!("`{}` is not an axis", key.text);
@@ -185,7 +187,7 @@ fn read_axes(reader: &mut Reader, node: &Node, matrix: &mut Matrix) {
         for v in &values {
             if is_range(v) {
                 let help = Some("list the values, such as `[1, 2, 64]`".to_owned());
-                reader.mistake_with_help(value.at, format!("{what} has no ranges"), help);
+                reader.mistake_with_help(value.at, format!("{what} cannot contain a range"), help);
             }
             if !before.insert(v) {
                 reader.mistake(value.at, format!("{what} has `{v}` twice"));
@@ -303,7 +305,7 @@ pub(crate) struct BadSubstitution {
     pub(crate) at: At,
     /// Position of the `$name`.
     place: At,
-    /// Axis for which the trial has no value; `None` if the text is longer than [`MOST_TEXT`].
+    /// Axis for which the trial has no value; `None` if the mistake is that the text is longer than [`MOST_TEXT`].
     axis: Option<String>,
 }
 

@@ -8,8 +8,8 @@ use crate::{
 /// Returns all mistakes in a case file, in its header and in the steps of every trial. The list is empty if the file is
 /// valid.
 ///
-/// If a declaration is wrong, for example an axis without values, the steps that use the declared object are not
-/// checked against the declaration.
+/// If the declaration of an object is wrong, for example that of an axis without values, the steps that use the object
+/// are not checked against the declaration.
 pub fn mistakes(id: &str, text: &str, kernels: &Kernels) -> Vec<Diagnostic> {
     let mut reader = Reader::default();
     match read(&mut reader, id, text) {
@@ -19,8 +19,8 @@ pub fn mistakes(id: &str, text: &str, kernels: &Kernels) -> Vec<Diagnostic> {
 }
 
 /// Returns all mistakes in the steps of every trial, for a case whose header has no mistakes. Includes mistakes that
-/// show only when all trials are considered together, for example an axis on which nothing depends. `text` is the case
-/// file.
+/// only a comparison of all trials shows, for example an axis on which nothing depends. `text` is the content of the
+/// case file.
 pub fn mistakes_of(case: &Case, text: &str, kernels: &Kernels) -> Vec<Diagnostic> {
     with_steps(case, text, kernels, Vec::new())
 }

@@ -19,8 +19,7 @@ struct Names<'n> {
     /// For each name, a flag and the first position of the name. The flag is true if a step creates or records the
     /// object, or enqueues work to it.
     seen: BTreeMap<&'n str, (bool, At)>,
-    /// True if some name could not be read. That name may be equal to any of the seen names, so none of them is
-    /// reported.
+    /// True if some name could not be read. It may be equal to any of the names in `seen`, so no name is reported.
     unknown: bool,
 }
 
@@ -43,7 +42,8 @@ impl<'n> Names<'n> {
         self.seen.entry(name).or_insert((false, at)).0 |= active;
     }
 
-    /// Reports names of objects that no step creates, records, or enqueues work to. Names in `known` are not reported.
+    /// Reports each name whose object no step creates or records, and to which no step enqueues work. Names in `known`
+    /// are not reported.
     fn report(
         &self,
         reader: &mut Reader,

@@ -47,7 +47,7 @@ pub(crate) const LIBRARIES: &[(&str, Library)] = &[
     ("rocblas", Library::Rocblas),
 ];
 
-/// Returns true for the name of a group that is not also the name of a library under `library`.
+/// Returns true for a name that is allowed under `with` (a group of the stack) but not under `library`.
 fn is_only_a_group(name: &str) -> bool {
     program::GROUPS.contains(&name) && !LIBRARIES.iter().any(|(library, _)| *library == name)
 }
@@ -117,8 +117,7 @@ pub(crate) fn read_needs(reader: &mut Reader, node: &Node, matrix: &Matrix) -> N
 }
 
 /// Device options that a case may require, named as in `--device-option`. The number of devices is a separate
-/// requirement. The remaining device options change how the emulated device works, so they are not properties that a
-/// GPU can have.
+/// requirement. The remaining device options only change how the emulated device works, so a GPU cannot have them.
 pub(crate) const OF_DEVICE: &[&str] = &["large-bar", "memory", "gtt"];
 
 fn read_device(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Vec<(String, String)> {

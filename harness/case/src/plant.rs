@@ -123,8 +123,8 @@ fn plant_at_generation(plan: &mut Plan, number: u64) {
     plant_in(&mut plan.body, &misbehaves, &BTreeSet::new(), &mut true);
 }
 
-/// Returns true if, on some release, the statuses that the step accepts satisfy `such`. Releases on which `any` status
-/// is accepted do not count.
+/// Returns true if the step accepts, on some release, a list of statuses for which `such` returns true. Releases on
+/// which the step accepts `any` status do not count.
 fn states(step: &Step, such: fn(&[String]) -> bool) -> bool {
     let stated = |names: &[String]| !names.iter().any(|name| name == "any");
     step.returns.as_ref().is_some_and(|by| by.0.iter().any(|(_, n)| stated(n) && such(n)))

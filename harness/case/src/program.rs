@@ -54,7 +54,7 @@ pub(crate) fn check_header(reader: &mut Reader, root: &Node) {
     }
 }
 
-/// Extensions of the files that can contain a program of this kind.
+/// Returns the extensions of files that can contain a program of this kind, `python` or `cpp`.
 fn endings(kind: &str) -> &'static [&'static str] {
     if kind == "python" { &["py"] } else { &["cpp", "hip", "cc", "cxx"] }
 }

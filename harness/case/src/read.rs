@@ -22,8 +22,8 @@ pub(crate) struct Reader {
 pub(crate) struct Fields<'n> {
     pub(crate) at: At,
     entries: &'n [(Key, Node)],
-    /// Values of misspelt keys, under the key that the user probably meant. A misspelt key is therefore reported once,
-    /// and not again as a missing key. Its value is checked, too.
+    /// Values of misspelt keys, under the key that the user probably meant. A misspelt key is therefore reported only
+    /// once, not also as a missing key, and its value is checked, too.
     misspelt: Vec<(String, &'n Node)>,
 }
 

@@ -87,8 +87,8 @@ impl Scope<'_> {
         own.or_else(|| self.kernels.get(kernel)).cloned().unwrap_or_default()
     }
 
-    /// Returns the definition of a kernel that the case declares, in the case file or in a file of its folder; `None`
-    /// for a kernel of the shared kernel library.
+    /// Returns the definition of a kernel that the case declares, in the case file or in a file of the case's folder;
+    /// `None` for a kernel of the built-in kernel library.
     pub(crate) fn own_kernel(&self, kernel: &str) -> Option<OwnKernel> {
         if plan::kernel(kernel).is_some() {
             return None;
@@ -107,7 +107,7 @@ impl Scope<'_> {
         Some(OwnKernel { place, options, parameters, computes, code })
     }
 
-    /// Reads the name of a file next to the case. Returns the name, and the size of the file in bytes.
+    /// Reads the name of a file in the case's folder. Returns the name, and the size of the file in bytes.
     pub(crate) fn file(&self, reader: &mut Reader, node: &Node) -> Option<(String, u64)> {
         let name = reader.text(node, "`file`")?;
         let found = self.kernels.file(reader, node.at, name)?;
@@ -211,7 +211,7 @@ impl Scope<'_> {
         let back = format!("{name}{BACK}");
         if self.declared.contains(&back) {
             let message = format!(
-                "this step makes a host buffer `{back}`, but the case declares one of that name"
+                "this step makes a host buffer `{back}`, but the case declares one with that name"
             );
             let help = format!("give the buffer `{back}` of the case another name");
             reader.mistake_with_help(at, message, Some(help));

@@ -14,16 +14,17 @@ use crate::{
     yaml::{Node, Value},
 };
 
-/// A part of a signature after the kind, for example `hipGraphLaunch` in `crash:hipGraphLaunch`.
+/// A part of a signature after the first one, which is the kind of failure: for example `hipGraphLaunch` in
+/// `crash:hipGraphLaunch`.
 #[derive(Clone, Copy)]
 enum Part {
-    /// A buffer of the case, its host copy for a check, or its guards.
+    /// Name of a buffer of the case, of the host copy that a check makes of the buffer, or of the buffer's guards.
     Buffer,
     /// Class of wrong bytes, for example `zero`.
     Class,
     /// A function, or an action of the host.
     Api,
-    /// A function, or the phase of the worker if the failure happened between two calls.
+    /// A function; if the failure happened between two calls, the phase of the worker.
     Site,
     /// A status of the function's library.
     Status,
@@ -31,7 +32,7 @@ enum Part {
     Any,
 }
 
-/// Kinds of failures of cases with steps, each with the parts that follow the kind in a signature.
+/// Kinds of failures of cases with steps, each with the parts that follow the kind in a signature of such a failure.
 const KINDS: &[(&str, &[Part])] = &[
     ("wrong-data", &[Part::Buffer, Part::Class]),
     ("api-error", &[Part::Api, Part::Status]),
@@ -137,7 +138,7 @@ fn signature_of(
         let help = hints::signature(text);
         return Err((message, help.or_else(|| suggest(kind, kinds.iter().map(|(name, _)| *name)))));
     };
-    let form = || Some(format!("write `{}`, or end with `*`", form(kind, parts)));
+    let form = || Some(format!("write `{}`, or its beginning followed by `*`", form(kind, parts)));
     let given: Vec<&str> =
         rest.map_or(Vec::new(), |rest| rest.splitn(parts.len().max(1), ':').collect());
     let mut api = "";

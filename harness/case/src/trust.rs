@@ -131,8 +131,8 @@ fn foreign_kernels(kernels: &Node) -> Vec<Diagnostic> {
     found
 }
 
-/// Returns each text below an entry of `kernels`, with the key that contains the text. A text without a key of its own
-/// gets the key `bare`.
+/// Returns all texts in a YAML node, each with the key that contains it. A text without a key of its own gets the key
+/// `bare`.
 fn texts<'n>(node: &'n Node, bare: &'n str) -> Vec<(&'n str, (At, String))> {
     match &node.value {
         Value::Scalar(text) => vec![(bare, (node.at, text.clone()))],

@@ -1,5 +1,5 @@
-//! Reports what no step of a case uses: kernels that no step launches, faults that concern no step, and faults and
-//! signatures that name a function which no step calls in the selected trials. Such a fault would change nothing, and no
+//! Reports parts of a case that no step uses: kernels that no step launches, faults that apply to no step, and faults
+//! and signatures with a function that no step calls in the selected trials. Such a fault would change nothing, and no
 //! failure would have such a signature.
 
 use std::collections::BTreeSet;
@@ -15,12 +15,12 @@ use crate::{
     yaml::{self, Node, Value},
 };
 
-/// Functions that the plan of one trial calls.
+/// Functions that are called by the plan of one trial.
 pub(crate) struct Called {
     trial: Trial,
-    /// Functions at which a fault can be injected.
+    /// Functions that the trial calls before the teardown. Faults can be injected only at these.
     before_teardown: BTreeSet<&'static str>,
-    /// Functions that can fail. Includes the teardown.
+    /// All functions that the trial calls, those of the teardown included. Each of them can fail.
     all: BTreeSet<&'static str>,
     /// Functions of the steps in the case file, for hints.
     of_steps: BTreeSet<&'static str>,
@@ -46,7 +46,7 @@ impl Called {
 
 /// Faults and kernels that no trial has used so far.
 pub(crate) struct Idle<'c> {
-    /// Faults at calls, without those that name a function. Each has its index under `faults` in the case.
+    /// Faults at calls, except those that name a function. Each has its index in the case's list `faults`.
     faults: Vec<(usize, &'c FaultEntry)>,
     /// Names of kernels that the case defines.
     kernels: BTreeSet<String>,
@@ -67,7 +67,7 @@ impl<'c> Idle<'c> {
         Idle { faults: faults.collect(), kernels }
     }
 
-    /// Removes the faults and the kernels that concern a step of a trial.
+    /// Removes what a trial uses: kernels of its plan, and faults that can be injected at one of its steps.
     pub(crate) fn note(&mut self, trial: &Trial, plan: &Plan) {
         self.kernels.retain(|kernel| !plan.own_kernels.contains_key(kernel));
         self.faults.retain(|(_, entry)| {
@@ -84,7 +84,7 @@ impl<'c> Idle<'c> {
         let nodes = entries(root, "faults");
         let faults = self.faults.iter().filter_map(|(number, entry)| {
             let fault = entry.planted.fault;
-            let message = format!("no step is of the kind that `{fault}` concerns");
+            let message = format!("no step makes a call to which `{fault}` applies");
             let help = format!("`{fault}`: {}", fault.about());
             Some(Diagnostic { at: nodes.get(*number)?.at, message, help: Some(help) })
         });
@@ -123,8 +123,8 @@ fn without_trials(case: &Case, root: &Node) -> Vec<Diagnostic> {
     found
 }
 
-/// Returns what no step uses, as mistakes. The case file must have no other mistakes, and `called` must have one entry
-/// for each trial.
+/// Returns a mistake for each kernel, fault and signature of the case that no step uses. The case file must have no
+/// other mistakes, and `called` must have one entry for each trial.
 pub(crate) fn mistakes(
     case: &Case,
     text: &str,
@@ -168,7 +168,7 @@ fn of_signature(called: &[Called], on: &Selector, at: At, signature: &str) -> Op
     missing(called, on, at, message, |of| of.all.contains(function))
 }
 
-/// Returns the mistake if no selected trial calls the function.
+/// Returns a mistake if none of the selected trials calls the function; `None` if one of them does.
 fn missing(
     called: &[Called],
     on: &Selector,

@@ -98,8 +98,8 @@ impl Header {
 /// Writes a plan as a case with one trial, which [lowers](crate::lower) to the same plan. Only the name of the trial,
 /// the line numbers, and the ids and stamps of steps may differ.
 ///
-/// Set-up, guards and teardown are not written, because lowering adds them. What a case file decides about them, for
-/// example the initial content of a buffer, is derived from the plan. Injected faults are not written. Kernels in
+/// Set-up, guards and teardown are not written, because lowering adds them. Settings of the case file that affect them,
+/// for example the initial content of a buffer, are derived from the plan. Injected faults are not written. Kernels in
 /// `library` are written as names, because the reader of the case also has that library. Other kernels are written with
 /// their source.
 pub fn write(plan: &Plan, header: &Header, library: &Kernels) -> String {

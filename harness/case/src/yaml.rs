@@ -76,8 +76,8 @@ fn of_parser(message: &str) -> Option<&'static str> {
     message.contains("comments must be separated").then_some(comment)
 }
 
-/// Returns a hint for an axis with braces, a key of the case that is not in the first column, and a program that is not
-/// indented.
+/// Returns a hint for one of three errors: an axis in braces, a key of the case that does not begin in the first
+/// column, or a program that is not indented.
 fn misplaced_text(text: &str, line: &str, at: At) -> Option<String> {
     let before = text.lines().take(at.line.saturating_sub(1) as usize);
     let last = before.filter(|line| !line.trim().is_empty()).last().unwrap_or_default();
@@ -111,7 +111,7 @@ fn misplaced_text(text: &str, line: &str, at: At) -> Option<String> {
 /// Length of the longest value that a hint repeats, in characters.
 const MOST_QUOTED: usize = 60;
 
-/// Adds a hint to a mistake in a line whose value is not text for YAML unless it is quoted.
+/// Adds a hint to a mistake in a line whose value YAML reads as text only if it is quoted.
 fn with_quotes(text: &str, mut mistake: Diagnostic) -> Diagnostic {
     let line = text.lines().nth(mistake.at.line.saturating_sub(1) as usize).unwrap_or_default();
     if let Some(help) = misplaced_text(text, line, mistake.at) {
@@ -161,7 +161,7 @@ struct Events<'a, 'm> {
     entries: Vec<(Key, Node)>,
 }
 
-/// Maximum nesting depth. It bounds the recursion on hostile input, and no real case comes near it.
+/// Maximum nesting depth of lists and mappings. It limits the recursion on malicious input; no real case comes near it.
 const DEPTH: u32 = 64;
 
 impl<'a> Events<'a, '_> {

@@ -20,7 +20,7 @@ pub(super) fn check_returns(reader: &mut Reader, verb: &str, node: &Node) {
         && wanted(node).all(|(text, _)| text == "hipErrorNotReady")
     {
         let help = "list both: `returns: [hipSuccess, hipErrorNotReady]`".to_owned();
-        let message = format!("whether `{verb}` finds the work done depends on time");
+        let message = format!("whether the work is done when `{verb}` is called depends on time");
         reader.mistake_with_help(node.at, message, Some(help));
     }
     let known = statuses::of(verb).iter().copied().chain(["any", "hipSuccess"]);

@@ -65,7 +65,7 @@ impl<'n> Args<'_, '_, 'n, '_> {
         }
     }
 
-    /// Returns how messages refer to the value of a key, for example `` `bytes` ``.
+    /// Returns the name by which messages refer to the value of a key, for example `` `bytes` ``.
     fn called(&self, key: &str) -> String {
         match &self.fields {
             Some(_) => format!("`{key}`"),
@@ -91,7 +91,7 @@ impl<'n> Args<'_, '_, 'n, '_> {
         Some(Place { buffer: self.buffer(key)?, offset: 0 })
     }
 
-    /// Returns the number of bytes from a place in a buffer to the end of the buffer.
+    /// Returns the number of bytes between a place in a buffer and the end of the buffer.
     pub(super) fn room(&self, place: &Place) -> u64 {
         self.scope.buffers[&place.buffer].bytes.saturating_sub(place.offset)
     }

@@ -79,7 +79,7 @@ impl Args<'_, '_, '_, '_> {
         Some(Call::Hip { function: name.to_owned(), args })
     }
 
-    /// Reports element counts that exceed the memory which the worker provides for an array.
+    /// Reports element counts that exceed the memory that the worker provides for an array.
     fn fit_in_room(
         &mut self,
         function: &HipFunction,
@@ -222,7 +222,7 @@ impl Args<'_, '_, '_, '_> {
         }
         // A trial may use files only in its own folder, so paths with `/` are rejected.
         if matches!(name, "path" | "fname") && (text.contains('/') || text.starts_with('.')) {
-            let message = "a file in the folder of the trial: its name, without `/`";
+            let message = "write the name of a file in the folder of the trial, without `/`";
             self.reader.mistake(node.at, message);
             return None;
         }

@@ -31,7 +31,7 @@ impl Args<'_, '_, '_, '_> {
         let (kernel, block) = (name?, block?.unwrap_or([256, 1, 1]));
         if shared == Some(0) && declares_dynamic_shared(&self.scope.source(&kernel)) {
             let message = format!(
-                "kernel `{kernel}` declares `extern __shared__`, and this launch gives it no bytes"
+                "kernel `{kernel}` declares `extern __shared__`, but this launch reserves no bytes for it"
             );
             let help = "add `shared: BYTES` to the launch".to_owned();
             self.reader.mistake_with_help(self.step, message, Some(help));
@@ -296,7 +296,7 @@ impl Args<'_, '_, '_, '_> {
     }
 }
 
-/// Returns true if the source declares an array whose size each launch gives.
+/// Returns true if the source declares an array in dynamic shared memory, whose size each launch specifies.
 fn declares_dynamic_shared(source: &str) -> bool {
     let code = source.lines().map(|line| line.split("//").next().unwrap_or_default());
     let words: Vec<&str> = code.flat_map(str::split_whitespace).collect();
@@ -333,8 +333,8 @@ impl From<&OwnParameter> for Takes {
     }
 }
 
-/// Converts a parameter of a kernel from the shared library. `only_read` is false even for inputs, because the table of
-/// library kernels already says which parameters are inputs.
+/// Converts a parameter of a kernel from the built-in kernel library. `only_read` is false even for inputs, because the
+/// library's own table already says which parameters are inputs.
 impl From<Parameter> for Takes {
     fn from(parameter: Parameter) -> Takes {
         match parameter {

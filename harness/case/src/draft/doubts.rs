@@ -1,9 +1,9 @@
-//! Reasons why a program will probably not run as a case, found in its text.
+//! Reasons, found in the text of a program, why the program will probably not work as a case.
 
 use super::{Language, can_report_a_failure};
 
-/// Returns the reasons why a program will probably not compile as a case, not do its work, or be unable to fail. Each
-/// reason contains advice.
+/// Returns the reasons why a program, run as a case, will probably not compile, not do its work, or never be able to
+/// fail. Each reason contains advice.
 pub fn doubts(text: &str, language: Language) -> Vec<&'static str> {
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
     let uses_hip = has(&["hipMalloc", "hipError_t", "hipGetLastError", "hipMemcpy"])

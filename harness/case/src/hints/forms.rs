@@ -18,8 +18,8 @@ pub(crate) fn architecture(name: &str) -> Option<String> {
     Some(format!("write `[{gfx}]`"))
 }
 
-/// Returns the only keyword that ends with the word or with which the word ends: `host.pinned` for `pinned`, and
-/// `global` for `hipStreamCaptureModeGlobal`.
+/// Returns the keyword that ends with the word, or with which the word ends: `host.pinned` for `pinned`, and `global`
+/// for `hipStreamCaptureModeGlobal`. Returns `None` if no keyword or more than one keyword fits.
 pub(crate) fn keyword<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     const SHORTEST: usize = 4;
     let word = plain(word);
@@ -69,14 +69,14 @@ pub(crate) fn mapping(what: &str) -> Option<String> {
     Some(format!("such as `{example}`"))
 }
 
-/// Returns a hint for a value that must be a single text, by what the value is called in messages.
+/// Returns a hint for a value that must be a single text. `what` is the name of the value in messages.
 pub(crate) fn text(what: &str) -> Option<String> {
     let example = match what {
         "`rocm`" => {
-            "such as `\">=6.4 <7.3\"`: one range; for several ranges, write one entry for each"
+            "write one range, such as `\">=6.4 <7.3\"`; for several ranges, write several entries"
         }
         "`numbers`" => {
-            "write the type, such as `numbers: f32`: the values are chosen, and the reference model knows them"
+            "write only the type of the numbers, such as `numbers: f32`; rocrepro chooses the values"
         }
         "`title`" | "`about`" => "put a text that has `: ` or begins with `[` or `{` in quotes",
         _ => return None,
@@ -84,7 +84,7 @@ pub(crate) fn text(what: &str) -> Option<String> {
     Some(example.to_owned())
 }
 
-/// Returns a hint for a missing key. `what` is the name in messages of the mapping that lacks the key.
+/// Returns a hint for a key that is missing from a mapping. `what` is the name of the mapping in messages.
 pub(crate) fn missing(what: &str, key: &str) -> Option<String> {
     let hint = match (what, key) {
         ("a `known` entry", "signature") => {
@@ -109,7 +109,7 @@ pub(crate) fn missing(what: &str, key: &str) -> Option<String> {
     Some(hint.to_owned())
 }
 
-/// Returns a hint for a text that is not a number because it has a unit or is a template.
+/// Returns a hint for a text that is not a number, because it has a unit or is a template of another tool.
 pub(crate) fn number(text: &str) -> Option<String> {
     let text = text.trim();
     if text.contains("{{") {

@@ -64,7 +64,8 @@ fn read(reader: &mut Reader, case: &Case, trial: &Trial, root: &Node) -> Option<
     if let Some(Node { at, value: Value::Scalar(text) }) = fields.get("args")
         && text.trim().contains(' ')
     {
-        // The text of the case has the names of axes, and is the same in each trial.
+        // The help repeats the text of the case, in which `$axis` is not replaced, so that it is the same in each
+        // trial.
         let (text, words) = match program_entry(case.body(), "args") {
             Some(Node { value: Value::Scalar(written), .. }) => (written, written),
             _ => (text, text),
@@ -100,7 +101,8 @@ fn read(reader: &mut Reader, case: &Case, trial: &Trial, root: &Node) -> Option<
         line: at.line,
     };
     check_parameters(reader, case, fields.get("cpp").or_else(|| fields.get("python")), &program);
-    // Even if the value of `exit`, `says` or `never` is wrong, the key counts as a check. The value has been reported.
+    // A key `exit`, `says` or `never` counts as a check even if its value is wrong, because the wrong value has been
+    // reported.
     if ["exit", "says", "never"].iter().all(|key| fields.get(key).is_none()) {
         check_that_it_states(reader, &program, at);
     }
@@ -217,21 +219,23 @@ fn read_source(reader: &mut Reader, case: &Case, kind: &str, node: &Node) -> Opt
     Some(Source { text: text.to_owned(), file: None, above: node.at.line.saturating_sub(1) })
 }
 
-/// Divides a line such as `train.py --epochs 1` into the name of the file and the arguments. Returns `None` for a program.
+/// Splits a line such as `train.py --epochs 1` into the name of the file and its arguments. Returns `None` if the text
+/// is not such a line but a program.
 fn file_with_arguments<'t>(text: &'t str, kind: &str) -> Option<(String, &'t str)> {
     let (first, rest) = text.trim().split_once(' ')?;
     let file = file_named(first, kind).filter(|_| !rest.contains('\n'))?;
     Some((file, rest.trim()))
 }
 
-/// Returns a value under `program` as it is in the case file, before the values of a trial are substituted.
+/// Returns a value under `program` as the case file contains it, before the values of a trial are substituted.
 fn program_entry<'n>(root: &'n Node, key: &str) -> Option<&'n Node> {
     let (_, node) = crate::program::of(root)?;
     let Value::Map(entries) = &node.value else { return None };
     entries.iter().find(|(of, _)| of.text == key).map(|(_, node)| node)
 }
 
-/// Reports names in calls of the helper's `parameter` that are not axes: the program would get an empty text.
+/// Reports calls of the helper function `parameter` with a name that is not an axis: the program would get an empty
+/// text.
 fn check_parameters(reader: &mut Reader, case: &Case, node: Option<&Node>, program: &Program) {
     let (Some(node), Some(source)) = (node, program.source()) else { return };
     if source.file.is_some() || case.matrix.unknown_axes {
@@ -319,7 +323,9 @@ fn check_that_it_states(reader: &mut Reader, program: &Program, at: At) {
     }
     let help = match program.what {
         ProgramBody::Command(_) => {
-            "write `says` (a text of its output), `never` or `exit`".to_owned()
+            "write `says` (text that the output must contain), `never` (text that it must not contain) or `exit` \
+             (the exit status)"
+                .to_owned()
         }
         ProgramBody::Python(_) | ProgramBody::Cpp { .. } => {
             "check with the functions of `rocrepro` (`equal`, `close`, `status`, `raises`, `same`, `holds`), or state \

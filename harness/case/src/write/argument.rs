@@ -21,8 +21,8 @@ pub(super) fn argument(arg: &Arg) -> String {
     }
 }
 
-/// Formats an argument whose type is unknown when the case is read. If the kernel only reads through a pointer, the
-/// argument is written as `{input: buffer}`.
+/// Formats an argument for a parameter whose type is unknown when the case is read. If the kernel only reads through a
+/// pointer, the argument is written as `{input: buffer}`.
 pub(super) fn untyped(arg: &Arg) -> String {
     let Arg::Input(place) = arg else { return argument(arg) };
     let offset = (place.offset != 0).then(|| ("offset", place.offset.to_string()));

@@ -71,13 +71,13 @@ impl Steps {
     }
 }
 
-/// Context in which a call is written: on a stream, or as a node of a graph. A node has neither a stream nor a choice
-/// of HIP functions.
+/// Form in which a call is written: as a call on a stream, or as a node of a graph. A node has neither a stream nor a
+/// choice of HIP functions.
 struct Line<'p> {
     plan: &'p Plan,
     graph: Option<&'p str>,
-    /// Set if the call is a check. For a host buffer that the check adds, the name of the checked device buffer is then
-    /// written.
+    /// Set if the call is a check. If the check copies a device buffer to an added host buffer, the name of the device
+    /// buffer is written.
     checks: Option<&'p Steps>,
 }
 
@@ -98,7 +98,7 @@ impl Line<'_> {
         key.into_iter().chain(on).collect()
     }
 
-    /// Returns the number of bytes from a place in a buffer to the end of the buffer.
+    /// Returns the number of bytes between a place in a buffer and the end of the buffer.
     fn room(&self, place: &Place) -> u64 {
         let bytes = self.plan.buffers.get(&place.buffer).map_or(0, |b| b.bytes);
         bytes.saturating_sub(place.offset)

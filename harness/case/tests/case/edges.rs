@@ -51,7 +51,7 @@ fn too_large_buffer_is_rejected_unless_its_allocation_must_fail() {
     let alloc =
         |returns: &str| format!("{buffers}steps:\n  - alloc: b\n  - alloc: huge\n{returns}");
     assert_eq!(messages(&alloc("    returns: hipErrorOutOfMemory\n")), Vec::<String>::new());
-    let refused = "5:29 `bytes` must be 1 to 4 GiB, not 8589934592";
+    let refused = "5:29 `bytes` must be from 1 byte to 4 GiB, not 8589934592";
     assert_eq!(messages(&alloc("    returns: any\n"))[0], refused);
     assert_eq!(messages(&alloc(""))[0], refused);
 }

@@ -57,7 +57,7 @@ fn kernel_of_another_name_is_named_once() {
 #[test]
 fn fault_that_concerns_no_step_is_reported() {
     let lines = "faults: [copy.zero, graph.launch-lost]\n";
-    let message = "no step is of the kind that `graph.launch-lost` concerns";
+    let message = "no step makes a call to which `graph.launch-lost` applies";
     check(CAPTURE, &Mistake { lines, at: (1, 21), message, help: "graph" });
 }
 
@@ -90,13 +90,13 @@ fn object_whose_step_must_fail_does_not_exist() {
     report(
         "    returns: hipErrorInvalidValue\n  - instantiate: {exec: x, graph: g}\nfaults: copy.zero\n",
         (2, 5),
-        "graph `g` does not exist: by its `returns`, the `end_capture` in line 7 must fail",
+        "graph `g` does not exist: given its `returns`, the `end_capture` in line 7 must fail",
     );
     report(
         "  - instantiate: {exec: x, graph: g}\n    returns: hipErrorInvalidValue\n  - launch_graph: {exec: x, stream: s}\n\
          faults: copy.zero\n",
         (3, 5),
-        "`x` does not exist: by its `returns`, the `instantiate` in line 8 must fail",
+        "`x` does not exist: given its `returns`, the `instantiate` in line 8 must fail",
     );
 }
 

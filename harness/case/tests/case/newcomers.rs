@@ -259,8 +259,8 @@ fn words_of_other_languages_have_hints() {
         );
     };
     first("matrix: {n: [1, 2], include: [{n: 3}]}", 21, "is not an axis", "add the values");
-    first("matrix: {n: [1, 2], exclude: [{n: 2}]}", 21, "is not an axis", "beside `matrix`");
-    first("matrix: {n: 1..64}", 13, "has no ranges", "list the values");
+    first("matrix: {n: [1, 2], exclude: [{n: 2}]}", 21, "is not an axis", "next to `matrix`");
+    first("matrix: {n: 1..64}", 13, "cannot contain a range", "list the values");
     first("matrix: {n: [1, 2]}", 10, "nothing depends on axis `n`", "`$n`");
     first("upstream: [ROCm/hip]", 12, "is not `owner", "` #` begins a comment");
     first("needs: {rocm: '<=7.2.4'}", 15, "is not a range", "`<7.2.5` includes 7.2.4");

@@ -64,7 +64,8 @@ fn impossible_signatures_are_reported_with_a_suggestion() {
     check("wrong-date:*", "unknown kind of failure `wrong-date`; did you mean `wrong-data`?");
     check(
         "crash",
-        "`crash` is only the beginning of a signature; write `crash:FUNCTION-OR-PHASE`, or end with `*`",
+        "`crash` is only the beginning of a signature; write `crash:FUNCTION-OR-PHASE`, or its beginning followed \
+         by `*`",
     );
     check("wrong-data:on.back:zero", "no check reads a buffer `on.back`; did you mean `own.back`?");
     check("wrong-data:own:zeros", "wrong bytes are never `zeros`; did you mean `zero`?");
@@ -80,7 +81,8 @@ fn impossible_signatures_are_reported_with_a_suggestion() {
     );
     check(
         "api-error:*:hipErrorUnknown",
-        "`*` matches any end, so it must be the last character; write `api-error:FUNCTION:STATUS`, or end with `*`",
+        "`*` matches any end, so it must be the last character; write `api-error:FUNCTION:STATUS`, or its beginning \
+         followed by `*`",
     );
     check("teardown-crash:hipFree", "`teardown-crash` must be the end of the signature; ");
 }
