@@ -10,7 +10,7 @@ use crate::phrases::{self, EXPECTED};
 const RUNS: usize = 64;
 /// Maximum number of printed lines for one wrong range.
 const LINES: usize = 8;
-/// Minimum length in bytes of a wrong range that is searched for at other offsets, too. A shorter range would often
+/// Minimum length in bytes of a wrong range that is also searched for at other offsets. A shorter range would often
 /// match by chance.
 const NEEDLE: usize = 8;
 
@@ -69,7 +69,7 @@ pub(crate) struct Attribution {
     pub(crate) lines: Vec<String>,
 }
 
-/// Explains the wrong ranges. If one explanation fits all ranges, it is used. Otherwise each range is explained
+/// Explains the wrong ranges. If one explanation fits all ranges, it is used; otherwise each range is explained
 /// separately.
 pub(crate) fn attribute(evidence: &Evidence<'_>, runs: &[Range<usize>]) -> Attribution {
     let right = evidence.origin(runs);
@@ -128,7 +128,7 @@ enum Source<'a> {
     Write {
         class: Class,
         write: &'a BufferWrite,
-        /// Offset in `write` of the byte that the check read at offset 0 of its buffer.
+        /// Offset in the written buffer that corresponds to offset 0 of the buffer that the check read.
         shift: isize,
     },
 }
@@ -197,15 +197,16 @@ impl<'a> Evidence<'a> {
             .or_else(|| self.shifted(runs.first()?, fits))
     }
 
-    /// Returns the versions of buffers that may contain the wrong bytes at the offset at which the check read these
-    /// bytes. The most likely version comes first.
+    /// Returns candidates for the source of the wrong bytes: buffer contents that may contain these bytes at the offset
+    /// at which the check read them. The caller compares the candidates with the bytes. The most likely candidate comes
+    /// first.
     fn same_offset(&self, runs: &[Range<usize>]) -> Vec<Source<'a>> {
         if self.guards {
             // The history contains the content of buffers, without their guards.
             return Vec::new();
         }
-        // Buffers that contained the right data at some time, with the index of the last write after which they
-        // contained it.
+        // Names of the buffers that contained the right data at some time. The number is the index of the last write
+        // after which a buffer contained it.
         let mut way: HashMap<&str, usize> = HashMap::new();
         for (at, write) in self.earlier.iter().enumerate() {
             if runs.iter().all(|run| slice(&write.bytes, run, 0) == self.want.get(run.clone())) {
@@ -238,7 +239,8 @@ impl<'a> Evidence<'a> {
         candidates.into_iter().map(|(_, source)| source).collect()
     }
 
-    /// Returns a write that contains the wrong bytes, but not at the offset at which the check read them.
+    /// Returns a write that contains the wrong bytes at an offset other than that at which the check read them; `None`
+    /// if no write does.
     fn shifted(
         &self,
         run: &Range<usize>,
@@ -268,7 +270,8 @@ impl<'a> Evidence<'a> {
         (old && tail && !all && !self.guards).then_some(start)
     }
 
-    /// Describes the first write of the trial after which some buffer contained the right bytes.
+    /// Describes the first write of the trial after which some buffer contained the right bytes. Returns `None` if no
+    /// buffer contained them, or if guards were checked.
     fn origin(&self, runs: &[Range<usize>]) -> Option<String> {
         if self.guards {
             return None;
@@ -279,8 +282,8 @@ impl<'a> Evidence<'a> {
         Some(self.describe(root))
     }
 
-    /// Describes a write, for example `the pattern written at line 14 (fill of src)`. For a copy, describes the write
-    /// that produced the copied bytes.
+    /// Describes a write, for example `the pattern written at line 14 (fill of src)`. If the write copied bytes,
+    /// describes the earlier write that produced them.
     fn describe(&self, write: &BufferWrite) -> String {
         let all = || self.earlier.iter().chain(self.later);
         let root = all().find(|w| w.bytes == write.bytes).unwrap_or(write);
@@ -345,8 +348,8 @@ fn same_call(a: &BufferWrite, b: &BufferWrite) -> bool {
     (a.step, a.occurrence) == (b.step, b.occurrence)
 }
 
-/// Returns the part of `bytes` at `range` after the range has been moved by `shift`; `None` if the moved range is not
-/// inside `bytes`.
+/// Moves a range by `shift` and returns the part of `bytes` at the moved range; `None` if that range is not inside
+/// `bytes`.
 fn slice<'b>(bytes: &'b [u8], range: &Range<usize>, shift: isize) -> Option<&'b [u8]> {
     let start = range.start.checked_add_signed(shift)?;
     let end = range.end.checked_add_signed(shift)?;

@@ -1,7 +1,7 @@
 use std::ops::Range;
 
-/// Minimum number of equal bytes between two wrong ranges. Differences with fewer equal bytes between them form one
-/// range, because wrong numbers often agree with the right numbers in some bytes, mostly the high bytes.
+/// Minimum number of equal bytes that separate two wrong ranges. Differences with fewer equal bytes between them form
+/// one range, because a wrong number often agrees with the right one in some bytes, mostly the high bytes.
 const GAP: usize = 8;
 
 /// Size in bytes of the blocks that are compared at once. Blocks without a difference are skipped.
@@ -46,7 +46,8 @@ pub(crate) fn diff(a: &[u8], b: &[u8]) -> Diff {
     diff
 }
 
-/// Formats 16 bytes of each sequence. The first byte is at the last multiple of 16 that is not after offset `first`.
+/// Formats 16 bytes of each sequence, as lines for people: the 16 bytes that contain offset `first` and begin at a
+/// multiple of 16.
 pub(crate) fn excerpt(a: (&str, &[u8]), b: (&str, &[u8]), first: usize) -> [String; 2] {
     let start = first & !15;
     let width = a.0.len().max(b.0.len());

@@ -123,8 +123,8 @@ pub(crate) fn compared(
     }
 }
 
-/// Returns the outcome if a check that each element is at least `least` failed; `None` if it passed. `reported` is the
-/// worker's report of the least element and its index, for example `3 at 17`.
+/// Judges a check that each element of a buffer is at least `least`: returns the outcome if the check failed, and
+/// `None` if it passed. `reported` is the worker's report of the least element and its index, for example `3 at 17`.
 pub(crate) fn below(
     index: &Index<'_>,
     (step, occurrence): (u32, u32),
@@ -149,8 +149,8 @@ pub(crate) fn below(
     Some(outcome.at(index.location(step, occurrence)))
 }
 
-/// Returns a `no-verdict` outcome if the worker ended normally but did not report the buffer contents that every check
-/// needs.
+/// Returns a `no-verdict` outcome if the worker ended normally although it did not report the bytes of all buffers that
+/// the checks read.
 pub(crate) fn unread(
     context: &Context<'_>,
     index: &Index<'_>,
@@ -168,8 +168,8 @@ pub(crate) fn unread(
     Some(Outcome::no_verdict("worker", summary))
 }
 
-/// Returns the writes in `earlier`, which precede the failed check, followed by the writes between the failed check and
-/// the last check of the trial.
+/// Returns all writes of the trial up to its last check. The list begins with `earlier`, the writes before the failed
+/// check.
 fn with_later(context: &Context<'_>, earlier: Vec<BufferWrite>) -> Vec<BufferWrite> {
     let Some((step, occurrence, _)) = context.wanted.last() else { return earlier };
     match Reference::content(context.plan, *step, *occurrence) {
@@ -178,7 +178,7 @@ fn with_later(context: &Context<'_>, earlier: Vec<BufferWrite>) -> Vec<BufferWri
     }
 }
 
-/// Returns the end of a message that states on which side of the buffer the guards were overwritten.
+/// Returns the end of a message about overwritten guards. It states on which side of the buffer they were overwritten.
 fn guard_side(diff: &bytes::Diff, guard: usize) -> &'static str {
     let before = diff.runs.iter().any(|run| run.start < guard);
     let after = diff.runs.iter().any(|run| run.end > guard);

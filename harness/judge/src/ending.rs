@@ -81,14 +81,16 @@ fn not_the_trials(seen: &Observation) -> Option<Outcome> {
 /// Functions of the Linux kernel in which a process waits for a page of a file, or for one that was swapped out.
 const DISK_WAITS: [&str; 3] = ["folio_wait_bit", "folio_lock", "io_schedule"];
 
-/// Returns a `no-verdict` outcome if the harness gave up a process that waited for a disk of the machine.
+/// Returns a `no-verdict` outcome if the harness stopped waiting for a process that was itself waiting for a disk of
+/// the machine.
 pub(crate) fn waits_for_disk(seen: &Observation) -> Option<Outcome> {
     let waits = |line: &String| {
         DISK_WAITS.iter().any(|function| line.contains(&format!("the kernel's {function}")))
             && line.contains("ignores signals")
     };
     let thread = seen.stacks.iter().find(|line| waits(line))?.trim().to_owned();
-    let summary = "the process was given up while it waited for a disk of this machine".to_owned();
+    let summary =
+        "the harness gave up on a process that waited for a disk of this machine".to_owned();
     Some(Outcome::no_verdict("machine", summary).with([thread]))
 }
 
@@ -120,7 +122,7 @@ fn teardown(seen: &Observation, trail: &Trail, site: Site) -> Option<Outcome> {
 struct Site {
     /// Name in the signature: the called function, or the phase if the process was between two calls.
     name: String,
-    /// Description of the position for people, for example `in hipMalloc (line 3)`.
+    /// Description of the position for a message, for example `in hipMalloc (line 3)`.
     text: String,
     at: Location,
     in_call: bool,

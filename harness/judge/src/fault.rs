@@ -2,8 +2,8 @@ use device::Fault;
 
 use crate::{Kind, Outcome};
 
-/// Returns true if a failure under an injected fault contradicts a statement of the case: a check, a status or a value
-/// at one of its lines, or the statement that the program ends normally. Only such a failure shows that the case
+/// Returns true if a failure under an injected fault contradicts something that the case itself states: a check, a
+/// status or a value at one of its lines, or that the program ends normally. Only such a failure shows that the case
 /// detects the fault. The harness adds the guards around buffers, so a failed check of guards counts only for faults
 /// that write outside of a buffer.
 pub fn is_stated(fault: Fault, outcome: &Outcome) -> bool {
@@ -15,7 +15,7 @@ pub fn is_stated(fault: Fault, outcome: &Outcome) -> bool {
     }
 }
 
-/// Returns true if the fault writes only outside of buffers, so that only a check of guards can detect it.
+/// Returns true if the fault writes only outside of buffers. Then only a check of guards can detect it.
 fn is_about_guards(fault: Fault) -> bool {
     fault == Fault::CopyOverrun
 }

@@ -62,7 +62,7 @@ pub enum FailureIdentity {
 pub enum LastCall {
     /// A place in one of the user's files.
     Place(SourcePlace),
-    /// Type of a C++ exception, or text of an assertion.
+    /// Type of a C++ exception, or text of a failed assertion.
     Words(String),
 }
 
@@ -159,14 +159,14 @@ impl FailureIdentity {
         matches!(self, FailureIdentity::Exit { said: None, .. })
     }
 
-    /// Compares two failures of the same program. If only one of them has a detail, the detail is ignored, because
-    /// earlier versions of rocrepro recorded fewer details.
+    /// Compares two failures of the same program. A detail that only one of them has is ignored, because earlier
+    /// versions of rocrepro recorded fewer details.
     pub fn compare(&self, other: &FailureIdentity) -> Likeness {
         self.compare_by(other, |one, other| one == other)
     }
 
-    /// Compares the failures of a program before and after an edit. Of a place in the source code, only the name of the
-    /// function is compared, because an edit moves lines.
+    /// Compares the failures of a program before and after an edit. Because an edit moves lines, two places in the
+    /// source code count as equal if the function has the same name.
     pub fn compare_edited(&self, other: &FailureIdentity) -> Likeness {
         self.compare_by(other, |one, other| one.function == other.function)
     }
@@ -210,7 +210,7 @@ impl FailureIdentity {
     }
 }
 
-/// Compares two failures of one program, given by their signatures.
+/// Compares two failures of one program. Parses their signatures for this.
 pub fn likeness(one: &str, other: &str) -> Likeness {
     FailureIdentity::parse(one).compare(&FailureIdentity::parse(other))
 }
@@ -221,8 +221,9 @@ pub fn may_be_same(one: &str, other: &str) -> bool {
     likeness(one, other) != Likeness::Different
 }
 
-/// Returns the identity of a failure with an exit status and a last line of output. Earlier versions recorded an
-/// exception as such a line, for example `KeyError: 7`; for such a line, returns the identity of an exception.
+/// Returns the identity of a failure with this exit status and this last line of output. Earlier versions of rocrepro
+/// recorded an exception as such a line, for example `KeyError: 7`. For such a line, returns the identity of an
+/// exception.
 fn exit(status: i32, said: Option<&str>) -> FailureIdentity {
     let name = said.and_then(|said| said.split_once(':')).map(|(name, _)| name);
     let is_exception = |name: &&str| {

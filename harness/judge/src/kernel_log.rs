@@ -5,7 +5,8 @@ use crate::{Kind, Outcome, Places, places::AddressPrecision};
 /// Maximum number of log lines that an outcome contains.
 const SHOWN: usize = 8;
 
-/// If a log line reports a problem, returns the word for it in signatures, for example `page-fault`.
+/// If a log line reports a problem, returns the word that signatures use for the problem, for example `page-fault`;
+/// otherwise `None`.
 ///
 /// The phrases come from drivers/gpu/drm/amd in Linux: gmc_v9_0.c and similar files (page faults), amdgpu_job.c
 /// (rings), amdgpu_device.c (resets), mes_v11_0.c (the scheduler), kfd_device_queue_manager.c (queues), amdgpu_ras.c

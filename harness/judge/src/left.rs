@@ -29,8 +29,8 @@ const OF_MULTIPROCESSING: [(&str, &str); 2] = [
 /// (<https://github.com/pytorch/pytorch/blob/v2.6.0/torch/utils/data/_utils/worker.py#L255>).
 const DATA_WORKER: &str = "pt_data_worker";
 
-/// Returns a description of the process if it is a helper that a framework keeps running. Such a process ends by itself
-/// some time after the program.
+/// Returns a description of the process if it is a known helper process of a framework; otherwise `None`. Such a
+/// process ends by itself some time after the program.
 pub(crate) fn worker(process: &LeftProcess) -> Option<&'static str> {
     if process.name == DATA_WORKER {
         return Some("a worker of PyTorch's DataLoader");

@@ -79,8 +79,9 @@ pub fn judge(observation: &Observation, context: &Context<'_>) -> Outcome {
     judge_everywhere(observation, context).0
 }
 
-/// Returns the outcome of [`judge`], and the locations of all steps that deviated from the plan, in order of time. If a
-/// failed call stopped the trial, that call is the last location. If the run proves nothing, the list is empty.
+/// Returns the outcome of [`judge`], and the locations of all steps whose results deviated from the plan, in order of
+/// time. If a failed call stopped the trial, that call is the last location. If the run proves nothing, the list is
+/// empty.
 pub fn judge_everywhere(
     observation: &Observation,
     context: &Context<'_>,

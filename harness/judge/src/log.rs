@@ -6,8 +6,8 @@ const DEVICE: &str = "rocrepro-device: ";
 /// Message that ROCr prints when a GPU reports a page fault, before it aborts the process.
 const GPU_FAULT: &str = "Memory access fault by GPU";
 
-/// Messages of the emulated device that invalidate a run. Each entry contains the beginning of the message, the reason
-/// in the signature, and a text for people.
+/// Messages of the emulated device that invalidate a run. Each entry contains the beginning of the message, the last
+/// part of the signature, and a text for people.
 const OWN_FAILURES: [(&str, &str, &str); 3] = [
     ("gap: ", "gap", "the emulated device does not support a feature that this run needs"),
     ("internal error: ", "device-error", "the emulated device failed"),
@@ -27,9 +27,9 @@ pub(crate) fn own_failure(stderr: &str) -> Option<Outcome> {
 /// rocclr/device/rocm/rocdevice.cpp of ROCm/clr.
 const QUEUE_ABORT: &str = "aborting with error";
 
-/// Changes an outcome to a memory fault if the device reported one. A passing run is changed, too, because then no call
-/// reported the fault to the program. `refused` is true if some call failed and thereby reported the fault. An outcome
-/// of wrong bytes is kept if they were read before the fault.
+/// Changes an outcome to a memory fault if the device reported one, and then to the first finding of the sanitizer, if
+/// any. A passing run is changed, too, unless some call failed (`refused`) and thereby reported the fault to the
+/// program. If wrong bytes were read before the fault, their outcome is kept.
 pub(crate) fn attribute_fault(
     outcome: Outcome,
     observation: &Observation,
@@ -45,8 +45,8 @@ pub(crate) fn attribute_fault(
     attribute_findings(outcome, &observation.stderr)
 }
 
-/// Changes an outcome to the first finding of the sanitizer, if any. The device continues after a finding, so the
-/// findings may have caused the failures that followed.
+/// Changes an outcome to the first finding of the sanitizer, if any. The device continues after a finding, so a failure
+/// that follows may be a consequence of the finding.
 fn attribute_findings(mut outcome: Outcome, stderr: &str) -> Outcome {
     let mut findings = device_lines(stderr, "finding: ");
     let Some(first) = findings.next() else { return outcome };

@@ -11,7 +11,7 @@ pub(crate) fn place(line: u32, occurrence: u32) -> String {
     }
 }
 
-/// Text between the description of a deviation and the right value in the summary of an outcome.
+/// Text in the summary of an outcome that separates the description of a deviation from the right value.
 pub const EXPECTED: &str = "; expected ";
 
 /// End of the summary of a comparison that found no difference between two buffers.
@@ -20,7 +20,7 @@ pub const SAME_BYTES: &str = " must differ but hold the same bytes";
 /// End of the summary of a comparison that found a difference between two buffers that must be equal.
 pub const UNEQUAL: &str = " must be equal but differ";
 
-/// Text between an element that is too small and the least right number.
+/// Text that separates an element that is too small from the least value that would be right.
 pub const AT_LEAST: &str = "; each element must be at least ";
 
 /// Formats a number with its noun in singular or plural: `1 byte`, `2 bytes`.
@@ -28,7 +28,7 @@ pub(crate) fn count(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
-/// Joins alternatives to a text: `a`, `a or b`, `a, b or c`.
+/// Joins alternatives into a phrase: `a`, `a or b`, `a, b or c`.
 pub(crate) fn any_of(items: &[String]) -> String {
     match items {
         [] => "nothing".to_owned(),
@@ -65,7 +65,8 @@ pub fn signal(number: i32) -> String {
     name.to_owned()
 }
 
-/// Describes that a signal from outside, not one of [`FAULTS`], ended a process. `what` is the name of the process.
+/// Describes a process that ended because of a signal from outside, that is, one that is not in [`FAULTS`]. `what` is
+/// the name of the process in the message.
 pub(crate) fn ended_from_outside(what: &str, number: i32) -> String {
     let name = signal(number);
     match name.as_str() {
@@ -81,7 +82,8 @@ pub(crate) fn ended_from_outside(what: &str, number: i32) -> String {
     }
 }
 
-/// Returns the reason if the output of a starter states that it could not start its program; see `supervise::Start`.
+/// Returns the reason if the output of a starter says that it could not start its program; otherwise `None`. A starter
+/// is the process through which `supervise::Start` starts a program.
 pub(crate) fn not_started(stderr: &str) -> Option<&str> {
     stderr.lines().find_map(|line| line.strip_prefix("starter: "))
 }

@@ -11,7 +11,7 @@ const NEAR: u64 = 16 << 20;
 /// Maximum number of buffers in the description of one address.
 const NAMED: usize = 3;
 
-/// Precision of the address in a log line.
+/// Precision of the address in a log line about a memory fault.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AddressPrecision {
     /// The log line contains the exact address.
@@ -99,9 +99,9 @@ impl Places {
             |place| {
                 let freed = place.freed.map(|line| format!(", freed at line {line}"));
                 let is_behind = address >= place.end();
-                let side = if is_behind { "past the end of" } else { "in front of" };
-                // For a page, the number of bytes between the page and the buffer is printed. For a single address, the
-                // distance is printed, which is 1 for the last byte before a buffer.
+                let side = if is_behind { "past the end of" } else { "before" };
+                // For a page, the message contains the number of bytes between the page and the buffer. For a single
+                // address, it contains the distance, which is 1 for the last byte before a buffer.
                 let far = away(&place) + u64::from(!is_behind && bytes == 1);
                 let far = match far {
                     0 => "right".to_owned(),
@@ -171,9 +171,9 @@ mod tests {
                 "That page was in `again`, at bytes 0 to 15 of 16, freed at line 20",
             ),
             ("address 0x203000", "That page was 6044 bytes past the end of `dst`"),
-            ("address 0x1ff000", "That page was right in front of `src`"),
-            ("address 0x1fff10", "That address was 240 bytes in front of `src`"),
-            ("address 0x1fffff", "That address was 1 byte in front of `src`"),
+            ("address 0x1ff000", "That page was right before `src`"),
+            ("address 0x1fff10", "That address was 240 bytes before `src`"),
+            ("address 0x1fffff", "That address was 1 byte before `src`"),
             (
                 "address 0x7f0000001000",
                 "That page was at least 16 MiB away from every buffer of the plan",
@@ -259,7 +259,7 @@ mod tests {
                             format!("{} past the end of `{name}`", far(n))
                         }
                         (_, Some(n)) => {
-                            format!("{} in front of `{}`", far(n), owner(address + n).unwrap().name)
+                            format!("{} before `{}`", far(n), owner(address + n).unwrap().name)
                         }
                         _ => unreachable!(),
                     }

@@ -69,7 +69,7 @@ pub enum Said {
         /// The missing prerequisite, and how to add it.
         why: String,
     },
-    /// A HIP function reported a device fault that the case expects.
+    /// A HIP function reported a device fault to the program, and the case expects this.
     ToldOfFault,
     /// The program reached its end.
     Done {
@@ -198,8 +198,8 @@ pub fn judge_program(
     (outcome, red)
 }
 
-/// Returns true if the case requires the text that HIP prints when an `assert` of a kernel fails, for example
-/// `Device-side assertion`. The kernel is then expected to stop.
+/// Returns true if the case requires the text that HIP prints when an `assert` in a kernel fails, for example
+/// `Device-side assertion`. The failed assertion is then expected to stop the kernel.
 fn requires_assertion(context: &ProgramContext<'_>) -> bool {
     let says = context.program.stated.says.iter();
     says.map(|text| text.to_lowercase()).any(|text| text.contains("assertion"))
@@ -264,7 +264,7 @@ fn proof(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Result<(), Box
         }
     }
     if !seen.said.is_empty() && !matches!(seen.said[0], Said::Begin { .. }) {
-        return no("worker", "the first report of the program was not its nonce".to_owned());
+        return no("worker", "the program's first report did not contain its nonce".to_owned());
     }
     let unreached = reached::astray(seen).or_else(|| reached::never(seen));
     if let Some(outcome) = unreached.or_else(|| reached::no_device(seen, context)) {
@@ -438,7 +438,7 @@ fn ended(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcome
                     let child = seen.said.iter().any(|said| matches!(said, Said::Done { .. }));
                     let child = if child { " (one of its child processes did)" } else { "" };
                     let summary = format!(
-                        "the program {how} in phase {phase}, before it reported its end{child}"
+                        "the program {how} in phase {phase}, before it reported that it had finished{child}"
                     );
                     Outcome::new(Kind::LibraryExit, format!("library-exit:{phase}"), summary)
                         .at(at(context, 0, None))
@@ -577,7 +577,7 @@ fn last_words(seen: &ProgramSeen<'_>) -> Vec<String> {
         .collect()
 }
 
-/// Converts the reports of the device about a program to the events that a worker would send. Records contain these
+/// Converts the emulated device's reports about a program to the events that a worker would send. Records contain these
 /// events.
 pub fn told_of_device(witnesses: &[Witness]) -> Vec<Event> {
     let Some(first) = witnesses.iter().find(|witness| witness.reached) else { return Vec::new() };

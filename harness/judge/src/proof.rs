@@ -10,11 +10,12 @@ use crate::{
     Able, Context, End, Kind, Limit, Location, Observation, Outcome, index::Index, log, phrases,
 };
 
-/// Signature of the outcome if the HIP runtime did not start and nothing shows that this machine can run ROCm. If there
-/// is such evidence ([`Able`]), the outcome may be a failure instead.
+/// Signature of the outcome if the HIP runtime did not start and no evidence ([`Able`]) shows that this machine can run
+/// ROCm. With such evidence, the outcome may be a failure instead.
 pub const NOT_STARTED: &str = "no-verdict:start";
 
-/// Returns the ROCm version whose results are expected. Returns an outcome as error if the run proves nothing.
+/// Verifies that the run is valid, and returns the ROCm version whose results are expected. Returns an outcome as the
+/// error if the run proves nothing, or if the stack lacks something.
 pub(crate) fn proof(seen: &Observation, context: &Context<'_>) -> Result<Version, Box<Outcome>> {
     if let End::NotStarted(why) = &seen.end {
         let summary = format!("the worker could not be started: {why}");
@@ -47,7 +48,7 @@ fn hello(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> 
         Some(Event::Broken { why }) => {
             return no(format!("the worker could not execute its plan: {why}"));
         }
-        Some(_) => return no("the first event of the worker was not its nonce".into()),
+        Some(_) => return no("the first event of the worker did not contain its nonce".into()),
         None if context.launched && matches!(seen.end, End::TimedOut { .. }) => {
             return no(format!(
                 "the launcher had not started the worker at the time limit ({}): a launcher that queues jobs needs a longer \
@@ -86,7 +87,7 @@ fn hello(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> 
         ));
     }
     if order != context.order {
-        return no("the worker received another order than the one that was sent".into());
+        return no("the worker received a different request from the one that was sent".into());
     }
     if seen.events.iter().skip(1).any(|event| matches!(event, Event::Hello { .. })) {
         return no("two workers reported".into());
@@ -134,7 +135,7 @@ fn late(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> {
     Err(unproven("worker", summary.to_owned(), seen))
 }
 
-/// Returns a `no-verdict` outcome as error if the worker reports that it could not execute its plan, because of the
+/// Returns a `no-verdict` outcome as the error if the worker reports that it could not execute its plan, because of the
 /// worker itself, this machine or the case.
 fn broken(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> {
     let mistaken = seen.events.iter().find_map(|event| match event {
@@ -204,7 +205,7 @@ fn missing(seen: &Observation, context: &Context<'_>) -> Option<Outcome> {
 
 /// Verifies that the HIP runtime comes from the stack. On a GPU, the libraries below HIP must come from the stack, too,
 /// because a replacement could emulate the hardware. If the emulated device is below the HSA runtime, the HSA runtime
-/// must be the released one of the stack.
+/// must be the one that the stack's release contains.
 fn stack(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> {
     let no = |summary| Err(unproven("stack", summary, seen));
     if let (Some(config), Some(wanted)) = (context.emulated, context.device_build) {

@@ -46,8 +46,8 @@ fn at_most(hits: u32, runs: u32, p: f64) -> f64 {
     sum
 }
 
-/// Returns the probability at which `holds` changes from true to false, by bisection. `holds` must be true for all
-/// smaller probabilities.
+/// Returns the probability at which `holds` changes from true to false, by bisection. `holds` must be true below that
+/// probability and false above it.
 fn solve(holds: impl Fn(f64) -> bool) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..50 {

@@ -75,7 +75,7 @@ fn unproven_runs_have_no_verdict() {
         "worker",
         "without a report",
     );
-    no(without(|e| matches!(e, Event::Hello { .. })), "worker", "was not its nonce");
+    no(without(|e| matches!(e, Event::Hello { .. })), "worker", "did not contain its nonce");
     no(without(|e| matches!(e, Event::Loaded { .. })), "stack", "which libamdhip64");
     no(
         without(|e| matches!(e, Event::Device { .. })),

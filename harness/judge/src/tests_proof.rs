@@ -26,7 +26,7 @@ fn worker_with_another_order_or_environment_proves_nothing() {
     let no = |run: Run, why: &str, summary: &str| {
         check(&run, Kind::NoVerdict, &format!("no-verdict:{why}"), summary);
     };
-    no(found(|(order, ..)| order.push('x')), "worker", "another order than the one that was sent");
+    no(found(|(order, ..)| order.push('x')), "worker", "a different request from the one");
     let without: fn(Found<'_>) = |(_, variables, _)| _ = variables.remove("HSA_XNACK");
     no(found(without), "environment", "no HSA_XNACK=1");
     let other: fn(Found<'_>) =

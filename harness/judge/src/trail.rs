@@ -15,7 +15,7 @@ use crate::{
 /// Summary of all events that one worker sent.
 pub(crate) struct Trail {
     pub(crate) deviation: Option<Outcome>,
-    /// Locations of all steps that deviated from the plan, including the first deviation.
+    /// Locations of all steps whose results deviated from the plan, the first deviation included.
     pub(crate) red: Vec<Location>,
     /// Remarks that do not affect the verdict.
     pub(crate) notes: Vec<String>,
@@ -74,7 +74,8 @@ struct Walker<'a> {
     index: &'a Index<'a>,
     version: &'a Version,
     wanted: HashMap<(u32, u32), &'a str>,
-    /// For each comparison of two buffers whose second buffer has not been reported yet, the bytes of the first buffer.
+    /// Comparisons of two buffers of which only the first one has been reported so far: the bytes of that buffer, by
+    /// step id and occurrence.
     first_of_pair: HashMap<(u32, u32), Read<'a>>,
     /// Number of free bytes that the first hipMemGetInfo of the trial returned.
     free_at_first: Option<i128>,
@@ -307,15 +308,16 @@ impl<'a> Walker<'a> {
 }
 
 impl Walker<'_> {
-    /// Returns an outcome with only the location, for wrong bytes that were read after the first deviation. The origin
-    /// of these bytes is not searched for.
+    /// Returns an outcome that has only a location, for wrong bytes that were read after the first deviation. The
+    /// origin of these bytes is not determined.
     fn again(&self, (step, occurrence): (u32, u32)) -> Outcome {
         let at = self.index.location(step, occurrence);
         Outcome::new(Kind::WrongData, String::new(), String::new()).at(at)
     }
 }
 
-/// Returns a `no-verdict` outcome for an event that no worker sends while calls remain to be made.
+/// Returns a `no-verdict` outcome for an event that a worker sends only after its last call, but that arrived while
+/// calls remained to be made.
 fn too_early(what: &str) -> Outcome {
     let summary = format!(
         "the worker reported {what} before all calls were made, so another process must have written this"

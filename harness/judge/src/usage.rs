@@ -14,7 +14,7 @@ pub struct PhaseUse {
     pub ns: u64,
 }
 
-/// Returns the number and duration of calls for each phase that a worker entered, in order.
+/// Returns the number and duration of the calls in each phase that a worker entered, in order.
 pub fn phases(events: &[Event]) -> Vec<PhaseUse> {
     let mut all: Vec<PhaseUse> = Vec::new();
     for event in events {

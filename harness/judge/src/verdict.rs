@@ -43,8 +43,8 @@ impl Known {
         ["Fail", "Crash", "Timeout", "Flake"].contains(&self.signature.as_str())
     }
 
-    /// Returns true if the failure is expected in a run. If the version of the run is unknown, only entries for all
-    /// versions apply.
+    /// Returns true if the failure is expected in a run with these properties. If the ROCm version of the run is
+    /// unknown, only entries for all versions apply.
     pub fn holds(&self, on: &Ground<'_>) -> bool {
         let base = on.gfx.split(':').next().unwrap_or(on.gfx);
         let version = match on.rocm {
@@ -88,7 +88,8 @@ pub fn signature_fits(pattern: &str, signature: &str) -> bool {
     fits(pattern, signature) || fits_old()
 }
 
-/// Returns true if a text equals the pattern, or begins with the part before the pattern's final `*`.
+/// Returns true if the text equals the pattern, or if the pattern ends with `*` and the text begins with the part
+/// before it.
 fn fits(pattern: &str, text: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(prefix) => text.starts_with(prefix),
@@ -164,7 +165,7 @@ impl Verdict {
 }
 
 /// Compares an outcome with the expected failures of its case. `otherwise` is true if the run had unusual options that
-/// may prevent a failure. A pass of such a run does not mean that the failure was fixed.
+/// may prevent a failure, so that a pass does not mean that the failure was fixed.
 pub fn verdict(outcome: &Outcome, known: &[Known], on: &Ground<'_>, otherwise: bool) -> Verdict {
     let windows = || known.iter().filter(|k| k.holds(on));
     // A difference is not a bug: a pass is not a fix, and a failure with another signature is a new failure.

@@ -1,4 +1,4 @@
-//! Derives from the output of a process why the process ended.
+//! Finds out why a process ended, from its output.
 
 use super::SourcePlace;
 
@@ -16,7 +16,7 @@ const INSTALLED: [&str; 5] =
 const SECRET: [&str; 7] =
     ["passw", "secret", "token", "api_key", "access_key", "credential", "authorization"];
 
-/// A Python exception, parsed from its traceback.
+/// A Python exception, as read from the traceback that Python printed.
 pub(crate) struct Raised {
     pub(crate) name: String,
     pub(crate) text: String,
@@ -25,7 +25,7 @@ pub(crate) struct Raised {
     pub(crate) place: Option<SourcePlace>,
 }
 
-/// Returns the last exception whose traceback Python printed.
+/// Returns the last exception whose traceback Python printed; `None` if the text contains no complete traceback.
 pub(crate) fn raised(text: &str) -> Option<Raised> {
     let (_, report) = text.rsplit_once(TRACEBACK)?;
     let mut lines = report.lines().skip(1);
@@ -48,8 +48,9 @@ pub(crate) fn raised(text: &str) -> Option<Raised> {
     })
 }
 
-/// Returns the place of the thread that received a signal, from the report of Python's `faulthandler`: the innermost
-/// place in the user's own files, else the innermost place in any file.
+/// Returns the place of the thread that received a signal, according to Python's `faulthandler`: the innermost place in
+/// the user's own files, else the innermost place in any file. Returns `None` if the text contains no report of
+/// `faulthandler`.
 pub(super) fn last_place(text: &str) -> Option<SourcePlace> {
     let (_, report) = text.split_once("Fatal Python error: ")?;
     let (_, thread) = report.split_once("Current thread ")?;
@@ -57,7 +58,8 @@ pub(super) fn last_place(text: &str) -> Option<SourcePlace> {
     own(frames)
 }
 
-/// Returns why a C++ program aborted: the type of an uncaught exception, or the text of a failed assertion.
+/// Returns why a C++ program aborted: the type of an uncaught exception, or the text of a failed assertion; `None` if
+/// the text contains neither.
 pub(super) fn gave_up(text: &str) -> Option<String> {
     text.lines().find_map(|line| {
         let thrown = line.split_once("terminate called after throwing an instance of '");
@@ -107,7 +109,8 @@ pub fn last_words(text: &str) -> Option<&str> {
     exception.or_else(|| lines().next_back()).map(str::trim)
 }
 
-/// Maximum number of lines that are shown of a traceback. The innermost lines are kept.
+/// Maximum number of lines of a traceback that are shown, not counting its first line and the exception. The innermost
+/// lines are kept.
 const TRACEBACK_LINES: usize = 12;
 
 /// Returns the lines of the last traceback in a text, up to the line that names the exception. Leaves out lines that

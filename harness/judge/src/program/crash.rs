@@ -43,7 +43,7 @@ const OF_THE_SYSTEM: [&str; 9] = [
     "libubsan.so",
 ];
 
-/// Maximum number of calls of one thread in a line of text.
+/// Maximum number of calls of one thread that are printed.
 const CALLS: usize = 32;
 
 /// Call stacks of a process that a signal ended, as they were at the signal.
@@ -115,8 +115,8 @@ impl Crash {
         (owner.is_of_rocm() || owner.is_of_a_library()).then(|| self.thread.hip_call()).flatten()
     }
 
-    /// Returns a sentence, not capitalised, that states where the program died, for example `the program died of
-    /// SIGSEGV in hipMemcpy`.
+    /// Returns a sentence, without an initial capital, that states where the program died, for example `the program
+    /// died of SIGSEGV in hipMemcpy`.
     pub fn sentence(&self) -> String {
         let signal = phrases::signal(self.signal);
         let thread = &self.thread;
@@ -211,13 +211,13 @@ impl CrashedThread {
         self.calls.iter().find(has_owner)
     }
 
-    /// Returns the outermost HIP function that has not returned.
+    /// Returns the outermost HIP function that had not returned; `None` if the thread was in none.
     fn hip_call(&self) -> Option<&str> {
         self.calls.iter().rev().find_map(CrashedCall::hip_function)
     }
 
-    /// Returns the call with which code outside of ROCm entered HIP, whatever its name is. Calls from the C library to
-    /// HIP, when a thread of HIP begins and when the program exits, are not HIP calls of the program.
+    /// Returns the call through which code outside of ROCm entered HIP, even if the name of the function is unknown.
+    /// Calls from the C library to HIP do not count: they occur when a thread of HIP begins and when the program exits.
     fn hip_entry(&self) -> Option<&CrashedCall> {
         let pairs = self.calls.windows(2).rev();
         pairs.map(|pair| (&pair[0], &pair[1])).find_map(|(callee, caller)| {
@@ -228,7 +228,7 @@ impl CrashedThread {
         })
     }
 
-    /// Returns the outermost call of a named ROCm function that has not returned.
+    /// Returns the outermost call of a ROCm function whose name is known; `None` if the thread is in no such call.
     fn rocm_call(&self) -> Option<&CrashedCall> {
         self.calls.iter().rev().find(|call| call.is_of_rocm() && call.function.is_some())
     }
@@ -266,7 +266,7 @@ impl CrashedCall {
         self.file.contains(".so")
     }
 
-    /// Returns true for `_start`, the function in each program that indirectly calls `main`.
+    /// Returns true for `_start`, the function at which a program begins and which indirectly calls `main`.
     fn is_start(&self) -> bool {
         self.function.as_deref() == Some("_start")
     }

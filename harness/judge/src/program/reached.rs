@@ -1,4 +1,4 @@
-//! Determines whether the work of a program reached the emulated device, and through which HIP runtime.
+//! Determines whether the calls of a program reached the emulated device, and through which HIP runtime.
 
 use device::{Mapped, Witness};
 use plan::program::ProgramBody;
@@ -15,11 +15,11 @@ pub fn brought<'a>(witnesses: &'a [Witness], runtime: Option<&str>) -> Option<&'
     reached.filter_map(Witness::hip).find(|hip| hip.build_id.as_deref() != runtime)
 }
 
-/// Replaces a skip by a `no-verdict` outcome if the program may have skipped only because its calls bypassed the
+/// Replaces a skip with a `no-verdict` outcome if the program may have skipped only because its calls bypassed the
 /// emulated device.
 ///
 /// A program that the stack's compiler built is linked to HIP, so it loads HIP even if it skips for an unrelated
-/// reason.
+/// reason. For such a program, a loaded HIP runtime alone is not a reason to replace the skip.
 pub(crate) fn instead_of_skip(
     seen: &ProgramSeen<'_>,
     context: &ProgramContext<'_>,
@@ -92,7 +92,8 @@ fn hint_newer() -> String {
     "Hint: use an older version of the package that contains ROCm, or a newer rocrepro".to_owned()
 }
 
-/// Returns the name of the HSA function that the loader did not find, from the program's messages and output.
+/// Returns the name of the HSA function that the loader did not find, according to the program's messages and output;
+/// `None` if no such function is reported.
 fn undefined(seen: &ProgramSeen<'_>) -> Option<String> {
     let exceptions = seen.said.iter().filter_map(|said| match said {
         Said::Exception { text, .. } => Some(text.as_str()),
