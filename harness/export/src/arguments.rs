@@ -84,7 +84,7 @@ fn parameter_types(source: &str, kernel: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns the C++ type of an argument that is passed by value, in the form in which a struct member is declared.
+/// Returns the C++ type of an argument that is passed by value. The type can declare a variable or a struct member.
 fn value_type(arg: &Arg) -> String {
     let members = |members: &[Arg]| {
         let member = |(index, arg): (usize, &Arg)| match arg {

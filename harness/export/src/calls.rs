@@ -28,12 +28,13 @@ pub(crate) const BLAS: &str = "HIPBLAS_STATUS_SUCCESS";
 pub(crate) const ROCBLAS: &str = "rocblas_status_success";
 
 impl Printer<'_> {
-    /// Returns the name of the function that a call of the plan calls in HIP or another library.
+    /// Returns the first library function that a call of the plan calls, for example `hipMalloc`; for an action of the
+    /// host, the name of the action.
     pub(crate) fn api(&self, call: &Call) -> &'static str {
         plan::api(call, self.plan)
     }
 
-    /// Declares the variables that a call would create. The program does not make the call.
+    /// Prints the declarations of the variables that a call would set. Used if the program does not make the call.
     pub(crate) fn declare_only(&mut self, call: &Call) {
         if let Call::Load { kernel } = call
             && self.form_of(kernel) == Form::Hiprtc
@@ -55,8 +56,8 @@ impl Printer<'_> {
         }
     }
 
-    /// Prints a refusal that a fault injects. The program does not make the call, and continues as if the call had
-    /// returned the status `code`.
+    /// Prints the effect of a fault that refuses a call: the program does not make the call, and continues as if the
+    /// call had returned the status `code`.
     pub(crate) fn inject_refusal(&mut self, step: &Step, code: i32) {
         self.declare_only(&step.call);
         let function = self.api(&step.call);
@@ -66,8 +67,8 @@ impl Printer<'_> {
         self.check_injected_status(step, code);
     }
 
-    /// Prints a status that a fault injects. The program makes the call, and continues as if the call had returned the
-    /// status `code`.
+    /// Prints the effect of a fault that replaces the status of the call printed before: the program continues as if
+    /// that call had returned the status `code`.
     pub(crate) fn inject_status(&mut self, step: &Step, code: i32) {
         let function = self.api(&step.call);
         self.line(format!(
@@ -76,7 +77,8 @@ impl Printer<'_> {
         self.check_injected_status(step, code);
     }
 
-    /// Prints the check of an injected status, as if the call had returned that status.
+    /// Prints the check of a status that a fault injects: the check that the program would make if the call had
+    /// returned this status.
     fn check_injected_status(&mut self, step: &Step, code: i32) {
         let function = self.api(&step.call);
         let (ty, success) = match function {
@@ -118,8 +120,8 @@ impl Printer<'_> {
         }
     }
 
-    /// Returns the variable for an object that a call creates. If the variable is not declared at the top of `main`,
-    /// declares it here.
+    /// Returns the C++ variable for an object that a call creates. Prints the declaration of the variable here, unless
+    /// the variable is declared at the top of `main`.
     pub(crate) fn declare_created(&mut self, kind: NameKind, name: &str) -> String {
         let identifier = self.name(kind, name);
         if self.declares(kind, name) {
@@ -133,8 +135,8 @@ impl Printer<'_> {
         identifier
     }
 
-    /// Sets the variable of a destroyed handle to null, as the worker does. The statement is printed only if the
-    /// variable is declared at the top of `main` or used again later.
+    /// Prints a statement that sets the variable of a destroyed handle to null, as the worker does. Prints nothing if
+    /// the variable is declared at the call that created the object and is not used again.
     pub(crate) fn reset_handle(&mut self, step: &Step, kind: NameKind, name: &str) {
         if self.expects_success(step)
             && (!self.declares(kind, name) || self.used_after(step, kind, name))
@@ -144,8 +146,8 @@ impl Printer<'_> {
         }
     }
 
-    /// Returns true if a later call of the program uses the object before another call creates an object with the same
-    /// name.
+    /// Returns true if a later call of the program uses the object. Calls after another call has created an object with
+    /// the same name do not count.
     fn used_after(&self, step: &Step, kind: NameKind, name: &str) -> bool {
         let steps = self.plan.steps();
         let later = steps.into_iter().skip_while(|other| !std::ptr::eq(*other, step)).skip(1);
@@ -179,15 +181,15 @@ impl Printer<'_> {
         }
     }
 
-    /// Prints an `#error` for a call that cannot be expressed in C++. Otherwise the program would silently omit the
-    /// call.
+    /// Prints an `#error` in place of a call that cannot be expressed in C++, so that the program does not silently
+    /// omit the call.
     pub(crate) fn unsupported_call(&mut self, step: &Step) {
         let function = self.api(&step.call);
         self.line(format!("#error \"rocrepro cannot write {function} in C++\""));
     }
 
-    /// Returns the status that means success in a function's library. Adds the helper that names the other statuses of
-    /// that library to the program.
+    /// Returns the status that means success in a function's library. Also adds to the program the helper function that
+    /// converts statuses of that library to names.
     pub(crate) fn success(&mut self, step: &Step, function: &str) -> &'static str {
         let (helper, success) = match function {
             f if f.starts_with("hiprand") => {
@@ -322,7 +324,8 @@ impl Printer<'_> {
         }
     }
 
-    /// Returns the seed of a fill as a C++ expression. The seed differs between the iterations of a loop.
+    /// Returns the seed of a fill as a C++ expression. In a loop, the expression has a different value in each
+    /// iteration.
     fn seed(&self, stamp: u32) -> String {
         match self.occurrence() {
             None => stamp.to_string(),
@@ -395,7 +398,8 @@ impl Printer<'_> {
         }
     }
 
-    /// Returns true if this kernel was replaced by an empty one in a short program.
+    /// Returns true if the kernel has an empty body in a short program, because its work is not necessary for the
+    /// failure.
     fn is_emptied(&self, kernel: &str) -> bool {
         let source = self.plan.kernels.get(kernel).map_or("", String::as_str);
         self.short.is_some() && source.ends_with(&format!("{kernel}() {{}}"))
@@ -405,8 +409,8 @@ impl Printer<'_> {
         self.plan.kernels.keys().next().is_some_and(|first| first == kernel)
     }
 
-    /// Returns true if a hipGetLastError after `<<<>>>` could report the error of another call, or clear an error that
-    /// the case itself queries later.
+    /// Returns true if the program cannot check a launch by calling hipGetLastError after `<<<>>>`, because that call
+    /// could report the error of another call, or clear an error that the case itself queries later.
     fn launch_status_is_ambiguous(&self) -> bool {
         self.plan.steps().iter().any(|step| {
             !step.checked() || matches!(step.call, Call::GetLastError) || !step.planted.is_empty()

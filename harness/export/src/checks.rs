@@ -77,7 +77,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Prints a call that returns a status, and the check that the step requires for the status. `success` is the
+    /// Prints a call that returns a status, and the check that the step requires for this status. `success` is the
     /// status that means success in the called library.
     pub(crate) fn status(&mut self, step: &Step, call: &str, success: &str) {
         if let Some(short) = self.short {
@@ -88,7 +88,7 @@ impl Printer<'_> {
     }
 
     /// Returns a C++ expression that makes a call and checks its status. If the step lists accepted statuses, the value
-    /// of the expression is true if the call returned success.
+    /// of the expression is true if the call returned success. If the step accepts any status, the status is ignored.
     pub(crate) fn with_status(&mut self, step: &Step, call: &str, success: &str) -> String {
         let Some(returns) = &step.returns else {
             self.need(Helper::Require);
@@ -106,8 +106,9 @@ impl Printer<'_> {
         format!("HIP_EXPECT({call}, {})", names.join(", "))
     }
 
-    /// Prints a call that returns a value on success, and the check of the value. `got` is a C++ expression for the
-    /// value as a string. `fits` returns the C++ condition that the value is one of the expected values.
+    /// Prints a call that returns a value on success, and the check of this value. `got` is a C++ expression for the
+    /// value as a string. `fits` takes one of the expected values and returns the C++ condition that the call returned
+    /// it.
     pub(crate) fn value(
         &mut self,
         step: &Step,
@@ -152,7 +153,7 @@ impl Printer<'_> {
     }
 }
 
-/// Returns the C++ condition that a variable has the expected value. `wanted` is a number, or a bound such as `>=1`.
+/// Returns the C++ condition that a variable has the expected value `wanted`: a number, or a bound such as `>=1`.
 pub(crate) fn number_fits(variable: &str, wanted: &str) -> String {
     if wanted.starts_with(['<', '>']) {
         format!("{variable} {wanted}")

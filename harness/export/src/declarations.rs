@@ -7,12 +7,12 @@ use plan::{Call, NamedAs, Plan, Step};
 
 use crate::names::{NameKind, Names};
 
-/// Uses of the variables of a program, by kind and name.
+/// Use of each variable of a program, by the kind and name of its object.
 pub(crate) struct Declarations(BTreeMap<(NameKind, String), VariableUse>);
 
 #[derive(Default)]
 struct VariableUse {
-    /// Number of calls in the program's text that assign a new object to the variable.
+    /// Number of calls in the text of the program that assign a new object to the variable.
     makers: u32,
     /// True if the first call that mentions the variable creates the object and is outside of all blocks.
     made_first: bool,

@@ -33,7 +33,7 @@ pub(crate) struct Expected<'a> {
     /// tracked buffer.
     graphs: HashMap<&'a str, Option<String>>,
     /// For each executable graph, the name of the C++ function that applies the effects of a launch, or the name of the
-    /// variable that contains this function.
+    /// C++ variable that contains this function.
     execs: HashMap<&'a str, Option<String>>,
     /// Number of loops around the current step.
     depth: usize,
@@ -48,10 +48,10 @@ pub(crate) struct Expected<'a> {
     in_setup: bool,
 }
 
-/// Effects that will take place when a graph is launched, as lines of C++.
+/// Lines of C++ that apply effects which take place later, when a graph is launched.
 struct Recording {
     lines: Vec<String>,
-    /// Number of loops around the step at which the collection of these effects began.
+    /// Number of loops around the step at which the collection of these lines began.
     depth: usize,
     indent: usize,
 }
@@ -166,7 +166,8 @@ impl<'a> Expected<'a> {
         }
     }
 
-    /// Returns the lines for a step that concerns captures or graphs, or whose call takes effect immediately.
+    /// Returns the lines of C++ that update the expected bytes, for a step that concerns captures or graphs, or whose
+    /// call takes effect immediately.
     fn control(&mut self, step: &'a Step, names: &mut Names) -> Result<Vec<String>, String> {
         if let OnMemory::Replay(exec) = step.call.on_memory() {
             let function = self.execs.get(exec).cloned().flatten();
@@ -238,8 +239,8 @@ impl<'a> Expected<'a> {
         Ok(Vec::new())
     }
 
-    /// Returns the name of the function that applies the effects that a launch of the graph would have after this step;
-    /// `None` if the launch has no effects.
+    /// Returns the name of the C++ function that applies the effects of the graph as it is after this step; `None` if a
+    /// launch of the graph would have no effects.
     ///
     /// # Errors
     /// Fails if the graph is being built in a block around this step.
@@ -302,8 +303,8 @@ impl<'a> Expected<'a> {
         Some(name)
     }
 
-    /// Returns true if several steps determine which graph an executable graph runs. The function must then be in a
-    /// variable.
+    /// Returns true if several steps determine which graph an executable graph runs. The C++ function that applies the
+    /// effects of a launch must then be in a variable.
     fn is_replaced(&self, exec: &str) -> bool {
         let decides = |call: &Call| {
             let made = call.on_captures();
@@ -548,7 +549,7 @@ fn types_of(kernel: &str) -> [&'static str; 4] {
     }
 }
 
-/// Returns the names of the buffers that checks read, and of all buffers from which the bytes of these buffers come.
+/// Returns the names of the buffers that checks read, and of all buffers from which bytes reach these buffers.
 fn tracked(plan: &Plan) -> BTreeSet<&str> {
     let steps = plan.steps();
     let mut tracked: BTreeSet<&str> = steps

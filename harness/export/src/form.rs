@@ -28,9 +28,9 @@ impl Form {
         }
     }
 
-    /// Returns the form in which a program of this form contains a kernel. A kernel is compiled as a module if the
-    /// program looks up its symbols, which is possible only in modules, or if the case depends on the error statuses of
-    /// launches, which differ between hipLaunchKernel and hipModuleLaunchKernel.
+    /// Returns the form in which a program of this form contains a kernel. A kernel is compiled as a module at run time
+    /// if the program looks up its symbols, which is possible only in modules, or if the case depends on the error
+    /// statuses of launches, which differ between hipLaunchKernel and hipModuleLaunchKernel.
     pub(crate) fn of_kernel(self, plan: &Plan, kernel: &str) -> Form {
         let needs_module_at = |step: &&Step| {
             let looks = matches!(step.call, Call::FindSymbol { .. });
@@ -43,7 +43,8 @@ impl Form {
     }
 }
 
-/// Returns true if the bytes of an argument stay unchanged only if the program passes a pointer to the argument.
+/// Returns true if the program must pass a pointer to the argument, because passing it by value with `<<<>>>` could
+/// change its bytes.
 fn needs_pointer(arg: &Arg) -> bool {
     match arg {
         Arg::Struct(_) | Arg::Bytes(_) => true,

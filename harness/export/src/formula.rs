@@ -11,7 +11,7 @@ use crate::{
     names::{NameKind, Names},
 };
 
-/// Returns the formulas that describe what a kernel of the case computes; an empty list if the kernel has no formulas.
+/// Returns the formulas that the case gives for a kernel; an empty list if it gives none.
 pub(crate) fn formulas(plan: &Plan, kernel: &str) -> Vec<Formula> {
     let Some(own) = plan.own_kernels.get(kernel) else { return Vec::new() };
     let parameters = own.parameters.as_deref().unwrap_or_default();
@@ -79,7 +79,8 @@ struct Text<'t> {
     args: &'t [Arg],
     items: u64,
     item: String,
-    /// Buffers that the launch writes. If a formula reads such a buffer, it uses the bytes from before the launch.
+    /// Buffers that the launch writes. If a formula reads such a buffer, it uses the bytes that the buffer had before
+    /// the launch.
     written: &'t BTreeSet<&'t str>,
     before: BTreeSet<String>,
     sums: usize,

@@ -7,7 +7,7 @@ use crate::form::Form;
 /// Texts of the comment at the top of a program.
 #[derive(Clone, Debug, Default)]
 pub struct Header {
-    /// Statement that should be true but is not, in one line.
+    /// One-line statement that should be true, but that the failure contradicts.
     pub title: String,
     /// Description of the failure, line by line; empty if no failure is known.
     pub wrong: Vec<String>,
@@ -25,8 +25,8 @@ pub struct Header {
     pub processes: u32,
 }
 
-/// Returns true for a Unicode character that changes the direction of text. Such a character can make a comment look
-/// like code.
+/// Returns true for a Unicode character that changes the direction of text or ends a line. Such a character can make a
+/// comment look like code.
 fn controls_direction(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

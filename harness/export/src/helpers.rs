@@ -94,7 +94,7 @@ pub(crate) fn kernel_on_host(name: &str) -> Option<&'static str> {
     texts!("fill_u32" "copy_u32" "copy_u8" "add_u32" "saxpy_f32" "sum_u32" "histogram_u32" "matmul_f32" "lcg_u32" "to_f32" "variable_u32" "shuffle_u32")
 }
 
-/// Returns the standard headers that a C++ text needs, determined from the names in the text.
+/// Returns the standard headers that a C++ text needs. They follow from the names that the text contains.
 pub(crate) fn includes(text: &str) -> Vec<&'static str> {
     const HEADERS: [(&str, &[&str]); 14] = [
         (

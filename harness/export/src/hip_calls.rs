@@ -8,7 +8,7 @@ use crate::{
     printer::Printer,
 };
 
-/// Returns a C++ expression that reads part of a value.
+/// Returns a C++ expression that reads a part of a value that a HIP function returned.
 fn read(value: &str, HipRead { at, sort }: &HipRead) -> String {
     let at = if *at == 0 { String::new() } else { at.to_string() };
     match sort {
@@ -31,7 +31,7 @@ fn fits(value: &str, sort: Sort, wanted: &str) -> String {
     }
 }
 
-/// Returns a C++ expression that formats a value for a message. `to_string` prints character types as numbers.
+/// Returns a C++ expression that converts a value to text for a message. `to_string` prints character types as numbers.
 fn shown(value: &str, sort: Sort) -> String {
     match sort {
         Sort::Number(_) => format!("std::to_string({value})"),

@@ -10,8 +10,9 @@ use crate::helpers::includes;
 /// Maximum number of consecutive lines that are removed together.
 const LONGEST: usize = 32;
 
-/// Returns sets of lines that might be removed together. The most promising sets come first: functions, names with all
-/// their uses, runs of consecutive lines and blocks, pairs of lines, single lines. Lines are counted from 0.
+/// Returns sets of lines, each of which might be removed as a whole. The most promising sets come first: functions,
+/// names with all their uses, runs of consecutive lines and blocks, pairs of lines, single lines. Lines are counted
+/// from 0.
 pub fn removable_parts(lines: &[&str]) -> Vec<Vec<usize>> {
     let Some(code) = code(lines) else { return Vec::new() };
     let functions = paragraphs(lines, code.clone()).into_iter();
@@ -36,7 +37,7 @@ pub fn removable_parts(lines: &[&str]) -> Vec<Vec<usize>> {
 }
 
 /// Returns true if these lines might be removed: their brackets are balanced, and the remaining lines do not use a name
-/// that the removed lines declare. A compiler would detect such errors, too, but more slowly.
+/// that the removed lines declare. A compiler would find such errors, too, but it takes longer.
 pub fn can_remove(lines: &[&str], part: &[usize]) -> bool {
     let gone: Vec<&str> = part.iter().map(|at| lines[*at]).collect();
     (is_code(&gone) || is_paragraph(lines, part))
@@ -151,7 +152,7 @@ fn code(lines: &[&str]) -> Option<Range<usize>> {
     Some(from..lines.len())
 }
 
-/// Returns the ranges of lines that are separated by empty lines.
+/// Returns the ranges of lines between empty lines. Leaves out ranges whose brackets are not balanced.
 fn paragraphs(lines: &[&str], code: Range<usize>) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut from = code.start;
@@ -177,14 +178,16 @@ fn is_code(lines: &[&str]) -> bool {
     })
 }
 
-/// Returns the range of the statement with a block that begins at this line; `None` if no such statement begins here.
+/// Returns the range of lines of a statement with a block, such as a loop, that begins at this line; `None` if no such
+/// statement begins here.
 fn block(lines: &[&str], at: usize) -> Option<Range<usize>> {
     lines[at].ends_with('{').then_some(())?;
     let end = (at + 1..=lines.len()).find(|end| balanced(&lines[at..*end]))?;
     Some(at..end)
 }
 
-/// Returns the index of a declaration, together with the indices of all lines and blocks that use the declared name.
+/// Returns the lines that use the name that this line declares, the declaration included. If a line begins a block, the
+/// whole block belongs to the result. Returns `None` if the line declares no name, or nothing else uses the name.
 fn with_its_name(lines: &[&str], code: Range<usize>, at: usize) -> Option<Vec<usize>> {
     let name = declared(lines[at]).filter(|_| lines[at].starts_with(' '))?;
     let uses = |n: &usize| lines[*n].starts_with(' ') && words(lines[*n]).any(|word| word == name);
@@ -233,6 +236,7 @@ fn words(line: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Returns the name that a line declares: the last word before the value, the parameters or the end of the declaration.
+/// Returns `None` if the line is not a declaration.
 fn declared(line: &str) -> Option<&str> {
     let line = line.trim();
     if let Some(name) = line.strip_prefix("#define ") {

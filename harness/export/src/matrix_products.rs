@@ -15,7 +15,7 @@ pub(crate) const fn element(dtype: Dtype) -> &'static str {
     }
 }
 
-/// Returns the helper that defines the C++ type of an element; `None` if C++17 has such a type.
+/// Returns the helper that defines the C++ type of an element; `None` if C++17 itself has such a type.
 pub(crate) const fn element_helper(dtype: Dtype) -> Option<Helper> {
     match dtype {
         Dtype::F16 => Some(Helper::Half),
@@ -61,7 +61,8 @@ fn operation(transposed: bool) -> &'static str {
     if transposed { "HIPBLAS_OP_T" } else { "HIPBLAS_OP_N" }
 }
 
-/// Returns the types of the matrices A and B, of the matrix D, of alpha and beta, and of the computation.
+/// Returns the C++ names of four types, separated by commas: the type of the matrices A and B, that of the matrix D,
+/// that of alpha and beta, and that of the computation.
 fn types(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::F32 => "HIP_R_32F, HIP_R_32F, HIP_R_32F, HIPBLAS_COMPUTE_32F",

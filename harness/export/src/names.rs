@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use plan::Thing;
 
-/// Kind of object to which a name in a plan refers. Objects of different kinds may have the same name.
+/// Kinds of objects to which names refer. Objects of different kinds may have the same name in a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum NameKind {
     Buffer,
@@ -230,7 +230,7 @@ impl Names {
         identifier
     }
 
-    /// Returns an unused C++ identifier that resembles `name`.
+    /// Returns a C++ identifier that resembles `name` and is not in use, and marks it as used.
     pub(crate) fn fresh(&mut self, kind: NameKind, name: &str) -> String {
         let mut plain: String =
             name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();

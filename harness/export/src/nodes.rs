@@ -33,7 +33,8 @@ impl Printer<'_> {
         self.names.release(&index);
     }
 
-    /// Prints the addition of a node that makes a call. The node depends on the last node of the graph.
+    /// Prints a call that adds a node to a graph. When the graph is launched, the node does what `call` does, after the
+    /// last node that was added before.
     #[expect(clippy::wildcard_enum_match_arm, reason = "other calls cannot be added as nodes")]
     pub(crate) fn add_node(&mut self, step: &Step, graph: &str, call: &Call) {
         let name = self.name(NameKind::Graph, graph);
@@ -85,7 +86,7 @@ impl Printer<'_> {
         self.line(format!("{last} = {node};"));
     }
 
-    /// Prints the addition of a child graph node, which depends on the last node of the graph.
+    /// Prints a call that adds a child graph node to a graph. The node depends on the node that was added last.
     pub(crate) fn add_child(&mut self, step: &Step, graph: &str, child: &str) {
         let (name, child) = (self.name(NameKind::Graph, graph), self.name(NameKind::Graph, child));
         let (last, node) = self.node_variables(graph);

@@ -1,5 +1,5 @@
-//! Prints the shortest program that shows a single failure. One macro checks all calls. The program leaves out all
-//! preparation and all expectations that are not necessary for the failure.
+//! Prints the shortest program that shows a single failure. One macro checks all calls. Preparation and expectations
+//! that are not necessary for the failure are left out.
 
 use plan::{Effect, Phase, Plan, Step, Version, may_succeed};
 
@@ -27,7 +27,7 @@ pub fn print_short(
     failing: Option<u32>,
 ) -> Result<String, String> {
     if plan.libraries.iter().any(|library| *library != plan::Library::Hiprand) {
-        return Err("the functions for matrix products would make the program long".to_owned());
+        return Err("a short program cannot contain the helpers for matrix products".to_owned());
     }
     refuse_files(plan)?;
     let mut printer = Printer::new(plan, Form::Hiprtc, version);
@@ -157,7 +157,8 @@ impl<'a> Printer<'a> {
         self.line(format!("      {right});"));
     }
 
-    /// Prints the check of a value that the failing step returned. `fits` is the C++ condition that the value is right.
+    /// Prints the check of a value that the failing step returned. `fits` is the C++ condition that the value is one of
+    /// the expected ones.
     pub(crate) fn short_value(&mut self, function: &str, got: &str, wanted: &str, fits: &str) {
         self.line(format!("if (!({fits})) {{"));
         let wanted = wanted.replace('%', "%%");

@@ -112,7 +112,7 @@ impl<'a> Printer<'a> {
         self.body.len()
     }
 
-    /// Indents the text of the body from the byte `from` on by one level.
+    /// Indents the end of the body by one level: all text from the byte `from` on.
     pub(crate) fn indent_since(&mut self, from: usize) {
         let made = self.body.split_off(from);
         made.lines().for_each(|line| self.body.push_str(&format!("  {line}\n")));
@@ -147,8 +147,8 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Returns a C++ expression in the loop variables that gives the number of earlier executions of the current step;
-    /// `None` outside loops.
+    /// Returns a C++ expression for the number of earlier executions of the current step, computed from the loop
+    /// variables; `None` outside of loops.
     pub(crate) fn occurrence(&self) -> Option<String> {
         let mut loops = self.loops.iter();
         let first = loops.next()?.0.clone();
@@ -449,8 +449,8 @@ impl<'a> Printer<'a> {
     }
 }
 
-/// Returns the effect of a fault that is injected into a call; `None` if no fault is injected there. In a printed
-/// program, a fault takes effect at every such call. If several faults are injected, the first one is used.
+/// Returns the effect of the fault that is injected into a call; `None` if no fault is injected there. In a printed
+/// program, a fault takes effect each time the call is made. If several faults are injected, the first one is used.
 fn injected_effect(step: &Step) -> Option<&Effect> {
     step.planted.first().map(|planted| &planted.effect)
 }

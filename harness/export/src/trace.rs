@@ -45,12 +45,11 @@ const QUERIES: &[&str] = &[
     "hipGetErrorString",
 ];
 
-/// Functions that concern modules. A program with inline kernels does not call them.
+/// Functions that concern modules. A program whose kernels are inline code does not call them.
 const MODULES: &[&str] = &["hipModuleLoadData", "hipModuleGetFunction", "hipModuleUnload"];
 
-/// Parses a log of HIP calls. If `inline_kernels` is true, leaves out the calls that occur only if kernels are loaded
-/// as modules, and the calls that occur only if kernels are part of the program. The logs of the two kinds of programs
-/// then compare equal.
+/// Parses a log of HIP calls. If `inline_kernels` is true, leaves out all calls that are made only because kernels are
+/// loaded as modules, or only because they are inline code. The logs of these two kinds of programs then compare equal.
 pub fn parse_trace(log: &str, inline_kernels: bool) -> Trace {
     let mut trace = Trace::default();
     let mut ids = AddressNumbers::default();
@@ -101,7 +100,7 @@ pub fn parse_trace(log: &str, inline_kernels: bool) -> Trace {
 }
 
 /// Returns the first difference between two traces; `None` if they are equal. Traces also differ if only one of them
-/// ends within a call, because a crash, a hang or a memory fault looks like that.
+/// ends before its last call has returned: a crash, a hang or a memory fault looks like that.
 pub fn first_difference(trial: &Trace, program: &Trace) -> Option<TraceDifference> {
     let (a, b) = (&trial.calls, &program.calls);
     let after = a.iter().zip(b).take_while(|(x, y)| x == y).count();
@@ -188,8 +187,8 @@ fn call(name: &str, arguments: &str, ids: &mut AddressNumbers) -> String {
     format!("{name}({})", out.join(", "))
 }
 
-/// Returns true if an argument points to memory of the program itself, from which input is read or to which a result is
-/// written. The address of such memory is arbitrary and does not identify an object.
+/// Returns true if an argument points to memory of the program itself, such as a variable for a result. The address of
+/// such memory is arbitrary and does not identify an object.
 fn is_program_memory(name: &str, index: usize) -> bool {
     if plan::is_output_argument(name, index) == Some(true) {
         return true;
@@ -251,8 +250,8 @@ fn inner(text: &str, ids: &mut AddressNumbers) -> String {
     out + rest
 }
 
-/// Returns the grid, block and stream of a launch by any of the launch functions. For module launches, the result also
-/// contains the kernel.
+/// Returns the grid, block and stream of a launch as text, in the same form for all launch functions. For module
+/// launches, the text also contains the kernel.
 fn launch(name: &str, arguments: &str, inline_kernels: bool, ids: &mut AddressNumbers) -> String {
     let list = split(arguments);
     let flat: Vec<String> = list
