@@ -12,8 +12,8 @@ pub(crate) use aql::{Condition, kind as packet};
 
 use crate::config;
 
-/// `hsa_status_t`. The type is not an enum, because a callback of the caller may return any value. If a callback
-/// returns anything but success, the `hsa_iterate_*` call ends. `INFO_BREAK` has no special role.
+/// `hsa_status_t`. The type is not an enum, because callbacks of the program may return any value. An `hsa_iterate_*`
+/// function ends as soon as its callback returns anything but `SUCCESS`. `INFO_BREAK` is not treated specially.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct Status(pub(crate) u32);
@@ -168,8 +168,8 @@ pub(crate) struct SignalCell {
     pub(crate) value: AtomicI64,
     pub(crate) event_mailbox: AtomicU64,
     pub(crate) event_id: AtomicU32,
-    /// Field `reserved1`: a flag, not zero once the host has asked for the address of `value`. From then on the host
-    /// may change the value without an HSA call.
+    /// Field `reserved1`: nonzero once the host has asked for the address of `value`. From then on the host may change
+    /// the value without an HSA call.
     pub(crate) exposed: AtomicU32,
     pub(crate) start: AtomicU64,
     pub(crate) end: AtomicU64,
@@ -284,10 +284,10 @@ pub(crate) type QueueCallback = extern "C" fn(Status, *mut QueueCell, *mut c_voi
 pub(crate) type SystemEventCallback = extern "C" fn(*const MemoryEvent, *mut c_void) -> Status;
 pub(crate) type SignalHandler = extern "C" fn(i64, *mut c_void) -> bool;
 
-/// Output pointer of an HSA call.
+/// Pointer through which an HSA function returns a value.
 ///
-/// Only C callers create values of this type. By the contract of HSA, their pointer is null or valid for writing a `T`.
-/// Therefore the methods that write through the pointer are safe.
+/// Only C callers create values of this type. HSA requires them to pass a pointer that is null or valid for writing a
+/// `T`. Therefore the methods that write through the pointer are safe.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Out<T>(*mut T);
@@ -313,8 +313,8 @@ impl<T: Copy> Out<T> {
         let _ = self.put(value);
     }
 
-    /// Writes consecutive values to the array to which the pointer points. The array must have room for all values;
-    /// this is not checked.
+    /// Writes consecutive values to the array of the caller. The array must have room for all values; this is not
+    /// checked.
     pub(crate) fn put_all(self, values: impl IntoIterator<Item = T>) -> Status {
         if self.0.is_null() {
             return Status::INVALID_ARGUMENT;
@@ -336,8 +336,8 @@ impl<T: Copy> Out<T> {
         (!self.0.is_null()).then(|| unsafe { self.0.read_unaligned() })
     }
 
-    /// Writes the first `bytes` bytes of `value`, because a caller that was compiled with an older header has a shorter
-    /// struct.
+    /// Writes only the first `bytes` bytes of `value`. A caller that was compiled with an older header passes the
+    /// address of a shorter struct.
     pub(crate) fn put_prefix(self, value: T, bytes: usize) -> Status {
         if self.0.is_null() {
             return Status::INVALID_ARGUMENT;
@@ -354,8 +354,8 @@ impl<T: Copy> Out<T> {
 
 /// Output of an `hsa_*_get_info` function. The type of the value depends on the attribute.
 ///
-/// Only C callers create values of this type, as for [`Out`]. By the contract of HSA, the memory is large enough for
-/// the type of the attribute.
+/// As with [`Out`], only C callers create values of this type. HSA requires the memory to be large enough for the type
+/// of the attribute.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub(crate) struct Answer(*mut c_void);
@@ -396,7 +396,7 @@ impl Answer {
     }
 }
 
-/// Returns the slice that a C caller passes as an array argument `(pointer, count)`.
+/// Converts the array argument `(pointer, count)` of a C caller to a slice, which is empty for a null pointer.
 ///
 /// # Safety
 /// The pointer must be null, or valid for `count` elements as long as the result is used.
@@ -408,7 +408,7 @@ pub(crate) unsafe fn array<'a, T>(pointer: *const T, count: u32) -> &'a [T] {
     unsafe { std::slice::from_raw_parts(pointer, count as usize) }
 }
 
-/// Reads a string argument of a C caller. Bytes that are not UTF-8 are replaced.
+/// Reads a string argument of a C caller; `None` for a null pointer. Bytes that are not UTF-8 are replaced.
 ///
 /// # Safety
 /// The pointer must be null or a terminated C string.
@@ -423,8 +423,9 @@ pub(crate) unsafe fn name(pointer: *const c_char) -> Option<String> {
 /// `hsa_file_t`.
 pub(crate) type File = c_int;
 
-/// Exports one function under several names. HSA has a name for each memory order, and names from older versions. All
-/// exported functions use the strongest memory order, which also satisfies the requirements of the weaker ones.
+/// Exports one function under several names. HSA has one name for each memory order, and keeps names from older
+/// versions. The exported function uses the strongest memory order, which also satisfies the requirements of the weaker
+/// orders.
 macro_rules! export {
     (fn $body:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)?;) => {};
     (fn $body:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)?; $name:ident $($more:ident)*) => {

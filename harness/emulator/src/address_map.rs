@@ -21,13 +21,14 @@ pub(crate) enum Kind {
     },
     /// Memory of another process, attached through IPC.
     Attached,
-    /// Memory of the device itself: code objects, queues, signals.
+    /// Memory that this library has allocated for its own objects: code objects, queues, signals.
     Internal,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Region {
-    /// Length in bytes, as the caller requested it. If whole pages were allocated, the length is rounded up to pages.
+    /// Length in bytes. With the sanitizer, this is the length that the caller requested. Otherwise it is rounded up to
+    /// whole pages, because whole pages are allocated.
     pub(crate) len: usize,
     pub(crate) kind: Kind,
     pub(crate) owner: Agent,
@@ -35,7 +36,8 @@ pub(crate) struct Region {
     pub(crate) flags: u32,
 }
 
-/// All regions of the address space. Locked host memory is in a separate map, because locked ranges may overlap.
+/// All memory regions that the GPU can access. Locked host memory is in a separate map, because locked ranges may
+/// overlap.
 #[derive(Debug, Default)]
 pub(crate) struct AddressMap {
     regions: BTreeMap<usize, Region>,

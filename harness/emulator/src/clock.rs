@@ -1,5 +1,5 @@
-//! System clock of the HSA interface: nanoseconds of `CLOCK_MONOTONIC`. HIP itself reads that clock, so the times are
-//! comparable.
+//! System clock of the HSA interface: nanoseconds of `CLOCK_MONOTONIC`. HIP reads `CLOCK_MONOTONIC`, too, so times of
+//! the device and of HIP can be compared.
 
 /// Number of ticks of the system clock per second.
 pub(crate) const FREQUENCY: u64 = 1_000_000_000;

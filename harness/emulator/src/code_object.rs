@@ -144,7 +144,9 @@ impl<'a> CodeObject<'a> {
         let headers = header.program_headers(LE, data).map_err(malformed)?;
         for segment in headers.iter().filter(|segment| segment.p_type(LE) == elf::PT_LOAD) {
             let (address, memory) = (segment.p_vaddr(LE), segment.p_memsz(LE));
-            let data = segment.data(LE, data).map_err(|()| malformed("segment past the end"))?;
+            let data = segment
+                .data(LE, data)
+                .map_err(|()| malformed("segment past the end of the file"))?;
             let end = address.checked_add(memory).filter(|end| *end <= MAX_IMAGE);
             object.size = object.size.max(end.ok_or_else(|| malformed("segment too large"))?);
             if data.len() as u64 > memory {
@@ -207,7 +209,7 @@ impl<'a> CodeObject<'a> {
             let info = relocation.r_info.get(LE);
             let kind = info as u32;
             let form = Form::of_type(kind)
-                .ok_or_else(|| malformed(format_args!("relocation of type {kind}")))?;
+                .ok_or_else(|| malformed(format_args!("unsupported relocation type {kind}")))?;
             let place = relocation.r_offset.get(LE);
             if place.checked_add(form.len() as u64).is_none_or(|end| end > self.size) {
                 return Err(malformed("relocation outside of the image"));
@@ -215,7 +217,9 @@ impl<'a> CodeObject<'a> {
             let base = match (info >> 32) as usize {
                 0 => Base::Image(0),
                 index => {
-                    let symbol = symbols.get(index).ok_or_else(|| malformed("no such symbol"))?;
+                    let symbol = symbols
+                        .get(index)
+                        .ok_or_else(|| malformed("relocation by a missing symbol"))?;
                     if is_defined(symbol) {
                         let value = symbol.st_value.get(LE);
                         if value > self.size {

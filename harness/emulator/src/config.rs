@@ -19,11 +19,14 @@ fn parse(json: &str) -> Result<Config, String> {
         return Err(mistake);
     }
     if config.level != Level::Hsa {
-        return Err(format!("this library is not the device of the level `{}`", config.level));
+        return Err(format!("this device library does not implement the level `{}`", config.level));
     }
     for planted in &config.faults {
         if planted.fault.place() != device::Place::Device {
-            return Err(format!("the fault `{}` is not one of the device", planted.fault));
+            return Err(format!(
+                "the fault `{}` is injected at calls, not in the device",
+                planted.fault
+            ));
         }
         let mistakes = planted.mistakes();
         if !mistakes.is_empty() {

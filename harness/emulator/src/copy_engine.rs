@@ -104,7 +104,7 @@ fn engines() -> Vec<Arc<Engine>> {
     Engines::here().0.lock().iter().flatten().cloned().collect()
 }
 
-/// Returns the signals for which the job still has to wait.
+/// Returns the signals for which the copy `job` still has to wait.
 fn unmet(job: &Job) -> Vec<Signal> {
     job.dependencies.iter().copied().filter(|signal| signal.load() != 0).collect()
 }
@@ -189,7 +189,7 @@ fn refuse_access(address: u64) {
     system_events::memory_fault(address);
 }
 
-/// Reports a memory fault for a copy that the sanitizer has prevented.
+/// Reports a memory fault to the host for a copy that is not executed because of a finding of the sanitizer.
 fn refuse(unordered: &Unordered) {
     system_events::memory_fault(unordered.address);
 }
@@ -204,7 +204,7 @@ fn fate(total: usize, direction: Direction) -> Fate {
     }
 }
 
-/// Returns true if copies use the engines. If `HSA_ENABLE_SDMA=0` is set, ROCr copies with kernels (ROCR-Runtime,
+/// Returns true if the copy engines are enabled. If `HSA_ENABLE_SDMA=0` is set, ROCr copies with kernels (ROCR-Runtime,
 /// docs/api-reference/environment_variables.rst).
 fn enabled() -> bool {
     // The environment variable is read once, because it applies to all devices of the process.

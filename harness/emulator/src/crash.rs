@@ -19,7 +19,7 @@ use libc::{c_char, c_int, siginfo_t, ucontext_t};
 
 use crate::witness;
 
-/// First argument of the program that reads the stacks.
+/// First argument of `rocrepro` when it is started to read the call stacks.
 const ARGUMENT: &std::ffi::CStr = c"__crash";
 
 /// Signals that the Linux kernel or the process itself sends because of a bug in the process.
@@ -33,16 +33,17 @@ const SIGNALS: [c_int; 7] = [
     libc::SIGSYS,
 ];
 
-/// Size of the stack on which the handler runs if the stack of the main thread has overflowed, in bytes.
+/// Size in bytes of the alternate signal stack, which the handler uses if the stack of the main thread has overflowed.
 const STACK_BYTES: usize = 64 << 10;
 
 /// Interval at which the handler checks whether the process that reads the stacks has ended, in nanoseconds.
 const INTERVAL: i64 = 5_000_000;
 
-/// Maximum number of these checks: 20 seconds.
+/// Maximum number of these checks, which limits the wait to 20 seconds.
 const LOOKS: usize = 4000;
 
-/// Command line of the program that reads the stacks, without the last argument. The handler cannot allocate memory.
+/// Command line of the program that reads the stacks, without the last argument, which describes the crash. The strings
+/// are created in advance, because the signal handler cannot allocate memory.
 struct Reader {
     program: CString,
     /// File to which the stacks are appended. If the name is empty, they are written to standard error.

@@ -1,11 +1,11 @@
-//! Exports a function with which other programs see how the interpreter decodes an instruction. The instruction is not
+//! Exports a function that shows other programs how the interpreter decodes an instruction. The instruction is not
 //! executed.
 
 use std::ffi::{CStr, c_char, c_void};
 
 use device::Arch;
 
-/// Implements [`device::Decode`].
+/// Decodes one instruction. [`device::Decode`] describes the arguments and the result.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rocrepro_device_decode(
     arch: *const c_char,

@@ -46,7 +46,7 @@ pub(crate) fn sleep(length: Duration) {
     }
 }
 
-/// Returns the longest time for which any one thread waited for a processor between the two measurements.
+/// Returns the longest time that any single thread waited for a processor between the two measurements.
 fn queued(first: &Threads, now: &Threads) -> Duration {
     let of = |(thread, times): (&String, &Times)| {
         times.queued.saturating_sub(first.get(thread).map_or(0, |first| first.queued))
@@ -95,7 +95,7 @@ mod tests {
         let read = Times { runnable: true, ran: 5, queued: 70 };
         assert_eq!(times("12 (a) b) R 1 2", "5 70 2\n"), Some(read));
         assert_eq!(times("12 (a) S 1 2", "5 70 2"), Some(Times { runnable: false, ..read }));
-        assert_eq!(times("12 (a) R 1 2", "0 0 0"), None, "the kernel does not count");
+        assert_eq!(times("12 (a) R 1 2", "0 0 0"), None, "Linux does not measure these times");
         assert_eq!(times("12 (device fault) R 1 2", "5 70 2"), None);
     }
 
@@ -107,7 +107,10 @@ mod tests {
         let first = thread(true, 5, 70);
         assert_eq!(queued(&first, &thread(true, 5, 90)), Duration::from_nanos(20));
         assert_eq!(queued(&Threads::new(), &first), Duration::from_nanos(70), "a new one");
-        assert!(is_queued(&first, &thread(true, 5, 70)), "it has had nothing since");
+        assert!(
+            is_queued(&first, &thread(true, 5, 70)),
+            "the thread has not run since the first measurement"
+        );
         assert!(!is_queued(&first, &thread(true, 6, 70)), "it runs");
         assert!(!is_queued(&thread(false, 5, 70), &thread(false, 5, 70)), "it sleeps");
     }

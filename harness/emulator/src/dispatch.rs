@@ -32,7 +32,7 @@ use crate::{
     system_events, transfer,
 };
 
-/// Reason why a dispatch stops its queue.
+/// Reason why a dispatch stops its queue, and how the host learns of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// The error callback of the queue must be called with this status.
@@ -47,8 +47,8 @@ pub(crate) struct Origin<'q> {
     pub(crate) id: u64,
     /// Address of the queue, which kernels may read.
     pub(crate) address: u64,
-    /// State of global wave sync, by which the waves of all workgroups of a dispatch wait for each other; `None` if the
-    /// queue does not support it.
+    /// State of global wave sync, with which waves of different workgroups wait for each other; `None` if the queue
+    /// does not support it.
     pub(crate) sync: Option<&'q WaveSync>,
     pub(crate) stop: &'q AtomicBool,
 }
@@ -59,7 +59,7 @@ impl Origin<'_> {
     }
 }
 
-/// State of a device that is kept across dispatches.
+/// State of a device that dispatches share.
 #[derive(Default)]
 pub(crate) struct Dispatches {
     /// True after the fault `device.lost` has taken effect. Every dispatch then fails.
@@ -323,8 +323,8 @@ fn report_trap(kernel: &str, trap: &Trap) -> Failure {
     }
 }
 
-/// Returns the address of the argument bytes that replace those of the kernel if the fault `kernel.stale-args` or
-/// `kernel.wrong-args` takes effect; otherwise `None`.
+/// If the fault `kernel.stale-args` or `kernel.wrong-args` takes effect, returns the address of wrong argument bytes
+/// for the kernel. Otherwise returns `None`.
 fn wrong_arguments(packet: &DispatchPacket, len: usize) -> Option<u64> {
     let planted = |fault| faults::planted(fault).is_some();
     let start = packet.kernarg as usize;

@@ -14,7 +14,7 @@ use crate::{
     part::Part as _,
 };
 
-/// Counter of the changes of all signals, and the condition variable on which threads wait for a change.
+/// Number of signal changes so far, and the condition variable that threads use to wait for the next change.
 #[derive(Default)]
 pub(crate) struct Events {
     epoch: Mutex<u64>,

@@ -56,7 +56,7 @@ impl Chooser {
         })
     }
 
-    /// Returns the fault if it is injected. The call does not count as an opportunity.
+    /// Returns the fault with its parameters if it is injected. Unlike `taken`, does not count an opportunity.
     pub(crate) fn planted(&self, fault: Fault) -> Option<&Planted> {
         self.choice(fault).map(|choice| &choice.planted)
     }
@@ -79,7 +79,7 @@ pub(crate) fn takes_at(fault: Fault, opportunity: u64) -> bool {
     choice.inspect(|choice| choice.acted(opportunity, Sanitizer::here())).is_some()
 }
 
-/// Returns the fault if it is injected. The call does not count as an opportunity.
+/// Returns the fault with its parameters if it is injected. Unlike `taken`, does not count an opportunity.
 pub(crate) fn planted(fault: Fault) -> Option<&'static Planted> {
     Chooser::here().planted(fault)
 }

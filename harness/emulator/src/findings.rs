@@ -16,8 +16,8 @@ pub(crate) struct Findings(Mutex<BTreeSet<(String, String)>>);
 /// Maximum number of errors that are reported. More messages would displace other output from the log.
 const MOST: usize = 100;
 
-/// Reports an error of a kernel or of the copy engine, unless the same error was reported before. The result states
-/// whether the kernel or copy continues.
+/// Reports an error of a kernel or of the copy engine, unless the same error was reported before. Returns `Continue` if
+/// the kernel or copy must continue, and `Break` if it must stop.
 pub(crate) fn tell(who: &str, mistake: String, what: impl Display) -> ControlFlow<()> {
     let asked = config::get().sanitize;
     let then = if asked == Sanitize::Stop {
@@ -39,8 +39,8 @@ pub(crate) fn tell(who: &str, mistake: String, what: impl Display) -> ControlFlo
     }
 }
 
-/// Reports a copy whose order relative to another access is not guaranteed. Returns an error if the copy must not be
-/// executed.
+/// Reports the error in `unordered`, if any: the order of a copy and an earlier access is not guaranteed. Returns the
+/// error again if the copy must not be executed.
 pub(crate) fn of_copy(unordered: Result<(), Unordered>) -> Result<(), Unordered> {
     let Err(unordered) = unordered else { return Ok(()) };
     let Unordered { address, this, rival, .. } = &unordered;

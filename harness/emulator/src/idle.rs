@@ -89,7 +89,7 @@ mod tests {
         assert!(!idle.has_lasted(false, 0));
         assert!(!idle.has_lasted(true, 1), "a call was made");
         idle.asleep = LOOKS;
-        assert!(!idle.has_lasted(false, 1), "there is nothing to do");
+        assert!(!idle.has_lasted(false, 1), "the device has no work");
         assert_eq!(idle.asleep, 0);
     }
 }

@@ -81,7 +81,7 @@ pub(crate) struct Images {
     samplers: Mutex<Vec<u64>>,
 }
 
-/// Size of an image object in 32-bit words (ROCr, `HSA_IMAGE_OBJECT_SIZE_DWORD`). HIP copies exactly this many.
+/// Size of an image object in 32-bit words (ROCr, `HSA_IMAGE_OBJECT_SIZE_DWORD`). HIP copies this many words.
 const IMAGE_WORDS: usize = 12;
 /// Size of a sampler object in 32-bit words (ROCr, `HSA_SAMPLER_OBJECT_SIZE_DWORD`).
 const SAMPLER_WORDS: usize = 8;
@@ -306,7 +306,7 @@ impl Known {
         Some((slices, range.x as usize * bytes))
     }
 
-    /// Pairs each row of a region of the image with the corresponding row of linear memory.
+    /// Returns, for each row of a region, its address in the image, its address in linear memory and its size in bytes.
     fn beside(
         &self,
         region: Region,

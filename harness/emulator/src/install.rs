@@ -29,7 +29,7 @@ const VERSION_SYMBOL: &str = "ROCR_1";
 
 /// Maximum number of entries of the dynamic table, including the two entries that are added.
 const DYNAMIC_ENTRIES: usize = 64;
-/// Size in bytes of the two version definitions of the ELF file. Each definition has one name.
+/// Size in bytes of the two version definitions that are added to the ELF file. Each definition has one name.
 const DEFINITIONS: usize = 2 * (20 + 8);
 const SPACE: usize = DYNAMIC_ENTRIES * 2 + DEFINITIONS.div_ceil(8);
 
@@ -105,7 +105,7 @@ struct Sections {
     names: Vec<u8>,
     /// Index of the section with the dynamic table.
     dynamic: usize,
-    /// Index of the section with the names of the sections.
+    /// Index of the section that contains the section names.
     named: usize,
 }
 
@@ -117,7 +117,7 @@ impl Sections {
         let header = elf::FileHeader64::<LE>::parse(library).map_err(read)?;
         let table = header.section_headers(LE, library).map_err(read)?;
         let named = header.shstrndx(LE, library).map_err(read)? as usize;
-        let names = table.get(named).ok_or("it has no names of sections")?;
+        let names = table.get(named).ok_or("it has no section names")?;
         let names = names.data(LE, library).map_err(read)?.to_vec();
         let is_dynamic =
             |section: &elf::SectionHeader64<LE>| section.sh_type(LE) == elf::SHT_DYNAMIC;
@@ -208,8 +208,8 @@ impl Piece {
     }
 }
 
-/// Appends a section table to the file. In the new table, the section of the dynamic table has its new position, and
-/// the version definitions have a section.
+/// Appends a section table to the file. The new table states the new position of the dynamic table, and contains an
+/// additional section for the version definitions.
 fn with_sections(
     mut library: Vec<u8>,
     sections: Sections,
@@ -217,7 +217,7 @@ fn with_sections(
     definitions: Piece,
 ) -> Result<Vec<u8>, String> {
     let Sections { mut headers, mut names, dynamic: place, named } = sections;
-    dynamic.put(headers.get_mut(place).ok_or("no section of the dynamic table")?);
+    dynamic.put(headers.get_mut(place).ok_or("its dynamic table has no section")?);
     let mut added = [0; HEADER];
     for (at, half) in [(0, names.len() as u32), (4, elf::SHT_GNU_VERDEF.0), (44, 2)] {
         added[at..at + 4].copy_from_slice(&half.to_le_bytes());
@@ -228,7 +228,7 @@ fn with_sections(
     added[40..44].copy_from_slice(&headers[place][40..44]);
     definitions.put(&mut added);
     names.extend_from_slice(Sections::ADDED);
-    let header = headers.get_mut(named).ok_or("no section of names")?;
+    let header = headers.get_mut(named).ok_or("its section names have no section")?;
     Piece { offset: library.len() as u64, address: 0, size: names.len() as u64 }.put(header);
     headers.push(added);
     library.extend(names);
@@ -272,9 +272,9 @@ fn examine(library: &[u8]) -> Result<Layout, String> {
         })
     };
     let symbol = |name: &str| file.dynamic_symbols().find(|symbol| symbol.name() == Ok(name));
-    let space = symbol(VERSION_SYMBOL).ok_or("it has no space for versions")?;
+    let space = symbol(VERSION_SYMBOL).ok_or("it has no reserved space for versions")?;
     let space_offset =
-        offset_of(space.address(), SPACE * 8).ok_or("its space is not in the file")?;
+        offset_of(space.address(), SPACE * 8).ok_or("its reserved space is not in the file")?;
     let strings = value(elf::DT_STRTAB).and_then(|at| offset_of(at, 1)).ok_or("no string table")?;
     let string_bytes = value(elf::DT_STRSZ).unwrap_or(0) as usize;
     let strings = library.get(strings..strings + string_bytes).ok_or("no string table")?;

@@ -76,7 +76,7 @@ fn drawn() -> [u32; 2] {
     let mut bytes = [0u8; 8];
     // SAFETY: the call writes at most `bytes.len()` bytes.
     let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-    debug_assert_eq!(got, 8, "the kernel gives up to 256 bytes at once");
+    debug_assert_eq!(got, 8, "getrandom returns up to 256 bytes in one call");
     let [a, b, c, d, e, f, g, h] = bytes;
     [u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h])]
 }

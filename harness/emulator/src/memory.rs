@@ -35,7 +35,8 @@ pub(crate) struct Memory {
     map: RwLock<AddressMap>,
     /// Number of allocated bytes of each GPU. The key is the handle of the GPU.
     used: Mutex<BTreeMap<u64, u64>>,
-    /// Number of times that the host has queried the amount of free memory.
+    /// Number of times that the host has queried the amount of free memory. The fault `memory.free-wrong` affects every
+    /// second query.
     answers: AtomicU64,
     /// Addresses at which an injected fault has placed a second allocation. An address is listed once for each
     /// additional allocation.
@@ -117,7 +118,8 @@ fn alias(len: usize) -> Option<usize> {
     })
 }
 
-/// If several allocations have the same address, ends one of them and returns it. Otherwise returns `None`.
+/// If an injected fault has placed several allocations at this address, removes one of them and returns its region.
+/// Otherwise returns `None`.
 fn end_alias(start: usize) -> Option<Region> {
     let mut aliases = Memory::here().aliases.lock();
     let found = aliases.iter().position(|alias| *alias == start)?;
@@ -315,7 +317,7 @@ pub(crate) fn register_host_block(start: usize, len: usize) {
     map_mut().insert(start, Region { len, kind: Kind::Internal, owner: Agent::CPU, flags });
 }
 
-/// Numbers of running kernels and copies, and freed memory that they may still access.
+/// Number of running kernels and copies, and freed memory that stays mapped until all of them have ended.
 #[derive(Default)]
 struct Users {
     running: usize,

@@ -92,7 +92,8 @@ pub(crate) fn waited(signals: &[Signal]) {
     });
 }
 
-/// Records that the packet of this thread is complete. Called immediately before the packet decrements `completion`.
+/// Records that the packet of this thread is complete. Must be called immediately before the packet decrements
+/// `completion`.
 pub(crate) fn end_packet(completion: Signal) {
     with_packet(|state, work| {
         state.end_packet(work);
@@ -118,13 +119,14 @@ pub(crate) fn touch(kind: AccessKind, range: Range<u64>) -> Result<(), Unordered
     with_packet(|state, work| state.touch(work, kind, range)).unwrap_or(Ok(()))
 }
 
-/// Returns the clock of the host for a copy that is being submitted; `None` without the sanitizer.
+/// Returns the current vector clock of the host, which a copy keeps from its submission until it starts; `None` without
+/// the sanitizer.
 pub(crate) fn submitted() -> Option<Known> {
     state().map(|state| state.known(sanitizer::current_line()))
 }
 
-/// Records a copy that has waited for these signals and is about to copy these rows. Returns `None` without the
-/// sanitizer.
+/// Records a copy that has waited for the signals `waited` and is about to copy `rows`. Returns a value that must be
+/// passed to [`end_copy`]; `None` without the sanitizer.
 ///
 /// # Errors
 /// Returns the earlier access if the order of the two accesses is not guaranteed and the sanitizer must stop at its
@@ -141,7 +143,7 @@ pub(crate) fn begin_copy(
     Ok(Some(work))
 }
 
-/// Records that a copy is complete. Called immediately before the copy decrements `completion`.
+/// Records that a copy is complete. Must be called immediately before the copy decrements `completion`.
 pub(crate) fn end_copy(work: Option<&Work>, completion: Signal) {
     if let (Some(work), Some(mut state)) = (work, state()) {
         lower(&mut state, work, completion);

@@ -8,7 +8,7 @@
 use std::{io, thread::JoinHandle};
 
 pub(crate) trait Part: Sync + 'static {
-    /// Returns this part of the device to which the calling thread belongs.
+    /// Returns the value of this type that belongs to the device of the calling thread.
     fn here() -> &'static Self;
 
     /// Starts a thread that belongs to the same device as the calling thread.

@@ -27,7 +27,7 @@ const HOST_COARSE: Pool = Pool(0x13);
 const DEVICE_COARSE: Pool = Pool(0x21);
 const DEVICE_FINE: Pool = Pool(0x22);
 const DEVICE_GROUP: Pool = Pool(0x23);
-/// Position of the lowest bit of the GPU's number in the handle of a pool.
+/// Position of the lowest bit of the GPU number within a pool handle.
 const NUMBER_SHIFT: u32 = 8;
 
 impl Pool {

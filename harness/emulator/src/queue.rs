@@ -170,8 +170,8 @@ impl Queue {
         }
     }
 
-    /// Marks a packet as complete. If all packets before it are complete, too, advances the read index, which gives
-    /// slots back to the host.
+    /// Marks a packet as complete. If all packets before it are complete, too, advances the read index, so that the
+    /// host can reuse their slots.
     fn retire(&self, index: u64) {
         let mut overtook = self.overtook.lock();
         overtook.insert(index);

@@ -55,7 +55,7 @@ pub(crate) fn before_exit() {
     });
 }
 
-/// Time at which the wait ends at the latest. Set when the process begins to end.
+/// Deadline of the wait. Set when the process begins to end.
 static END: OnceLock<Instant> = OnceLock::new();
 
 extern "C" fn wait() {

@@ -31,7 +31,7 @@ pub(crate) struct Sanitizer {
     /// Guard areas on both sides of buffers, which kernels of the program must not access. The key is the start of a
     /// guard area, the value its end. Guard areas do not overlap.
     guards: RwLock<BTreeMap<usize, usize>>,
-    /// Records of the initialised bytes of device memory. The key is the start of the allocation.
+    /// Initialised bytes of each allocation of device memory. The key is the start of the allocation.
     ///
     /// Only memory that nothing but packets and copies can access is tracked. Memory that the host can write without a
     /// call, and memory from the virtual memory calls, is treated as initialised.
@@ -88,7 +88,7 @@ impl Sanitizer {
 struct Allocation {
     start: usize,
     len: usize,
-    /// Name of the buffer; `None` if this entry is not a buffer of the case.
+    /// Name of the buffer of the case; `None` if the allocation is not such a buffer.
     name: Option<Arc<str>>,
     by: u32,
     freed_by: Option<u32>,

@@ -67,7 +67,7 @@ pub(crate) struct Executor {
     /// True if queues and copy engines have threads of their own.
     eager: bool,
     state: Mutex<State>,
-    /// Number of calls by the host. While the number does not change, the host may be idle.
+    /// Number of calls by the host. As long as the number does not change, the process may be idle.
     calls: AtomicU64,
     stop: AtomicBool,
     started: Once,
@@ -98,7 +98,8 @@ struct State {
     steps: u32,
     draws: u64,
     busy: bool,
-    /// Number of times that the host has read a signal since the last step. A host that polls signals waits for work.
+    /// Number of times that the host has read a signal since the executor's last step. Many such reads mean that the
+    /// host is polling until the device has done its work.
     looks: u32,
     /// True while the process is idle. During that time, work is executed until a thread wakes up.
     resting: bool,
@@ -115,7 +116,8 @@ impl State {
 /// for the host.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Number of consecutive reads of signals, without a step in between, after which the host is treated as waiting.
+/// Maximum number of signal reads by the host without a step of the executor in between. After more reads, the host is
+/// treated as waiting.
 const POLLS: u32 = 64;
 
 fn state() -> MutexGuard<'static, State> {
@@ -133,7 +135,7 @@ pub(crate) fn start() {
     executor.stop.store(false, Ordering::SeqCst);
     executor.started.call_once(|| {
         if Executor::spawn("device order", execute).is_err() {
-            crate::report::bad_configuration("the thread of the schedule could not be started");
+            crate::report::bad_configuration("cannot start the thread that executes queued work");
         }
     });
 }
@@ -186,8 +188,9 @@ pub(crate) fn host_looked() {
 }
 
 impl Executor {
-    /// Records a read by the host. This function is separate from [`host_looked`], so that a host that polls an eager
-    /// device does not execute this code.
+    /// Counts a read by the host. After more than [`POLLS`] reads without a step in between, lets the executor execute
+    /// work. This function is separate from [`host_looked`], so that a host that polls an eager device does not execute
+    /// this code.
     #[inline(never)]
     fn looked(&self) {
         if signal::in_handler() {

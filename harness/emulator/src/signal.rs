@@ -1,4 +1,5 @@
-//! Signals: 64-bit values that packets and copies decrement when they complete, and for which hosts wait.
+//! Signals: 64-bit values that packets and copies decrement when they complete. The host waits until a signal has a
+//! certain value.
 
 mod operations;
 mod several;
@@ -125,8 +126,8 @@ pub(crate) fn wait(signal: Signal, condition: Condition, reference: i64, timeout
     wait_until(timeout, look).unwrap_or_else(|| signal.load())
 }
 
-/// Waits until `look` returns a value. Returns `None` if the timeout, which has the same unit as in [`wait`], has
-/// passed.
+/// Waits until `look` returns a value. Returns `None` if `timeout` nanoseconds have passed before that. `u64::MAX`
+/// means no timeout.
 fn wait_until<T>(timeout: u64, look: impl Fn() -> Option<T>) -> Option<T> {
     // Most waits end soon, so the thread spins first.
     for _ in 0..64 {
@@ -140,7 +141,8 @@ fn wait_until<T>(timeout: u64, look: impl Fn() -> Option<T>) -> Option<T> {
     events::wait_until(deadline, look)
 }
 
-/// Implements a wait by the host for every schedule. `condition` is the C value of the condition.
+/// Implements a wait by the host. While the host waits, the device executes the work that its schedule requires.
+/// `condition` is the C value of the condition.
 fn wait_for(signal: Signal, condition: u32, reference: i64, timeout: u64, _hint: u32) -> i64 {
     let Some(condition) = Condition::from_c(condition) else { return look(signal) };
     let value = if timeout == 0 {
@@ -187,8 +189,8 @@ thread_local! {
 // callable from another thread.
 unsafe impl Send for Handler {}
 
-/// Registers a function that a separate thread calls each time its condition is true. The function stays registered as
-/// long as it returns true.
+/// Registers a handler: a function, and a condition on a signal. A separate thread calls the function each time the
+/// condition is true, until the function returns false.
 fn on_condition(handler: Handler) -> Status {
     let signals = Signals::here();
     signals.handlers.lock().push(handler);
@@ -226,7 +228,7 @@ fn run_handlers() {
     }
 }
 
-/// Maximum time for which a wait by the host is extended so that handlers can run.
+/// Maximum time by which a wait of the host is prolonged so that handlers can run.
 pub(crate) const SETTLE: Duration = Duration::from_millis(100);
 
 /// Before the host continues, waits until the handlers that are due have run, but at most for [`SETTLE`].
@@ -368,7 +370,7 @@ mod tests {
         let signal = create(5);
         assert_eq!(wait(signal, Condition::Eq, 0, 1000), 5);
         assert!(destroy(signal));
-        assert!(!destroy(signal), "a second destruction is refused");
+        assert!(!destroy(signal), "a signal cannot be destroyed twice");
         assert!(!destroy(Signal::NONE));
     }
 

@@ -250,8 +250,8 @@ extern "C" fn hsa_amd_coherency_get_type(agent: Agent, kind: Out<u32>) -> Status
     }
 }
 
-/// Returns the JSON of an [`Identity`](device::Identity), by which a program recognises that the device is emulated and
-/// reads its configuration.
+/// Returns the JSON of an [`Identity`](device::Identity). From this JSON, a program learns that the device is emulated,
+/// and how it is configured.
 #[unsafe(no_mangle)]
 extern "C" fn rocrepro_device_identity() -> *const c_char {
     let json = System::here().identity.get_or_init(|| {

@@ -28,7 +28,7 @@ pub(crate) enum Fate {
     Zeroed,
     /// All bytes are written except this number of bytes at the end.
     Torn(usize),
-    /// Each row is written this many bytes after its address, and the end of the row is cut off.
+    /// Each row is written this many bytes after its target address, and as many bytes at its end are left out.
     Misplaced(usize),
     /// All bytes are written, followed by this many zeros.
     Overrun(usize),
@@ -36,8 +36,8 @@ pub(crate) enum Fate {
     Late(Duration),
     /// All bytes are written. After the next copy to the same address, they are written again.
     Twice,
-    /// All bytes are written, but kernels see the first bytes (this many) only from the second dispatch after the copy
-    /// on.
+    /// All bytes are written, but the first dispatch after the copy still sees the old values of the first bytes (this
+    /// many).
     Stale(usize),
 }
 

@@ -58,7 +58,7 @@ static REACHED: AtomicBool = AtomicBool::new(false);
 /// Id of the process that initialised the device. A forked child has another process id.
 static REACHED_BY: AtomicU32 = AtomicU32::new(0);
 
-/// Number of ROCm libraries in the report about the initialisation.
+/// Number of ROCm libraries that the report about the initialisation of the device listed.
 static LIBRARIES_REPORTED: AtomicUsize = AtomicUsize::new(0);
 
 /// True after this process has reported that it uses another HSA runtime.
@@ -97,7 +97,8 @@ extern "C" fn ended() {
         return;
     }
     let found = Found::here();
-    // The command `rocrepro` contains this code, too. There, and in its workers, this function must do nothing.
+    // The command `rocrepro` is linked with this crate, too. In the command and in its workers, this function must do
+    // nothing.
     if !found.is_device {
         return;
     }
@@ -125,13 +126,13 @@ extern "C" fn ended() {
     }
 }
 
-/// Returns true if this code runs in the device library, and false if it runs in a program that contains the code.
+/// Returns true if this crate runs as the device library, and false if it is linked into a program such as `rocrepro`.
 pub(crate) fn is_in_device() -> bool {
     Found::here().is_device
 }
 
-/// Appends a line to the file that [`WITNESS_VARIABLE`] names. If writing fails, the run has no proof. Returns false if
-/// the variable is not set.
+/// Appends a line to the file that [`WITNESS_VARIABLE`] names. Errors are ignored: without the line, rocrepro does not
+/// accept the result of the run. Returns false if the variable is not set.
 fn write(witness: &Witness) -> bool {
     let Some(file) = std::env::var_os(WITNESS_VARIABLE) else { return false };
     append(file, witness);
@@ -149,7 +150,7 @@ fn append(file: OsString, witness: &Witness) {
 /// Paths of the ROCm libraries that are mapped in this process.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Found {
-    /// True if this code runs in the device library, and false if it runs in a program that contains the code.
+    /// True if this crate runs as the device library, and false if it is linked into a program such as `rocrepro`.
     is_device: bool,
     libraries: Vec<String>,
     /// HSA runtimes other than this device.
@@ -274,7 +275,10 @@ mod tests {
         let others = ["/torch/lib/libhsa-runtime64.so", "/x.libs/libhsa-runtime64-1a2b.so.1"];
         assert_eq!(found.others, others);
         assert!(found.is_device);
-        assert!(!Found::read(maps, 0x7f34).is_device, "code in libc is not the device");
+        assert!(
+            !Found::read(maps, 0x7f34).is_device,
+            "an address in libc is not in the device library"
+        );
         assert_eq!(Found::read("", 0), Found::default());
     }
 

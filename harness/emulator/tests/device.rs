@@ -171,7 +171,7 @@ fn shared_memory() {
         assert_eq!(hsa_amd_ipc_memory_create(memory, SHARED_BYTES, &mut handles[0]), 0);
         assert_eq!(hsa_amd_ipc_memory_create(memory, SHARED_BYTES, &mut handles[1]), 0);
     }
-    assert_eq!(handles[0], handles[1], "memory is shared once");
+    assert_eq!(handles[0], handles[1], "sharing memory again must return the same handle");
     let words = handles[0].map(|word| word.to_string()).join(" ");
     let other = |words: &str| {
         let mut command = again("attached memory", "{}");
@@ -210,8 +210,8 @@ fn attached_memory() {
         from.write(7);
         from.add(SHARED_BYTES - 1).write(8);
         assert!(copy(memory, from, SHARED_BYTES));
-        assert_eq!(available(), before, "the memory is counted where it was allocated");
-        assert_ne!(hsa_amd_memory_pool_free(memory), 0, "it is not this process's to free");
+        assert_eq!(available(), before, "attached memory must not count as used in this process");
+        assert_ne!(hsa_amd_memory_pool_free(memory), 0, "attached memory cannot be freed");
         assert_eq!(hsa_amd_ipc_memory_detach(memory), 0);
         assert_ne!(hsa_amd_ipc_memory_detach(memory), 0);
     }

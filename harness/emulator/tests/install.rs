@@ -27,7 +27,7 @@ fn installed_library_has_symbol_versions() {
     let folder = tempfile::tempdir().unwrap();
     let installed = install::install(&built_library(), folder.path()).unwrap();
     assert_eq!(installed, folder.path().join("libhsa-runtime64.so.1"));
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left over");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file remains");
 
     let path = CString::new(installed.to_str().unwrap()).unwrap();
     // SAFETY: the path is a C string, and loading only initialises the Rust runtime.

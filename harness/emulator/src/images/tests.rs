@@ -23,7 +23,8 @@ fn made(mut wanted: Description) -> Result<(u64, usize, usize), Status> {
     if status != Status::SUCCESS {
         return Err(status);
     }
-    let data = memory::allocate(info.size, Agent::GPU, 0, Kind::Pool).expect("there is room");
+    let data =
+        memory::allocate(info.size, Agent::GPU, 0, Kind::Pool).expect("memory for the image");
     let mut image = 0;
     let status =
         hsa_ext_image_create(Agent::GPU, out(&mut wanted), data as u64, 0, out(&mut image));
@@ -40,7 +41,8 @@ fn region(offset: [u32; 3], range: [u32; 3]) -> Region {
 fn parts_are_imported_and_exported() {
     #[track_caller]
     fn check(geometry: u32, size: [usize; 4], offset: [u32; 3], range: [u32; 3]) {
-        let (image, data, bytes) = made(described(geometry, size, BYTES)).expect("it is made");
+        let (image, data, bytes) =
+            made(described(geometry, size, BYTES)).expect("the image is valid");
         // SAFETY: the range is memory of the image that nothing else accesses.
         let all = || unsafe { std::slice::from_raw_parts(data as *const u8, bytes) }.to_vec();
         let (row, slice) = (range[0] as usize * 4 + 3, range[0] as usize * 40);
@@ -84,8 +86,8 @@ fn parts_are_imported_and_exported() {
 #[test]
 fn images_are_copied_and_cleared() {
     let wanted = described(1, [5, 3, 0, 0], BYTES);
-    let (first, _, _) = made(wanted).expect("it is made");
-    let (second, data, _) = made(wanted).expect("it is made");
+    let (first, _, _) = made(wanted).expect("the image is valid");
+    let (second, data, _) = made(wanted).expect("the image is valid");
     let mut part = region([1, 1, 0], [2, 2, 1]);
     let status = hsa_ext_image_clear(Agent::GPU, first, out(&mut [1, 2, 300, 4]), out(&mut part));
     assert_eq!(status, Status::SUCCESS);
@@ -150,7 +152,7 @@ fn rejects_formats_and_sizes_that_hardware_lacks() {
 /// copies exactly these numbers.
 #[test]
 fn handles_point_to_descriptors() {
-    let (image, data, _) = made(described(1, [5, 3, 0, 0], BYTES)).expect("it is made");
+    let (image, data, _) = made(described(1, [5, 3, 0, 0], BYTES)).expect("the image is valid");
     // SAFETY: the object of a handle has that many words.
     let words = unsafe { (image as *const [u32; IMAGE_WORDS]).read() };
     assert_eq!(words[0], (data >> 8) as u32);

@@ -35,7 +35,8 @@ pub(super) struct Unordered {
 pub(super) struct Accesses(BTreeMap<u64, Page>);
 
 impl Byte {
-    /// Records an access to the byte. The error is the number of the packet or copy with which the access conflicts.
+    /// Records an access to the byte. If it conflicts with an earlier access, returns the packet or copy that made the
+    /// earlier access, and its kind, as an error.
     fn add(
         &mut self,
         work: u32,
@@ -67,7 +68,8 @@ impl Byte {
     }
 }
 
-/// Returns the number of bytes at the start that have equal histories. The function compares 16 bytes at once.
+/// Returns the number of bytes at the start of the slice that have the same history as the first byte. The function
+/// compares 16 bytes at once.
 fn alike(bytes: &[Byte]) -> usize {
     let Some(first) = bytes.first() else { return 0 };
     let mut length = 0;

@@ -43,9 +43,9 @@ impl Entry {
 /// Vector clocks that the packets of a queue share.
 #[derive(Default)]
 struct Queue {
-    /// Packets and copies for which all later packets of this queue wait.
+    /// Packets and copies that must be complete before any later packet of this queue starts.
     floor: Clock,
-    /// All packets of this queue that are complete, and the packets and copies for which they have waited.
+    /// All complete packets of this queue, and the packets and copies that were complete before them.
     all: Clock,
     /// Clock of the host each time it rang the doorbell. The key is the index after the last submitted packet.
     rung: BTreeMap<u64, Known>,
@@ -63,8 +63,8 @@ pub(crate) struct Work {
     number: u32,
     place: Place,
     clock: Clock,
-    /// True if the packet's writes are themselves a synchronisation, as those of hipStreamWriteValue and
-    /// hipStreamWaitValue are.
+    /// True if the writes of the packet are a synchronisation themselves, as in hipStreamWriteValue and
+    /// hipStreamWaitValue.
     signals_by_memory: bool,
 }
 
@@ -179,7 +179,8 @@ impl State {
         self.signal(signal).join(&clock);
     }
 
-    /// Records that the host set the value of a signal. What the signal released before is discarded.
+    /// Records that the host set the value of a signal. From then on, a wait for the signal is ordered after the work
+    /// that the host knows to be complete, and no longer after the work that decremented the signal before.
     pub(super) fn host_set(&mut self, signal: u64) {
         let clock = self.host.clone();
         *self.signal(signal) = clock;
@@ -369,7 +370,7 @@ mod tests {
             Some((&second(2), first)),
         );
         check(&[Packet(1, 0, true, S), Ring(2, 0), HostSaw(S), Packet(2, 0, true, NO)], None);
-        // If the host sets a signal, what the signal released before is discarded.
+        // After the host has set a signal, earlier decrements of the signal do not order a wait for it any more.
         check(
             &[Packet(1, 0, true, S), HostSet(S), HostSaw(S), Packet(2, 0, true, NO)],
             Some((&second(4), first)),

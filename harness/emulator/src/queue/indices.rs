@@ -1,4 +1,4 @@
-//! Functions with which the host accesses the read and write indices of a queue.
+//! HSA functions that read and change the read and write indices of a queue.
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -7,7 +7,7 @@ use crate::{
     schedule,
 };
 
-/// Returns the queue to which a pointer from the host points.
+/// Converts a queue pointer that the host passes to a reference.
 fn cell(queue: *const QueueCell) -> &'static QueueCell {
     // SAFETY: HSA requires a pointer from `hsa_queue_create` to a queue that has not been destroyed. Until then its
     // memory is 'static, and all fields that change are atomic.

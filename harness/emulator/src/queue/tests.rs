@@ -58,7 +58,7 @@ fn packets_run_in_order_and_free_their_slots() {
     let (gate, first, second) = (signal::create(1), signal::create(1), signal::create(1));
     submit(queue, barrier(&[gate], first), packet::BARRIER_AND.into());
     submit(queue, barrier(&[], second), packet::BARRIER_AND.into());
-    assert_eq!(signal::wait(second, Condition::Eq, 0, 1_000_000), 1, "the first one is in front");
+    assert_eq!(signal::wait(second, Condition::Eq, 0, 1_000_000), 1, "the first packet is first");
     assert_eq!(hsa_queue_load_read_index_relaxed(queue), 0);
     gate.add(-1);
     assert!(lowered(second) && first.load() == 0);
@@ -115,7 +115,11 @@ fn unknown_packet_fails_the_queue() {
     assert!(lowered(called));
     assert_eq!(ERROR.load(Ordering::SeqCst), Status::INVALID_PACKET_FORMAT.0);
     submit(queue, barrier(&[], after), packet::BARRIER_AND.into());
-    assert_eq!(signal::wait(after, Condition::Eq, 0, 1_000_000), 1, "a failed queue is dead");
+    assert_eq!(
+        signal::wait(after, Condition::Eq, 0, 1_000_000),
+        1,
+        "a failed queue executes nothing"
+    );
     assert_eq!(hsa_queue_destroy(queue), Status::SUCCESS);
 }
 

@@ -1,5 +1,5 @@
-//! Compute unit masks of queues. The device does not model on which unit a workgroup runs, so a mask is only stored and
-//! returned.
+//! Compute unit masks of queues. The device does not model which unit executes a workgroup, so a mask is only stored
+//! and returned.
 
 use crate::{
     abi::{Out, QueueCell, Status, array},

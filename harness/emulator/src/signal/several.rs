@@ -35,7 +35,8 @@ unsafe fn terms(
     terms.collect::<Option<Vec<Term>>>().filter(|terms| terms.len() == count as usize)
 }
 
-/// Waits until `poll` returns a value, but at most for `timeout` nanoseconds, with every schedule.
+/// Waits until `poll` returns a value, but at most for `timeout` nanoseconds. While it waits, the device executes the
+/// work that its schedule requires.
 fn wait<T>(terms: &[Term], timeout: u64, poll: impl Fn() -> Option<T>) -> Option<T> {
     let answer = poll().or_else(|| {
         let _waiting: Vec<_> =

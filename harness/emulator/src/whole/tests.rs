@@ -49,7 +49,7 @@ fn with(planted: Planted) -> &'static Device {
 }
 
 fn allocate(owner: Agent, bytes: usize) -> usize {
-    memory::allocate(bytes, owner, 0, Kind::Pool).expect("there is memory")
+    memory::allocate(bytes, owner, 0, Kind::Pool).expect("device memory")
 }
 
 /// Starts a copy to the device and returns its completion signal.
@@ -127,7 +127,7 @@ fn two_devices_are_independent() {
                 assert_eq!(queue::all().iter().map(|queue| queue.id()).collect::<Vec<_>>(), [1]);
                 assert_eq!(memory::available(Agent::GPU), config.memory - 8192);
                 assert!(memory::map().find(own).is_some() && memory::map().find(other).is_none());
-                assert!(!memory::free(other), "it is not this device's");
+                assert!(!memory::free(other), "the memory belongs to the other device");
                 meet.wait();
                 assert!(memory::free(own));
                 // SAFETY: the queue was created above and is not in use.
@@ -165,7 +165,7 @@ fn seed_repeats_its_choices() {
     };
     assert_eq!(line(3), line(3));
     let all: std::collections::HashSet<_> = (0..8).map(line).collect();
-    assert!(all.len() > 1, "every seed chose alike");
+    assert!(all.len() > 1, "every seed had the same effect");
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn eager_and_lazy_devices_coexist() {
     while at_once.load() != 0 {
         std::hint::spin_loop();
     }
-    assert_eq!(later.load(), 1, "no thread waits for it");
+    assert_eq!(later.load(), 1, "the lazy device copied although no thread waits");
     let _entered = lazy.enter();
     assert!(wait(later, u64::MAX));
 }
