@@ -2,14 +2,14 @@ use std::io;
 
 use hip_sys::LoadError;
 
-/// Reason why an order cannot be executed, for example a wrong plan or a problem of the machine. Such a reason says
-/// nothing about the stack.
+/// Reason why the worker cannot execute an order (the plan and its settings), for example a mistake in the plan or a
+/// problem of the machine. Such a reason says nothing about the ROCm stack under test.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Broken(pub(crate) String);
 
 impl From<LoadError> for Broken {
     // The worker looks up every function of a plan before set-up. A function that is missing later is therefore a
-    // mistake in `needs`.
+    // mistake in the module `needs`.
     fn from(missing: LoadError) -> Self {
         Broken(missing.to_string())
     }

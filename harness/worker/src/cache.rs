@@ -152,18 +152,18 @@ mod tests {
         let whole = fs::read(&file).unwrap();
         for cut in 0..whole.len() {
             fs::write(&file, &whole[..cut]).unwrap();
-            assert_eq!(read(&file), None, "cut at {cut}");
+            assert_eq!(read(&file), None, "file cut off after {cut} bytes");
         }
         for at in 0..whole.len() {
             let mut other = whole.clone();
             other[at] ^= 0x10;
             fs::write(&file, other).unwrap();
-            assert_eq!(read(&file), None, "bit of byte {at}");
+            assert_eq!(read(&file), None, "changed bit in byte {at}");
         }
         write(&file, &code);
         let other = folder.path().join("other.co");
         fs::copy(&file, &other).unwrap();
-        assert_eq!(read(&other), None, "the name is another kernel's");
+        assert_eq!(read(&other), None, "the code was sealed under another file name");
         fs::remove_file(&other).unwrap();
         assert_eq!(read(&file), Some(code));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);

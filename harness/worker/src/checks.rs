@@ -11,13 +11,14 @@ use crate::{
     tell::tell,
 };
 
-/// Maximum size, in bytes, of a buffer's content that is kept if its right digest is unknown.
+/// Maximum size in bytes of a buffer whose content is written to a file although the order does not state the expected
+/// digest.
 const KEPT_UNASKED: usize = 64 << 10;
 /// Maximum number of files with buffer contents that one process writes. Without a limit, a case that fails in every
 /// iteration could fill the disk.
 const MAX_FILES: u32 = 16;
 
-/// Reads the buffer of a check and reports its digest. Keeps the bytes if the judge may need them.
+/// Executes a check: reads the buffer and returns its digest. Also writes the bytes to a file if [`kept`] returns true.
 pub(crate) fn call(
     machine: &Machine<'_>,
     step: u32,
@@ -92,8 +93,8 @@ fn guards(machine: &Machine<'_>, name: &str) -> Result<(Answer, Option<Vec<u8>>)
     Ok((Answer::hip(0), Some(bytes)))
 }
 
-/// Returns true if the content of a buffer must be kept: always if its digest is wrong, and if the right digest is
-/// unknown, only for a small buffer.
+/// Returns true if the content of a buffer must be written to a file. If the order states the expected digest, this is
+/// the case if `digest` is a different one. Otherwise it is the case if the buffer is small.
 fn kept(
     wanted: &[(u32, u32, String)],
     step: u32,
@@ -132,7 +133,7 @@ fn spool(
         Ok(()) => Some(name),
         Err(error) => {
             // Without the bytes, the judge can still use their digest.
-            tell(format_args!("the bytes of step {step} are not kept: {error}"));
+            tell(format_args!("cannot save the bytes of step {step}: {error}"));
             None
         }
     }

@@ -50,7 +50,7 @@ pub(crate) fn mistakes(code: &[u8], kernel: &str, own: &OwnKernel, plan: &Plan) 
         if let Some(code) = &own.code {
             let file = &code.file;
             return vec![format!(
-                "kernel `{kernel}` ({place}): `{file}` has no kernel `{in_code}`, but {has}"
+                "kernel `{kernel}` ({place}): `{file}` has no kernel `{in_code}`; it has {has}"
             )];
         }
         return vec![format!(

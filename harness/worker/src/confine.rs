@@ -21,7 +21,7 @@ use rustix::process::{
 
 use crate::broken::Broken;
 
-/// Requested Landlock version: that of Linux 6.12. An older version of Linux enforces only a part of its rules.
+/// Requested Landlock version: that of Linux 6.12. An older Linux enforces only some of the rules of this version.
 const ASKED: ABI = ABI::V6;
 
 /// Number of threads that are allowed in addition to those that already exist. The worker starts fewer, but Linux
@@ -35,9 +35,9 @@ const LOWEST_PRIORITY: i32 = 19;
 /// open. Returns an event that reports how much of the confinement Linux enforces.
 ///
 /// # Errors
-/// Linux restricts no files or no system calls, or an existing filter of system calls rejects a call that the worker
-/// needs. Code of a case could then write to the memory of the command, which could no longer report that the worker
-/// was not confined.
+/// Returns an error if Linux cannot restrict files or system calls, or if an existing seccomp filter rejects a call
+/// that the worker needs. The worker must not continue then: the code of the case could write to the memory of the
+/// command, so that the command could not even report the missing confinement.
 pub(crate) fn confine(to: &Confinement, pipe: RawFd) -> Result<Event, Broken> {
     let impossible = |why: String| {
         Broken(format!(

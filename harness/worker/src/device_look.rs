@@ -90,7 +90,8 @@ type NeverWrittenSymbol = unsafe extern "C" fn(*const c_void, usize);
 /// Function of the emulated device's library that marks memory as uninitialised.
 static NEVER_WRITTEN: OnceLock<NeverWrittenSymbol> = OnceLock::new();
 
-/// Marks memory in the emulated device as never written by the program.
+/// Makes the emulated device treat memory as uninitialised. Has no effect on devices without this function, such as
+/// GPUs.
 pub(crate) fn never_written(start: *const c_void, bytes: usize) {
     if let Some(mark) = NEVER_WRITTEN.get() {
         // SAFETY: the symbol belongs to rocrepro's library, which stays loaded. The device looks up the address and
@@ -104,8 +105,8 @@ type BufferSymbol = unsafe extern "C" fn(*const c_void, usize, usize, *const c_c
 /// Function of the emulated device's library that receives a description of each buffer.
 static BUFFER: OnceLock<BufferSymbol> = OnceLock::new();
 
-/// Describes a buffer to the emulated device by its start, its size in bytes, the size in bytes of the guard on each
-/// side, and its name.
+/// Describes a buffer to the emulated device: its address, its size in bytes, the size in bytes of the guard on each
+/// side, and its name. Has no effect on devices without this function, such as GPUs.
 pub(crate) fn is_buffer(start: *const c_void, bytes: usize, guard: usize, name: &str) {
     if let (Some(add), Ok(name)) = (BUFFER.get(), CString::new(name)) {
         // SAFETY: the symbol belongs to rocrepro's library, which stays loaded. The device copies the name and does not
@@ -127,7 +128,7 @@ pub(crate) fn acts() -> Vec<Acts> {
 }
 
 /// Returns the identity that the emulated device reports; `None` if no library in the process is the emulated device.
-/// If the device is below a released HSA runtime, the library is that of the thunk.
+/// At the thunk level, this library is the emulated thunk below a released HSA runtime.
 fn identity() -> Result<Option<Identity>, Broken> {
     let levels = [Level::Thunk, Level::Hsa];
     let Some(hsa) = levels.iter().find_map(|level| loaded::file_of(level.library())) else {
@@ -168,6 +169,6 @@ fn identity() -> Result<Option<Identity>, Broken> {
     // SAFETY: `device` documents the type of the symbol; the string is terminated and never freed.
     let text = unsafe { CStr::from_ptr(symbol()) };
     let identity = serde_json::from_slice(text.to_bytes())
-        .map_err(|error| Broken(format!("unreadable device identity: {error}")))?;
+        .map_err(|error| Broken(format!("cannot read the device identity: {error}")))?;
     Ok(Some(identity))
 }

@@ -10,8 +10,8 @@ pub(crate) type Room = Box<[u64; MAX_VALUE_BYTES / 8]>;
 
 #[derive(Default)]
 pub(crate) struct Given {
-    /// Memory of each value. The key is the name of the value, or the numbers of the step and the argument. If no call
-    /// has returned the value, it is zero, as in a C program that initialises its variables.
+    /// Memory of each value. The key is the name of the value, or the numbers of the step and the argument. The memory
+    /// contains zeros until a call has returned the value, as in a C program that initialises its variables.
     rooms: HashMap<String, Room>,
 }
 

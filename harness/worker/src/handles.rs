@@ -18,12 +18,12 @@ pub(crate) enum Kind {
     Rocblas,
 }
 
-/// Handles that calls returned, by kind and name. A handle that no call has created, or that a call has destroyed, is
-/// null, as in a C program that initialises its variables.
+/// Handles that calls returned. The key is the kind of object and its name in the plan. A handle that no call has
+/// created, or that a call has destroyed, is null, as in a C program that initialises its variables.
 #[derive(Default)]
 pub(crate) struct Handles {
     live: HashMap<(Kind, String), Handle>,
-    /// For destroyed handles, the values that they had before.
+    /// Last values of the handles that were destroyed.
     gone: HashMap<(Kind, String), Handle>,
 }
 

@@ -25,7 +25,7 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step) -> Result<Answer, Broken>
             let name = module_of(machine, kernel);
             let module = machine.handle(Kind::Module, name);
             if module.is_null() && name != kernel {
-                // Another kernel of the code object has unloaded the module.
+                // The module was already unloaded together with another kernel of the same code object.
                 machine.gone(Kind::Function, kernel, 0);
                 return Ok(Answer::NONE);
             }
@@ -39,7 +39,7 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step) -> Result<Answer, Broken>
             launch(machine, kernel, (*grid, *block, *shared), *cooperative, args, stream)
         }
         Call::FindSymbol { kernel, symbol, variable } => find(machine, kernel, symbol, *variable),
-        other => Err(Broken(format!("{other:?} is not about kernels"))),
+        other => Err(Broken(format!("{other:?} is not a call about kernels"))),
     }
 }
 

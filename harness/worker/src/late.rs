@@ -33,8 +33,8 @@ extern "C" __global__ void rocrepro_late(unsigned ticks) {
 
 const TICKS_PER_MICROSECOND: u32 = 100;
 
-/// Maximum total delay of a trial's body, in microseconds. Without it, a body with thousands of calls would take too
-/// long.
+/// Maximum total delay that is injected into the body of a trial, in microseconds. Without this limit, a body with
+/// thousands of calls would take too long.
 const MOST: u64 = 2_000_000;
 
 pub(crate) struct Lateness {
@@ -80,7 +80,8 @@ impl Lateness {
         })
     }
 
-    /// Switches delays on or off. Only the steps of the body are delayed.
+    /// Switches delay injection on or off. The worker switches it on only for the body of a case, not for set-up and
+    /// teardown.
     pub(crate) fn is_on(&self, on: bool) {
         self.on.store(on, Ordering::Relaxed);
     }

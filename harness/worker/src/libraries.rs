@@ -82,6 +82,7 @@ impl Libraries {
 }
 
 fn not_loaded(library: &str) -> Broken {
-    // The field `needs` should list the library of every call. A missing library is therefore a mistake in `needs`.
+    // The module `needs` lists the libraries that a plan needs. A missing library is therefore a mistake in that
+    // module.
     Broken(format!("{library} was not loaded for a plan that calls it"))
 }

@@ -64,7 +64,7 @@ fn rand(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
                 machine.gone(Kind::Generator, generator, code);
                 code
             }
-            other => return Err(Broken(format!("{other:?} is not about random numbers"))),
+            other => return Err(Broken(format!("{other:?} is not a call of hipRAND"))),
         }
     };
     Ok(Answer::of(Home::Rand, code))
@@ -98,7 +98,7 @@ fn blaslt(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
                 machine.gone(Kind::Blaslt, name, code);
                 code
             }
-            other => return Err(Broken(format!("{other:?} is not about hipBLASLt"))),
+            other => return Err(Broken(format!("{other:?} is not a call of hipBLASLt"))),
         }
     };
     Ok(Answer::of(Home::Blaslt, code).with(value))
@@ -126,7 +126,7 @@ fn rocblas(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
                 machine.gone(Kind::Rocblas, handle, code);
                 code
             }
-            other => return Err(Broken(format!("{other:?} is not about rocBLAS"))),
+            other => return Err(Broken(format!("{other:?} is not a call of rocBLAS"))),
         }
     };
     Ok(Answer::of(Home::Rocblas, code))

@@ -173,7 +173,7 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Resul
             };
             Ok(Answer::hip(code))
         }
-        other => Err(Broken(format!("{other:?} is not about memory"))),
+        other => Err(Broken(format!("{other:?} is not a call about memory"))),
     }
 }
 
@@ -185,7 +185,7 @@ const BETWEEN_QUERIES: Duration = Duration::from_millis(10);
 
 /// Queries the amount of free device memory. If the amount must be compared with that of the first query and is less,
 /// repeats the query until two consecutive queries return at least the first amount, but at most for [`RETURN_TIME`].
-/// Returns the lesser of the last two amounts, because one right answer among wrong ones proves nothing.
+/// Returns the lesser of the last two amounts, because a single sufficient amount may be a coincidence.
 fn free_bytes(machine: &Machine<'_>, compared: bool) -> Result<Answer, Broken> {
     let until = Instant::now() + RETURN_TIME;
     let mut before = usize::MAX;
@@ -208,7 +208,7 @@ fn free_bytes(machine: &Machine<'_>, compared: bool) -> Result<Answer, Broken> {
     }
 }
 
-/// Describes a buffer to HIP as pitched memory: slices that consist of rows.
+/// Returns HIP's description of a buffer as pitched memory: slices that consist of rows.
 fn pitched(machine: &Machine<'_>, of: &Box3d) -> PitchedPtr {
     let place = Place { buffer: of.buffer.clone(), offset: 0 };
     let (pitch, rows) = (of.pitch as usize, of.rows as usize);

@@ -110,8 +110,9 @@ mod tests {
         );
     }
 
-    /// If a name were misspelt, every trial that needs the function would be skipped. A function without an entry in a
-    /// table is called by the name in its declaration, which the exported C++ program also uses.
+    /// Checks that the worker can call every function that a plan may need. If a name were misspelt, every trial that
+    /// needs the function would be skipped. A function without an entry in a table is called by the name in its
+    /// declaration, which the exported C++ program also uses.
     #[test]
     fn every_needed_function_has_a_binding() {
         let tables = [
@@ -142,7 +143,10 @@ mod tests {
         for function in needed.difference(&bound) {
             let called_by_table = plan::hip_function(function).is_some();
             let in_cpp = plan::is_output_argument(function, 0).is_some();
-            assert!(called_by_table || in_cpp, "{function} is not in C++");
+            assert!(
+                called_by_table || in_cpp,
+                "neither the worker nor the exported C++ program calls {function}"
+            );
         }
     }
 }

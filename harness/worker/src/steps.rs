@@ -22,14 +22,14 @@ pub(crate) enum Flow {
     Stop,
 }
 
-/// An injected fault that takes effect at the current call.
+/// An injected fault that takes effect at the current call, with its parameters.
 struct Drawn<'s> {
     fault: Fault,
     opportunity: u64,
     effect: &'s Effect,
 }
 
-/// Returns a wrong value of the same form as the right value.
+/// Returns a value that differs from the right one but has the same form, for example another number.
 fn other_value(value: &str) -> String {
     match value.trim().parse::<i64>() {
         // Right values are counts, sizes and times, which are never negative.

@@ -1,4 +1,4 @@
-//! Compares the Rust types with which the worker calls HIP functions with a table that was generated from HIP's
+//! Compares the Rust function types that the worker uses for HIP calls with a table that was generated from HIP's
 //! headers.
 
 use plan::{hip_declared, is_handle, is_struct, pointed, scalar};

@@ -73,7 +73,7 @@ fn pretend_hip() -> Result<PathBuf, Failed> {
 }
 
 fn worker(libraries: &Path) -> Command {
-    let mut command = Command::new(env::current_exe().expect("the path of this test"));
+    let mut command = Command::new(env::current_exe().expect("the path of this test is known"));
     command
         .arg("__worker")
         .env("LD_LIBRARY_PATH", libraries)
@@ -117,7 +117,7 @@ fn order(edit: &Value, spool: &Path, wanted: &[(u32, u32, String)]) -> String {
         code_cache: None,
         wanted: wanted.to_vec(),
     };
-    serde_json::to_string(&order).expect("an order serialises") + "\n"
+    serde_json::to_string(&order).expect("an order is valid JSON") + "\n"
 }
 
 fn events(output: &Output) -> Result<Vec<Event>, Failed> {
@@ -404,9 +404,17 @@ fn memory_that_comes_back_late_is_waited_for() -> Result<(), Failed> {
     let less = ((1 << 20) - 4096).to_string();
     assert_eq!(last("5", Some("returned"))?, Some(whole.clone()));
     assert_eq!(last("5", Some("unchanged"))?, Some(whole));
-    assert_eq!(last("5", None)?, Some(less.clone()), "nothing is compared");
-    assert_eq!(last("1000000", Some("returned"))?, Some(less.clone()), "it never comes back");
-    assert_eq!(last("even", Some("returned"))?, Some(less), "every second answer is wrong");
+    assert_eq!(
+        last("5", None)?,
+        Some(less.clone()),
+        "the plan compares no amounts, so the worker does not wait"
+    );
+    assert_eq!(
+        last("1000000", Some("returned"))?,
+        Some(less.clone()),
+        "the missing memory is never returned"
+    );
+    assert_eq!(last("even", Some("returned"))?, Some(less), "every second query returns less");
     Ok(())
 }
 

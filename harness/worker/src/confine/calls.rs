@@ -330,7 +330,7 @@ mod tests {
         }
     }
 
-    /// Runs the attempts in a new thread, because the filter applies to a thread until the thread ends.
+    /// Runs the attempts in a new thread, because a filter cannot be removed from a thread.
     fn in_a_restricted_thread(attempts: impl FnOnce() + Send + 'static) {
         let thread = thread::spawn(|| {
             restrict(false).unwrap();
