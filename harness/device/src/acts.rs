@@ -22,7 +22,7 @@ pub struct Acts {
     pub first: Vec<Act>,
 }
 
-/// One time that an injected fault took effect.
+/// One occasion on which an injected fault took effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Act {
     /// Number of the opportunity at which the fault took effect, counted from 1 as in the fault's parameter `only`.

@@ -141,7 +141,7 @@ impl Arch {
         largest
     };
 
-    /// Returns one architecture of each generation, the oldest one, ordered by age.
+    /// Returns the oldest architecture of each generation, starting with the oldest generation.
     pub fn of_each_generation() -> impl Iterator<Item = Arch> {
         let new = |at: usize| {
             Self::ALL[..at].iter().all(|old| old.generation() != Self::ALL[at].generation())

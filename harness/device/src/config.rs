@@ -66,9 +66,9 @@ const MOST_PATIENCE: u32 = 3600;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Architecture that the agents report and whose instructions they execute.
+    /// Architecture that the emulated GPUs report and whose instructions they execute.
     pub arch: Arch,
-    /// Level of AMD's software that the device replaces.
+    /// Layer of AMD's software stack that the device replaces.
     #[serde(skip_serializing_if = "is_default")]
     pub level: Level,
     /// Memory of each device, in bytes. For an APU, the part of the host memory that the firmware reserves (carve-out).

@@ -75,10 +75,10 @@ pub enum WaitCounters {
     Gfx10,
     /// The counters of GFX10, in other bits of `s_waitcnt`.
     Gfx11,
-    /// Each counter has its own wait instruction, and KM_CNT counts scalar results.
+    /// Each counter has its own wait instruction, and KM_CNT counts results of scalar loads and messages.
     Gfx12,
-    /// The instructions of GFX12, and X_CNT for translated addresses, ASYNC_CNT and TENSOR_CNT. The interpreter does
-    /// not execute the instructions that raise ASYNC_CNT and TENSOR_CNT.
+    /// The wait instructions and counters of GFX12, and three more counters: X_CNT for address translations, ASYNC_CNT
+    /// and TENSOR_CNT. The interpreter does not execute the instructions that raise ASYNC_CNT and TENSOR_CNT.
     Gfx1250,
 }
 
@@ -107,7 +107,7 @@ pub enum MatrixUnit {
     Mfma,
     /// `v_wmma_*` of RDNA 3: each group of 16 lanes has its own copy of A and B.
     WmmaRepeated,
-    /// `v_wmma_*` of RDNA 4: the values of k are distributed over the groups of 16 lanes.
+    /// `v_wmma_*` of RDNA 4: A and B are divided along k between the groups of 16 lanes.
     WmmaSpread,
     /// `v_wmma_*` with other sizes and layouts, which the interpreter does not support.
     Wmma1250,
@@ -280,6 +280,6 @@ pub struct Facts {
     pub has_xf32: bool,
     /// True if the field `blgp` of f64 matrix instructions selects the operands to negate (LLVM, `printBLGP`).
     pub negates_f64_matrices: bool,
-    /// True if each lane holds consecutive values of k in the larger sparse matrix instructions.
+    /// True if, in the larger sparse matrix instructions, the elements that a lane holds have consecutive values of k.
     pub sparse_in_runs: bool,
 }

@@ -141,7 +141,7 @@ faults! {
     CopyTorn "copy.torn" Device
         "The last bytes of a copy (a quarter of the copy, 1 to 64 bytes) are not written."
     CopyMisplaced "copy.misplaced" Device (bytes: number(4, 1, 65536))
-        "A copy is written `bytes` bytes after its target address, without its last bytes."
+        "A copy is written `bytes` bytes after its target address, and its last `bytes` bytes are left out."
     CopyLate "copy.late" Device (ms: number(20, 1, HOUR))
         "A copy signals completion immediately, but reads and writes its bytes `ms` milliseconds later."
     CopyOverrun "copy.overrun" Device (bytes: number(16, 1, 256))
@@ -151,8 +151,8 @@ faults! {
     CopyTwice "copy.twice" Device
         "A copy is executed again after the next copy to the same address."
     CacheStale "cache.stale" Device (bytes: number(128, 1, 65536))
-        "Kernels see the first `bytes` bytes of a copy to the device only from the second dispatch on, as if a cache \
-         line were not invalidated."
+        "The first dispatch after a copy to the device still sees the old content of the first `bytes` bytes, as if a \
+         cache line were not invalidated."
     SdmaZero "sdma.zero" Device
         "The copy engine writes zeros; copies that the runtime executes with kernels are correct."
     KernelDrop "kernel.drop" Device
@@ -178,14 +178,14 @@ faults! {
     SignalEarly "signal.early" Device (ms: number(20, 1, HOUR))
         "The completion signal of a dispatch is decremented `ms` milliseconds before the kernel runs."
     QueueBarrierIgnored "queue.barrier-ignored" Device
-        "The barrier bits of a queue are ignored: a packet with a waiter is executed before the earlier packets of \
-         its queue."
+        "The barrier bits of a queue are ignored: a packet for which a thread waits is executed before the earlier \
+         packets of its queue."
     QueueError "queue.error" Device (dispatch: number(1, 1, 1_000_000))
         "Dispatch number `dispatch` stops its queue with an error; other queues continue."
     DeviceLost "device.lost" Device
         "The queue reports an error at the first kernel dispatch and executes nothing from then on."
     DeviceReset "device.reset" Device (dispatch: number(1, 1, 1_000_000))
-        "The device is reset without notice to the runtime after dispatch number `dispatch`: all of its memory \
+        "After dispatch number `dispatch`, the device is reset and does not notify the runtime: all device memory \
          becomes zero."
     AllocLeak "alloc.leak" Device
         "Freed device memory does not increase the reported free memory."
@@ -218,11 +218,11 @@ faults! {
     HostFuncLost "host-func.lost" Call
         "A host function in a stream is never called."
     CallAccepted "call.accepted" Call
-        "A call for which the case accepts only errors returns success; each such call is an opportunity."
+        "A call returns success although the case accepts only errors for it; only such calls count as opportunities."
     CallDenied "call.denied" Call
-        "A call that the case allows to fail succeeds, but returns hipErrorUnknown."
+        "A call that may fail according to the case does its work, but returns hipErrorUnknown."
     ValueWrong "value.wrong" Call
-        "A call for which the case states a value returns another value: an impossible number or another word."
+        "A call returns a value that differs from the one in the case: an impossible number or another word."
     CallCrash "call.crash" Call (call: function("hipMalloc"))
         "A call of `call` kills the process."
     CallHang "call.hang" Call (call: function("hipFreeAsync"))
@@ -230,15 +230,16 @@ faults! {
     CallRefused "call.refused" Call (call: function("hipMemGetInfo")) (status: error("hipErrorInvalidValue"))
         "A call of `call` fails with `status` without a reason."
     CallIgnored "call.ignored" Call (call: function("hipMemset"))
-        "A call of `call` returns success but does nothing, so that what it would have written keeps its content."
+        "A call of `call` returns success but does nothing, so that its output memory keeps the old content."
     CallLeak "call.leak" Call (call: function("hipMemcpy")) (bytes: number(256, 16, 1_048_576))
         "A call of `call` in a C++ program does its work but leaks `bytes` bytes of host memory."
     CallSlow "call.slow" Call (call: function("hipModuleLaunchKernel")) (ms: number(3000, 1, HOUR))
         "A call of `call` is delayed by `ms` milliseconds."
     RngCaptureError "rng.capture-error" Call
-        "The random generator fails to generate while its stream is captured."
+        "Generating random numbers fails while the stream of the generator is captured."
     RngSkips "rng.skips" Call (generate: number(2, 1, 1000))
-        "Generate call number `generate` advances the generator twice and returns the second batch."
+        "Call number `generate` that generates random numbers advances the generator twice and returns the second \
+         batch."
     GemmNotSupported "gemm.not-supported" Call
         "The matmul heuristic reports that the problem is not supported."
     HandleCrash "handle.crash" Call

@@ -2,7 +2,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Level of AMD's software that the emulated device replaces. All software above the level runs unmodified, as
+/// Layer of AMD's software stack that the emulated device replaces. All software above this layer runs unmodified, as
 /// released.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -25,7 +25,7 @@ pub struct Planted {
     /// Probability that the fault takes effect at one opportunity: above 0 and at most 1.
     #[serde(default = "always")]
     pub probability: f64,
-    /// Scope of one random decision.
+    /// Scope of one random decision: a single opportunity, or the whole process.
     #[serde(default, skip_serializing_if = "Per::is_call")]
     pub per: Per,
     /// Seed of the random decisions. With equal seeds, a fault takes effect at the same opportunities.

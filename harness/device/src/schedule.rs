@@ -13,7 +13,7 @@ pub enum Schedule {
     /// Work is executed as late as HSA allows: when the host waits for it. Then only the work on which the wait depends
     /// is executed.
     Lazy,
-    /// The seed chooses a valid order of queues, copy engines, host and waves.
+    /// Queues, copy engines, the host and waves proceed in an order that the seed selects among those that HSA allows.
     Seeded(u64),
     /// Like [`Schedule::Eager`], but each wave of a workgroup executes this many instructions before the next wave
     /// continues. The other schedules use a small number. A race between waves may change results only if this number

@@ -1,5 +1,5 @@
-//! The table of facts, with one row per generation. Each row names every fact. A row must not take facts from another
-//! row with `..`, because that row would then silently decide the facts that are not named.
+//! The table of facts, with one row per generation. Each row names every fact. A row must not copy the remaining facts
+//! from another row with `..`, because a wrong fact could then go unnoticed.
 
 use super::{
     Descriptors, Facts, Float8, LegacyMultiply, MatrixSums, MatrixUnit, Microcode, ScopeBits,
