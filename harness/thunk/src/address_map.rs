@@ -158,7 +158,11 @@ mod tests {
         assert_eq!(map.reach(0xffff), None);
         assert_eq!(map.reach(0x10fff), Some(0x10000..0x11000));
         assert_eq!(map.reach(0x11000), None);
-        assert_eq!(map.reach(0x20000), None, "allocated and not mapped");
+        assert_eq!(
+            map.reach(0x20000),
+            None,
+            "the memory is allocated but not mapped for the device"
+        );
         assert_eq!(map.reach(0x30000), None, "a reservation has no memory");
         assert_eq!(map.reach(0x31008), Some(0x31000..0x32000));
         assert_eq!(map.reach(0x32000), None);

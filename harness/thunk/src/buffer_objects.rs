@@ -20,7 +20,7 @@ pub(crate) struct Object {
     /// Offset in the file, in bytes.
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
-    /// Number of handles. The allocation is one handle, and each import is another one.
+    /// Number of handles that refer to the object: one from the allocation, and one from each import.
     handles: u32,
 }
 
@@ -30,7 +30,7 @@ static OBJECTS: Mutex<BTreeMap<u64, Object>> = Mutex::new(BTreeMap::new());
 /// End of the part of the file that is in use, in bytes.
 static END: Mutex<u64> = Mutex::new(0);
 
-/// For each exported object, its key, by the inode of the file that was exported for it.
+/// Keys of the exported objects. Each map key is the inode of the file that was exported for the object.
 static EXPORTED: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
 
 /// Distance between the offset and the key of an object. The key is also the handle of an allocation, so it must not be

@@ -10,7 +10,7 @@ fn parse(json: &str) -> Result<Config, String> {
     let config: Config =
         serde_json::from_str(json).map_err(|error| format!("{CONFIG_VARIABLE}: {error}"))?;
     if config.level != Level::Thunk {
-        return Err(format!("this library is not the device of the level `{}`", config.level));
+        return Err(format!("this device library does not implement the level `{}`", config.level));
     }
     config.mistake().map_or(Ok(config), Err)
 }

@@ -88,7 +88,7 @@ unsafe extern "C" fn amdgpu_query_gpu_info(_device: *mut c_void, to: *mut GpuInf
     0
 }
 
-/// Always fails: a render node cannot be opened from a file descriptor, because the device has no file.
+/// Always fails, because the emulated device has no device file that could be opened.
 #[unsafe(no_mangle)]
 extern "C" fn amdgpu_device_initialize(
     _file: c_int,
@@ -175,7 +175,7 @@ unsafe extern "C" fn drmCommandWriteRead(
     0
 }
 
-/// Operations on addresses of the device.
+/// Operations of `amdgpu_bo_va_op`: map a buffer object to a device address, and unmap it.
 const MAP: u32 = 1;
 const UNMAP: u32 = 2;
 

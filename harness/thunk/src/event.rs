@@ -71,6 +71,8 @@ unsafe extern "C" fn hsaKmtDestroyEvent(event: *mut Event) -> Status {
     Status::SUCCESS
 }
 
+/// Changes the state of an event, and wakes the threads that wait for events.
+///
 /// # Safety
 /// As the thunk requires, `event` must be null or an event that was created and not destroyed.
 unsafe fn change(event: *const Event, change: impl FnOnce(&mut State)) -> Status {
@@ -116,8 +118,8 @@ unsafe extern "C" fn hsaKmtQueryEventState(event: *const Event) -> Status {
     if found == Status::SUCCESS && !set { Status::WAIT_TIMEOUT } else { found }
 }
 
-/// Waits until one of the events is set, or all of them if `all` is true. `ages` contains the ages that the caller
-/// knows, and receives the current ones.
+/// Waits until one of the events is set, or all of them if `all` is true. Before the call, `ages` contains for each
+/// event the age that the caller saw last. After the call, it contains the current ages.
 fn wait(ids: &[u32], ages: &mut [u64], all: bool, milliseconds: u32) -> Status {
     let end = Instant::now() + Duration::from_millis(milliseconds.into());
     let mut events = address_map::lock(&EVENTS);
@@ -240,7 +242,7 @@ mod tests {
                 assert_eq!(hsaKmtWaitOnEvent(event, 1), second);
                 let mut age = 1;
                 assert_eq!(hsaKmtWaitOnEvent_Ext(event, 1, &mut age), Status::SUCCESS);
-                assert_eq!(age, 2, "set since the first look");
+                assert_eq!(age, 2, "the event has been set since the first query");
                 hsaKmtDestroyEvent(event);
             }
         }

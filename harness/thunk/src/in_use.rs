@@ -1,5 +1,5 @@
-//! Keeps memory mapped while kernels run. If the host frees memory in the meantime and a kernel accesses it, hardware
-//! reports at worst a page fault. Here the process must not crash.
+//! Keeps memory mapped while kernels run. If the host frees memory that a running kernel accesses, hardware reports at
+//! worst a page fault. In this library, such an access must not crash the process.
 
 use std::sync::Mutex;
 

@@ -79,8 +79,8 @@ impl Image<'_> {
     }
 }
 
-/// Returns the name of the kernel with this descriptor. Kernels with which the HSA runtime itself copies and fills
-/// memory are not part of a code object and have no name; for these, returns the address of the descriptor.
+/// Returns the name of the kernel with this descriptor. The HSA runtime's own kernels, which copy and fill memory, are
+/// not part of a code object and have no name. For such a kernel, returns the address of the descriptor.
 pub(crate) fn of(descriptor: u64) -> String {
     // As long as the map is locked, the memory stays mapped.
     let map = address_map::read();
@@ -125,7 +125,11 @@ mod tests {
     fn names_the_kernel_of_a_descriptor() {
         let image = image();
         assert_eq!(Image(&image).kernel(0x300), Some("copy"));
-        assert_eq!(Image(&image).kernel(0x380), None, "the code of the kernel");
+        assert_eq!(
+            Image(&image).kernel(0x380),
+            None,
+            "the address of the code is not that of the descriptor"
+        );
         for length in 0..image.len() {
             let _ = Image(&image[..length]).kernel(0x300);
         }

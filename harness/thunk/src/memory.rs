@@ -185,8 +185,8 @@ unsafe extern "C" fn hsaKmtAvailableMemory(node: u32, bytes: *mut u64) -> Status
     Status::SUCCESS
 }
 
-/// Maps memory for nodes. For registered host memory, returns the address under which the device finds it, which on
-/// some hardware differs from the host's address. For other memory, returns 0.
+/// Maps memory for nodes. For registered host memory, returns the device address, which on some hardware differs from
+/// the host address. For other memory, returns 0.
 fn map_for(address: u64, nodes: Nodes) -> Result<u64, Status> {
     let mut map = address_map::write();
     if let Some(found) = map.allocation_mut(address) {
@@ -196,6 +196,8 @@ fn map_for(address: u64, nodes: Nodes) -> Result<u64, Status> {
     registration::map(&mut map, address, nodes)
 }
 
+/// Stores the device address of a mapping in `device_address`, unless the pointer is null, and returns the status.
+///
 /// # Safety
 /// As the thunk requires, `device_address` must be null or valid for writing.
 unsafe fn answer(found: Result<u64, Status>, device_address: *mut u64) -> Status {

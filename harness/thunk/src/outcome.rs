@@ -61,7 +61,7 @@ pub(crate) mod exception {
     pub(crate) const PACKET_UNSUPPORTED: u32 = 20;
     pub(crate) const WORKGROUP_SIZE_INVALID: u32 = 21;
     pub(crate) const VENDOR_UNSUPPORTED: u32 = 23;
-    /// The only code of a memory fault that ROCr passes on to the queue's callback. For the code of a wave
-    /// (`QUEUE_WAVE_MEMORY_VIOLATION`), ROCr relies on an event that it does not create with DTIF.
+    /// The only exception code for a memory fault that ROCr passes on to the queue's callback. ROCr reports the other
+    /// one, `QUEUE_WAVE_MEMORY_VIOLATION`, through an event that it does not create with DTIF.
     pub(crate) const DEVICE_MEMORY_VIOLATION: u32 = 33;
 }

@@ -1,4 +1,4 @@
-//! The two functions by which ROCr creates and destroys the platform that the library represents.
+//! The two functions that ROCr calls to create and destroy its platform object for this library.
 
 use std::ffi::{c_char, c_void};
 

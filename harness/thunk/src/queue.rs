@@ -24,7 +24,7 @@ const READ_INDEX: u64 = 128;
 pub(crate) struct Indices {
     pub(crate) write: &'static AtomicU64,
     pub(crate) read: &'static AtomicU64,
-    /// Value of the signal that receives errors.
+    /// Value of the signal through which the host receives errors; `None` if the host does not wait for errors.
     pub(crate) errors: Option<&'static AtomicU64>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Returns a queue without a thread. `ring` is the address of its packets.
+    /// Returns a queue whose thread has not been started. `ring` is the address of the first packet slot.
     pub(crate) fn new(id: u64, ring: u64, packets: u64, indices: Indices) -> Queue {
         Queue {
             id,
@@ -66,13 +66,13 @@ impl Queue {
         *address_map::lock(&self.thread) = Some(thread);
     }
 
-    /// Gives the slot of an executed packet back to the host.
+    /// Lets the host reuse the slot of an executed packet.
     pub(crate) fn release(&self, slot: u64) {
         self.header(slot).store(u16::from(kind::INVALID), Ordering::Release);
         self.indices.read.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Passes an exception code of the driver to the host.
+    /// Reports an error of the queue to the host, as an exception code of the driver.
     pub(crate) fn fail(&self, code: u32) {
         if let Some(errors) = self.indices.errors {
             errors.fetch_or(1 << (code - 1), Ordering::SeqCst);

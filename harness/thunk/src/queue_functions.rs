@@ -171,7 +171,7 @@ extern "C" fn hsaKmtUpdateQueue(
     if find(id).is_some() { Status::SUCCESS } else { Status::INVALID_HANDLE }
 }
 
-/// Ignores the mask, because the device does not model on which compute unit a workgroup runs.
+/// Ignores the mask, because the device does not model which compute unit executes a workgroup.
 #[unsafe(no_mangle)]
 extern "C" fn hsaKmtSetQueueCUMask(id: u64, _bits: u32, _mask: *const u32) -> Status {
     if find(id).is_some() { Status::SUCCESS } else { Status::INVALID_HANDLE }

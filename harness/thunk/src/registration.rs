@@ -20,7 +20,7 @@ fn register(start: u64, bytes: u64, flags: MemoryFlags) -> Status {
     Status::SUCCESS
 }
 
-/// Maps the newest registration that contains an address. Returns the address at which the device finds the memory.
+/// Maps the newest registration that contains an address. Returns the device address of the memory.
 pub(crate) fn map(map: &mut AddressMap, address: u64, nodes: Nodes) -> Result<u64, Status> {
     let found =
         map.registrations.iter_mut().rev().find(|known| {

@@ -39,16 +39,16 @@ const SCRATCH_APERTURE: u64 = 0x0001_0000 << 32;
 const PCI_EXPRESS: u32 = 2;
 const WEIGHT: u32 = 20;
 
-/// Bits of a cache's type that mean a data cache of a GPU.
+/// Bits that mark a GPU data cache in the type of a cache.
 const GPU_DATA_CACHE: u32 = 1 | 1 << 3;
 
-/// Fields of `HSA_CAPABILITY`: the only type of doorbell that ROCr supports, the revision of the chip, and error
-/// correction of registers.
+/// Values and bit positions of fields in `HSA_CAPABILITY`: the only doorbell type that ROCr supports, the chip
+/// revision, and error correction of registers.
 const DOORBELL_TYPE: u32 = 2 << 12;
 const REVISION: u32 = 1 << 22;
 const ECC: u32 = 1 << 26;
 
-/// Returns the id of the GPU with this index. The driver computes a hash instead.
+/// Returns the id of the GPU with this index. The id differs from that of the driver, which is a hash.
 pub(crate) fn gpu_id(index: u32) -> u32 {
     0x6500 + index
 }
@@ -211,6 +211,8 @@ unsafe fn put_all<T: Copy>(to: *mut T, wanted: u32, values: &[T]) -> Status {
     Status::SUCCESS
 }
 
+/// Writes a value to an output pointer of the caller. Returns an error for a null pointer.
+///
 /// # Safety
 /// As the thunk requires, `to` must be valid for writing.
 unsafe fn put<T>(to: *mut T, value: T) -> Status {

@@ -164,7 +164,7 @@ pub(crate) struct EventDescriptor {
 pub(crate) struct Event {
     pub(crate) id: u32,
     pub(crate) kind: u32,
-    /// A union, of which only the synchronisation variable is used here.
+    /// A union. This library uses only the synchronisation variable in it.
     pub(crate) data: [u32; 5],
     pub(crate) hardware_data: [u32; 5],
 }

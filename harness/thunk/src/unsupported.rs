@@ -63,7 +63,8 @@ unsafe extern "C" fn hsaKmtGetXNACKMode(mode: *mut i32) -> Status {
     Status::SUCCESS
 }
 
-/// Functions that query or request an optional feature. They fail without a report.
+/// Defines functions that query or request an optional feature. Each function returns an error without reporting it to
+/// the user.
 macro_rules! absent {
     ($($name:ident)*) => {
         $(#[unsafe(no_mangle)]
@@ -80,7 +81,8 @@ absent! {
     hsaKmtSetXNACKMode
 }
 
-/// Functions without which a program cannot continue as on hardware. Each of them reports that it is not emulated.
+/// Defines functions that a program needs in order to behave as on hardware. Each function reports that it is not
+/// emulated, and returns an error.
 macro_rules! missing {
     ($($name:ident)*) => {
         $(#[unsafe(no_mangle)]
