@@ -25,7 +25,7 @@ const HOST_TO_DEVICE: u64 = 1;
 const DEVICE_TO_HOST: u64 = 2;
 const DEVICE_TO_DEVICE: u64 = 3;
 
-/// Maximum size, in bytes, of content that a call reads or writes and that is recorded.
+/// Maximum size in bytes of a memory range whose content is recorded when a call reads or writes it.
 const LONGEST: u64 = 1 << 32;
 
 /// Maximum length of a text in the trace, in bytes. A longer text is stored as content.

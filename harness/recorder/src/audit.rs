@@ -40,8 +40,8 @@ extern "C" fn la_version(version: c_uint) -> c_uint {
     version.min(2)
 }
 
-/// Selects the objects whose bindings the loader reports: bindings from other objects to symbols of HIP. Calls from HIP
-/// to its own functions are not calls of the program.
+/// Requests that the loader report bindings from other objects to symbols of the HIP libraries. Calls that a HIP
+/// library makes to its own functions are not calls of the program.
 ///
 /// # Safety
 /// The loader passes a map, whose name is a text or null, and a cookie that the loader keeps with the object.

@@ -1,4 +1,4 @@
-//! Finds code objects and the parameters of their kernels in memory of the program.
+//! Finds code objects and the parameters of their kernels in the memory of the program.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,8 @@ const LARGEST: u64 = 512 << 20;
 /// Kernels by name, each with the parameters that the program passes.
 pub(crate) type Kernels = HashMap<String, Vec<CodeParameter>>;
 
-/// Reads the code at an address: an ELF file or a bundle of ELF files. The caller of HIP passes no size.
+/// Reads the code at an address: an ELF file or a bundle of ELF files. The headers determine the size, because programs
+/// pass only the address to HIP.
 pub(crate) fn at(address: u64) -> Option<Vec<u8>> {
     let length = match memory::bytes(address, 24)? {
         start if start.starts_with(ELF) => {

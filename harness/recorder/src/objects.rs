@@ -13,11 +13,11 @@ use crate::{code_object::Kernels, read_backs::ReadBacks};
 #[derive(Clone, Debug)]
 pub(crate) struct Kernel {
     pub(crate) name: String,
-    /// `None` if the metadata of the code object cannot be read.
+    /// Parameters that the program passes; `None` if the metadata of the code object cannot be read.
     pub(crate) parameters: Option<Vec<CodeParameter>>,
 }
 
-/// Objects by their addresses or handles.
+/// The known objects. They are found by their addresses or handles.
 #[derive(Default)]
 pub(crate) struct Objects {
     /// Kernels in each loaded module, by the handle of the module.

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A range of host memory: its first byte and its size in bytes.
+/// A range of host memory: the address of its first byte, and its size in bytes.
 pub(crate) type HostRange = (u64, u64);
 
 /// Enqueued copies to the host that may not have completed.
@@ -26,7 +26,8 @@ impl ReadBacks {
         }
     }
 
-    /// Processes a successful call, and returns the host ranges of the copies for which the call may have waited.
+    /// Processes a successful call. If the call may have waited for copies to the host, returns the host ranges of
+    /// these copies.
     pub(crate) fn follow(&mut self, function: &str, stream: u64) -> Vec<HostRange> {
         match function.trim_end_matches("_spt") {
             "hipStreamBeginCapture" => self.captures += 1,

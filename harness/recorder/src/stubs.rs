@@ -1,4 +1,4 @@
-//! Stubs that are bound in place of the functions of HIP in a program.
+//! Stubs to which the dynamic loader binds a program's calls of HIP functions.
 
 use std::{
     arch::global_asm,
@@ -125,7 +125,7 @@ unsafe extern "C" {
 /// Addresses of the functions that the stubs replace; 0 for a function that is not bound.
 static FUNCTIONS: [AtomicU64; STUBS] = [const { AtomicU64::new(0) }; STUBS];
 
-/// Relation between a stub and a library that defines the stub's function.
+/// Role of a library for a stub: the stub calls its function, or it only has a function of the same name.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Library {
     /// The library whose function the stub calls.
@@ -134,8 +134,8 @@ pub(crate) enum Library {
     Other,
 }
 
-/// Makes the stub of a function call the function at `address`, unless the stub already calls a function at another
-/// address.
+/// Makes the stub with this index call the function at `address`. If the stub already calls a function at another
+/// address, changes nothing and returns [`Library::Other`].
 pub(crate) fn bind(index: usize, address: u64) -> Library {
     let Some(function) = FUNCTIONS.get(index) else { return Library::Other };
     match function.compare_exchange(0, address, Ordering::Relaxed, Ordering::Relaxed) {

@@ -3,8 +3,8 @@
 //! Each process that makes a HIP call has a folder, which is named after the process id. The file `calls.jsonl` in this
 //! folder contains one JSON object per line. The first line is a [`ProcessStart`]. A [`TraceCall`] is written before
 //! the function is called, and a [`CallReturn`] after the function has returned. Therefore a call without a return is
-//! the call in which the process died or hung. The folder `contents` contains the bytes that calls read and wrote. Each
-//! content is stored once, in a file that is named after its XXH3.
+//! the call in which the process died or hung. The folder `contents` contains the bytes that calls read and wrote.
+//! Equal contents are stored only once, in a file that is named after their XXH3 hash.
 //!
 //! If a process is killed, Linux keeps what the process has written, so at most the last line is incomplete.
 
@@ -103,7 +103,7 @@ pub enum ArgumentValue {
         at: Address,
         /// Number of bytes.
         bytes: u64,
-        /// The bytes that the call reads.
+        /// The bytes that the call reads from host memory; `None` if they were not recorded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         content: Option<Content>,
     },
@@ -129,10 +129,10 @@ impl<'de> Deserialize<'de> for Address {
     }
 }
 
-/// Bytes of memory.
+/// Description of bytes that a call read or wrote.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Content {
-    /// XXH3 of the bytes, and name of the file that contains them.
+    /// XXH3 hash of the bytes, which is also the name of the file that contains them.
     pub xxh3: String,
     /// Number of bytes.
     pub bytes: u64,
@@ -159,7 +159,7 @@ pub struct KernelArgument {
     pub bytes: String,
 }
 
-/// The return of a call.
+/// The results of a call that has returned.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CallReturn {
     /// Sequence number of the call.
@@ -193,7 +193,7 @@ pub struct ProcessTrace {
     pub start: Option<ProcessStart>,
     /// Calls in the order of their numbers, each with its return; `None` if the call has not returned.
     pub calls: Vec<(TraceCall, Option<CallReturn>)>,
-    /// Facts about the recording.
+    /// Facts about the recording, for example that lines could not be written.
     pub notes: Vec<String>,
     /// True if the last line is incomplete.
     pub is_cut: bool,
@@ -283,7 +283,8 @@ pub fn read_process(folder: &Path) -> Result<ProcessTrace, TraceError> {
                 // it.
                 let number = end.number;
                 let call = trace.calls.iter_mut().rfind(|(call, _)| call.number == number);
-                call.ok_or_else(|| bad(format!("no call has number {number}")))?.1 = Some(end);
+                call.ok_or_else(|| bad(format!("the return of call {number} has no call")))?.1 =
+                    Some(end);
             }
             TraceLine::Note(note) => trace.notes.push(note),
         }

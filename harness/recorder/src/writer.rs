@@ -17,10 +17,11 @@ use crate::{
 /// Environment variable with the folder into which processes write their traces. Without it, nothing is recorded.
 pub const FOLDER_VARIABLE: &str = "ROCREPRO_RECORD";
 
-/// Maximum size of a content that is stored, in bytes. For a larger content, the trace contains only the XXH3.
+/// Maximum size in bytes of memory contents that are stored in a file. For larger contents, the trace states only their
+/// XXH3 hash.
 const LARGEST: usize = 64 << 20;
 
-/// Maximum total size of the contents that one process stores, in bytes.
+/// Maximum total size in bytes of the memory contents that one process stores in files.
 const MOST: u64 = 4 << 30;
 
 /// The trace of one process.
