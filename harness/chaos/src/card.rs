@@ -32,7 +32,7 @@ pub(crate) struct Cards {
     parts: OnceLock<Parts>,
 }
 
-/// Way in which one execution of the command ended.
+/// End of one execution of the command.
 enum CommandEnd {
     /// The command exited with this exit code and printed this text.
     With(i32, String),
@@ -69,7 +69,7 @@ impl Cards {
             CommandEnd::With(code, said) => return Err(format!("exit code {code}\n{said}")),
             CommandEnd::Killed(why) => return Err(format!("requested kill: {why}")),
         };
-        println!("{trials} trials, a card that dies at {at}: {:.1?}", begun.elapsed());
+        println!("{trials} trials on a card that breaks at trial {at}: {:.1?}", begun.elapsed());
         let log = machine.text("card/log");
         let begins = |who: &str, how: &str| {
             log.lines().filter(|line| line.ends_with(how) && line.starts_with(who)).count()
@@ -117,11 +117,11 @@ impl Cards {
         let _ = fs::remove_dir_all(&machine.folder);
         // A record contains the address of its card twice: from the HIP runtime, and from the files of the driver.
         let right = used.iter().sum::<usize>() == 4 * trials && used.iter().all(|n| *n > 0);
-        if right { Ok(()) } else { Err(format!("records on the cards: {used:?}")) }
+        if right { Ok(()) } else { Err(format!("addresses of each card in the records: {used:?}")) }
     }
 
-    /// Runs trials on two cards, one of which is broken from the start, in the way that `how` names. The broken card
-    /// must not be used, and no trial may fail because of the broken card.
+    /// Runs trials on two cards. One card is broken from the start: `how` is `lost` or `hangs`. The broken card must
+    /// not be used, and no trial may fail because of the broken card.
     pub(crate) fn dead_from_the_start(&self, how: &str) -> Result<(), String> {
         let fates = vec![model::HEALTHY; TRIALS];
         let machine = self.machine(&format!("dead-{how}"), 2, &fates);
@@ -141,8 +141,8 @@ impl Cards {
         if right { Ok(()) } else { Err(format!("exit code {code}\n{said}")) }
     }
 
-    /// Leaves a process on a card that cannot be killed. Until that process has ended, the next command must not use
-    /// the card either.
+    /// Leaves a process running on a card, and this process cannot be killed. Until it has ended, the next command must
+    /// not use the card either.
     pub(crate) fn held_for_the_next(&self) -> Result<(), String> {
         let fates = [model::named("holds-and-works"), model::HEALTHY];
         let machine = self.machine("held", 1, &fates);
@@ -188,7 +188,7 @@ impl Cards {
             let said = machine.text("out");
             let log = machine.text("card/log");
             format!(
-                "{why}\nactions: {actions:?}, mends: {mends}, cards: {cards}\n--- card:\n{log}--- said:\n{said}"
+                "{why}\nactions: {actions:?}, mends: {mends}, cards: {cards}\n--- card log:\n{log}--- output:\n{said}"
             )
         };
         let mut over = None;
@@ -217,7 +217,7 @@ impl Cards {
     }
 }
 
-/// Starts the command, and kills it if the simulated card requests that.
+/// Starts the command and waits for its end. Kills the command if the simulated card requests that.
 fn start(machine: &Machine<'_>, mends: bool) -> Result<CommandEnd, String> {
     let out = File::create(machine.at("out")).expect("the folder is writable");
     let mut command = machine.run("record", mends);
@@ -269,7 +269,7 @@ impl Holder {
         command.arg(machine.at("card/hold")).stdin(Stdio::piped()).stdout(Stdio::null());
         // `kill_leftovers` finds the processes of a run by their working directory. This process belongs to the test,
         // so it must have another working directory.
-        Holder(command.env_clear().current_dir("/").spawn().expect("it was compiled"))
+        Holder(command.env_clear().current_dir("/").spawn().expect("the program can be started"))
     }
 }
 
@@ -310,7 +310,7 @@ fn stopped(
     let others = said.matches("the suspected cause is").count();
     match said.lines().filter(|line| line.contains(&blamed)).count() {
         0 => Err(format!("the output does not name trial {culprit} as the suspect")),
-        _ if others == 0 => Err("no suspect is named".to_owned()),
+        _ if others == 0 => Err("the output names no suspect".to_owned()),
         _ => Ok(()),
     }
 }
@@ -402,7 +402,7 @@ fn blame(record: &Value, fate: &PlannedTrial, name: &str, mends: bool) -> Option
             after.contains(&format!("`{name}` of run ")) && after.contains("the suspected cause is")
         }
     };
-    (!right).then(|| format!("{name}, which {}: wrong report on the card: {after:?}", fate.action))
+    (!right).then(|| format!("{name}, which {}: wrong card report: {after:?}", fate.action))
 }
 
 fn word(value: &Value) -> String {

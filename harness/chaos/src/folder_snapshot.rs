@@ -76,7 +76,7 @@ pub(crate) fn differences(
     for (path, is) in after {
         // New empty folders are harmless, so they are allowed.
         if !before.contains_key(path) && !may(path) && *is != Entry::Folder {
-            wrong.push(format!("a file was left: {}", path.display()));
+            wrong.push(format!("an unexpected file remains: {}", path.display()));
         }
     }
     wrong

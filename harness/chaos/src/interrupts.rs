@@ -25,7 +25,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 const ENDLESS: Duration = Duration::from_secs(600);
 /// Interval between two checks whether a command has ended.
 const LOOK: Duration = Duration::from_millis(5);
-/// Maximum number of moments that are drawn because the command ended before the drawn moment.
+/// Maximum number of attempts to interrupt a command. An attempt fails if the command ends before the drawn moment.
 const DRAWS: u32 = 8;
 /// Maximum time to wait until other work of the machine has ended, before a slow interruption is repeated.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -41,7 +41,7 @@ struct Moment {
     running: u32,
     /// End of the command, for example `exit 3`.
     ended: String,
-    /// Mistakes other than that the command ended too late.
+    /// Descriptions of all mistakes, except for a late end.
     wrong: Vec<String>,
     said: String,
 }
@@ -51,8 +51,8 @@ impl Moment {
         self.took > LIMIT
     }
 
-    /// Returns true if the command exited with 128 plus the number of the signal. It does so if it cannot end in an
-    /// orderly way in time.
+    /// Returns true if the command exited with 128 plus the number of the signal. A command does so if it cannot end in
+    /// an orderly way in time.
     fn was_ended(&self) -> bool {
         self.ended == format!("exit {}", 128 + self.signal.as_raw())
     }
@@ -64,7 +64,8 @@ impl Moment {
     }
 }
 
-/// Interrupts a command once, at a moment that a seed determines, and checks everything but the time.
+/// Interrupts a command once, at a moment that the seed determines. Checks its end, its processes and its files, but
+/// not how long it took to end.
 ///
 /// # Errors
 /// Fails with a description of what is wrong.
@@ -73,7 +74,7 @@ pub(crate) fn once(tools: &Tools, command: &LongCommand, seed: u64) -> Result<()
     numbers.next(1);
     let mut usual = command.usual;
     let Some(moment) = draw(tools, command, &mut usual, &mut numbers) else {
-        return Err(format!("`{}` ended before every moment", command.name));
+        return Err(format!("`{}` ended before each drawn moment", command.name));
     };
     // Other tests run at the same time, so only the long form of the tests checks the time.
     if moment.was_ended() || moment.wrong.is_empty() {
@@ -85,7 +86,7 @@ pub(crate) fn once(tools: &Tools, command: &LongCommand, seed: u64) -> Result<()
 /// Interrupts each command at `moments` random moments and prints a table.
 ///
 /// # Errors
-/// Fails with the number of interruptions at which something was wrong.
+/// Returns an error with the number of interruptions that revealed a mistake.
 pub(crate) fn all(program: PathBuf, moments: u64, seed: u64, only: &str) -> Result<(), String> {
     let tools = Tools::make(program);
     let mut numbers = Numbers(seed);
@@ -128,7 +129,7 @@ fn described(command: &LongCommand, moment: &Moment, wrong: &[String]) -> String
     let signal = if moment.signal == Signal::INT { "SIGINT" } else { "SIGTERM" };
     let load = moment.running;
     let mut text = format!(
-        "{}: {signal} after {at:.2} s, gone after {took:.2} s, {}, {load} threads ran",
+        "{}: {signal} after {at:.2} s, ended {took:.2} s later, {}, {load} threads ran",
         command.name, moment.ended
     );
     for mistake in wrong {
@@ -163,7 +164,7 @@ fn draw(
 /// Runs a command and interrupts it after the time `at`.
 ///
 /// # Errors
-/// If the command ended before the moment, fails with the time after which it ended.
+/// Returns the duration of the command if it ended before the moment.
 fn interrupt(
     tools: &Tools,
     command: &LongCommand,
@@ -247,7 +248,7 @@ fn end(
         (Some(code), _) if code == command.code => (format!("exit {code}"), None),
         (Some(code), _) => {
             let ended = format!("exit {code}");
-            (ended.clone(), Some(format!("it must exit with {}, not {ended}", command.interrupted)))
+            (ended.clone(), Some(format!("expected exit {}, not {ended}", command.interrupted)))
         }
         (None, Some(number)) if number == signal.as_raw() => (format!("signal {number}"), None),
         (None, number) => {

@@ -44,11 +44,12 @@ use crate::{
 const VARIABLE: &str = "ROCREPRO_CHAOS_MIXTURES";
 /// Default number of mixtures. It is small enough for a developer to wait for the result.
 const MIXTURES: u64 = 40;
-/// Minimum number of mixtures with which the tests run in their long form, which includes every row.
+/// Minimum number of mixtures for the long form of the tests, which includes every row.
 const LONG: u64 = 1000;
 /// Number of runs with random behaviours on simulated cards, and number of trials in the run whose card breaks.
 const CARDS: (u64, usize) = (6, 60);
-/// Number of runs with random behaviours, and number of trials in the run whose card breaks, for the long form.
+/// For the long form of the tests: number of runs with random behaviours, and number of trials in the run whose card
+/// breaks.
 const LONG_CARDS: (u64, usize) = (500, 700);
 
 /// Runs the rows of the table and the mixtures with the command `program`. Accepts the command-line arguments of
@@ -195,7 +196,7 @@ impl Lazy {
 fn check_row(tools: &Tools, row: &'static Row) -> Result<Completion, Failed> {
     let outcome = match run_rows(tools, &[row]) {
         Err(NotRun::Impossible(reason)) => return Ok(not_run(&reason)),
-        Err(NotRun::Conflict) => return Err("the row contradicts itself".into()),
+        Err(NotRun::Conflict) => return Err("the row sets an option twice".into()),
         Ok(outcome) => outcome,
     };
     match outcome.mismatch(&row.expect) {
@@ -247,7 +248,7 @@ mod tests {
                 most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                 std::thread::yield_now();
                 now.fetch_sub(1, Ordering::SeqCst);
-                assert!(!n.is_multiple_of(5), "one of five ends so");
+                assert!(!n.is_multiple_of(5), "every fifth test must panic here");
             });
         };
         let ended = std::thread::scope(|scope| {

@@ -19,7 +19,8 @@ impl Numbers {
     }
 }
 
-/// Returns the rows of a mixture, drawn from the seed. With another value of `attempt`, other rows are drawn.
+/// Draws the rows of a mixture. The result depends only on the seed and `attempt`. If the rows of one attempt need
+/// conflicting settings, the caller tries the next one.
 pub(crate) fn draw(seed: u64, attempt: u64) -> Vec<&'static Row> {
     let rows: Vec<&Row> = table::rows().filter(|row| row.mixes).collect();
     let mut numbers = Numbers(seed.wrapping_mul(7919).wrapping_add(17 + 104_729 * attempt));
@@ -70,10 +71,10 @@ fn excludes(a: &Row, b: &Row) -> bool {
 }
 
 /// Derives the allowed answers of a mixture from its rows:
-/// * A pass is allowed only if every row allows a pass, because a disturbance that must be reported alone must also be
-///   reported in a mixture.
+/// * A pass is allowed only if every row allows a pass, because a disturbance that must be reported on its own must
+///   also be reported in a mixture.
 /// * A failure is allowed only if a row allows that failure, so that ROCm is never blamed for trouble of the machine.
-/// * No verdict is allowed if any row allows an answer other than a pass.
+/// * The answer `no-verdict` is allowed if any row allows an answer other than a pass.
 /// * A refusal is allowed if any row allows a refusal. If a row allows only a refusal, the other allowed answers are
 ///   that the command stops early, or is killed because of trouble of the machine.
 pub(crate) fn expected(rows: &[&Row]) -> Expectation {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Maximum time after which a killed process has disappeared.
+/// Time within which a killed process must disappear.
 const GONE: Duration = Duration::from_secs(3);
 
 /// Name of the file, in the folder of the run, to which a worker writes its process id.

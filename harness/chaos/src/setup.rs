@@ -18,7 +18,8 @@ use crate::{
 /// Action that the test executes while the command runs.
 type During = Box<dyn FnOnce(&RunningCommand<'_>)>;
 
-/// Check of the output after the run. Returns a description of the mistake; `None` if the output is right.
+/// Check that is made after the run. Its argument is the output of the command. Returns a description of the mistake;
+/// `None` if everything is right.
 type Look = Box<dyn FnOnce(&str) -> Option<String>>;
 
 pub(crate) struct RunSetup<'t> {
@@ -104,7 +105,7 @@ impl<'t> RunSetup<'t> {
         });
     }
 
-    /// Shortens the time after which a worker without output counts as hung. For rows in which a worker hangs.
+    /// Shortens the time after which a worker without output counts as hung, for rows in which a worker hangs.
     pub(crate) fn hangs(&mut self) {
         self.quiet = 3;
     }
@@ -358,7 +359,7 @@ impl<'t> RunSetup<'t> {
 }
 
 pub(crate) fn put(path: &Path, content: &[u8]) -> PathBuf {
-    let parent = path.parent().expect("a file is in a folder");
+    let parent = path.parent().expect("the path has a parent folder");
     fs::create_dir_all(parent).expect("the folder is writable");
     fs::write(path, content).expect("the folder is writable");
     path.to_path_buf()

@@ -41,10 +41,10 @@ impl Tools {
     /// Compiles the libraries and programs, and finds the stack. Fetches the stack if necessary.
     pub(crate) fn make(program: PathBuf) -> Tools {
         // Processes that a run leaves behind become children of this process, which can therefore find them.
-        set_child_subreaper(Some(getpid())).expect("Linux 3.4 or newer");
+        set_child_subreaper(Some(getpid())).expect("requires Linux 3.4 or newer");
         let base = tempfile::Builder::new().prefix("chaos-").tempdir().expect("a temporary folder");
         // The path of a temporary folder may contain a symbolic link, whereas the paths in /proc contain none.
-        let folder = fs::canonicalize(base.path()).expect("it was just made");
+        let folder = fs::canonicalize(base.path()).expect("the folder exists");
         let built = |name: &str| folder.join(name);
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("c");
         compile(&source.join("trouble.c"), &built("trouble.so"), &["-shared", "-ldl", "-lpthread"]);
@@ -75,7 +75,7 @@ impl Tools {
         assert!(fetched.status.success(), "{}", String::from_utf8_lossy(&fetched.stderr));
         let path = rocm("path");
         let stack = PathBuf::from(String::from_utf8_lossy(&path.stdout).trim());
-        let stack = fs::canonicalize(&stack).expect("a fetched stack has a path");
+        let stack = fs::canonicalize(&stack).expect("the path of the stack is valid");
         let tools = Tools {
             program,
             stack,
@@ -111,14 +111,14 @@ impl Tools {
 
     /// Returns the records of the run that filled the cache.
     pub(crate) fn record(&self) -> String {
-        fs::read_to_string(self.base.path().join(RECORD)).expect("the run that filled the cache")
+        fs::read_to_string(self.base.path().join(RECORD)).expect("the filled cache has a record")
     }
 
     pub(crate) fn folder(&self) -> PathBuf {
         let number = self.rows.fetch_add(1, Ordering::Relaxed);
-        let base = fs::canonicalize(self.base.path()).expect("it is there");
+        let base = fs::canonicalize(self.base.path()).expect("the folder exists");
         let folder = base.join(format!("row-{number}-"));
-        fs::create_dir(&folder).expect("numbers are used once");
+        fs::create_dir(&folder).expect("each folder has a new number");
         folder
     }
 

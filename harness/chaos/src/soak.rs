@@ -18,8 +18,8 @@ const LONGEST: Duration = Duration::from_secs(600);
 struct CommandKind {
     name: &'static str,
     arguments: &'static [&'static str],
-    /// Signal that is sent to the command after some time, and another exit code that is then also allowed; `None` for
-    /// no signal.
+    /// Signal that is sent to the command after some time, and the additional exit code that the command may then have;
+    /// `None` to send no signal.
     signal: Option<(Signal, Option<i32>)>,
     code: i32,
 }
@@ -61,7 +61,7 @@ struct Soak {
 /// Returns a description of what went wrong.
 pub(crate) fn soak(program: PathBuf, time: Duration) -> Result<(), String> {
     let base = tempfile::Builder::new().prefix("soak-").tempdir().expect("a temporary folder");
-    let folder = fs::canonicalize(base.path()).expect("it was just made");
+    let folder = fs::canonicalize(base.path()).expect("the folder exists");
     let soak = Soak { program, folder };
     for name in ["tmp", "cache", "home", "here"] {
         fs::create_dir(soak.folder.join(name)).expect("the folder is writable");
@@ -119,7 +119,7 @@ pub(crate) fn soak(program: PathBuf, time: Duration) -> Result<(), String> {
         return Err(format!("left behind: {}", left.join("\n")));
     }
     match after.iter().find(|(place, count)| before.get(*place) != Some(count)) {
-        Some((place, _)) => Err(format!("`{place}` has other files than at the start")),
+        Some((place, _)) => Err(format!("`{place}` has more or fewer files than at the start")),
         None => Ok(()),
     }
 }

@@ -89,7 +89,7 @@ pub(super) fn impossible() -> Option<&'static str> {
 impl Parts {
     pub(super) fn make(program: PathBuf) -> Parts {
         let base = tempfile::Builder::new().prefix("card-").tempdir().expect("a temporary folder");
-        let folder = fs::canonicalize(base.path()).expect("it was just made");
+        let folder = fs::canonicalize(base.path()).expect("the folder exists");
         let libraries = folder.join("lib");
         fs::create_dir(&libraries).expect("the folder is writable");
         fs::write(folder.join("empty.c"), "int nothing;\n").expect("the folder is writable");
@@ -125,14 +125,14 @@ impl Machine<'_> {
         cards: usize,
         actions: &[&str],
     ) -> Machine<'p> {
-        let base = fs::canonicalize(parts.base.path()).expect("it is there");
+        let base = fs::canonicalize(parts.base.path()).expect("the folder exists");
         let folder = base.join(format!("machine-{name}-"));
         let at = |name: &str| folder.join(name);
         put(&at("stack/.info/version"), b"7.2.4\n");
-        // The HIP runtime looks for the folder of its card next to the stack that contains the runtime file. Therefore
-        // that file must not be a symbolic link.
+        // The simulated HIP runtime looks for the folder `card` next to the stack that contains the file of the
+        // runtime. Therefore that file must not be a symbolic link.
         fs::create_dir(at("stack/lib")).expect("the folder is writable");
-        for library in fs::read_dir(&parts.libraries).expect("it is there").flatten() {
+        for library in fs::read_dir(&parts.libraries).expect("the folder exists").flatten() {
             let to = at("stack/lib").join(library.file_name());
             fs::copy(library.path(), to).expect("the folder is writable");
         }

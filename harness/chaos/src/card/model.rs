@@ -68,7 +68,7 @@ impl PlannedTrial {
         self.action.contains("be-killed") || self.action.contains("holds")
     }
 
-    /// Returns true if the command is killed before it knows whether the card still works.
+    /// Returns true if the command is killed before its health check has shown whether the card still works.
     pub(super) fn is_not_looked_after(&self) -> bool {
         self.action == KILLED_IN_CHECK
     }
@@ -123,7 +123,7 @@ pub(super) fn draw(seed: u64, trials: usize) -> RunPlan {
 }
 
 pub(super) fn named(action: &str) -> &'static PlannedTrial {
-    FATES.iter().find(|fate| fate.action == action).expect("an action of the table")
+    FATES.iter().find(|fate| fate.action == action).expect("the table has the action")
 }
 
 /// Returns the behaviours for a run in which the card breaks at trial number `at`.

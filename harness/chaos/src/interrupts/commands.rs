@@ -15,7 +15,7 @@ pub(crate) struct LongCommand {
     /// Usual duration of the command. Moments are drawn between 0 and this duration.
     pub(crate) usual: Duration,
     pub(crate) set_up: fn(&mut RunSetup<'_>),
-    /// Exit code of the command if it is not interrupted.
+    /// Exit code of the command if it completes its work before the signal.
     pub(crate) code: i32,
     /// Exit code of the command if it is interrupted.
     pub(crate) interrupted: i32,
@@ -42,7 +42,8 @@ impl LongCommand {
         self
     }
 
-    /// Changes the allowed exit code to 1, because a Python that is interrupted while it starts exits with 1.
+    /// Sets the exit code that is accepted in addition to `interrupted` to 1, because a Python that is interrupted
+    /// while it starts exits with 1.
     const fn python(mut self) -> LongCommand {
         self.code = 1;
         self
@@ -187,7 +188,9 @@ fn smaller_case(setup: &RunSetup<'_>, said: &str) -> Vec<String> {
         return Vec::new();
     }
     match setup.folder.join("work/small/case.yaml").exists() {
-        false => vec![format!("{printed:?} calls left, but small/case.yaml does not exist")],
+        false => vec![format!(
+            "the output states {printed:?} calls left, but small/case.yaml is missing"
+        )],
         true => follow_up(setup, &["case", "check", "--cases-from", "small/case.yaml"])
             .into_iter()
             .collect(),
@@ -203,7 +206,7 @@ fn shorter_program(setup: &RunSetup<'_>, said: &str) -> Vec<String> {
     let lines = fs::read_to_string(path).map(|text| text.lines().count());
     match lines {
         Ok(lines) if lines <= printed => Vec::new(),
-        other => vec![format!("{printed} lines left, but {other:?} on disk")],
+        other => vec![format!("{printed} lines left, but the file has {other:?}")],
     }
 }
 
@@ -220,7 +223,10 @@ fn report(setup: &RunSetup<'_>, said: &str) -> Vec<String> {
 fn page(setup: &RunSetup<'_>, said: &str) -> Vec<String> {
     let over = said.contains(" passed");
     let exists = setup.folder.join("work/page/index.html").exists();
-    (over && !exists).then(|| "a column ended, but no index.html".to_owned()).into_iter().collect()
+    (over && !exists)
+        .then(|| "a column ended, but page/index.html is missing".to_owned())
+        .into_iter()
+        .collect()
 }
 
 /// Sets up a bisect of builds that fail from the fourth build on. The bisected command takes a while.
@@ -287,7 +293,7 @@ fn records(setup: &RunSetup<'_>, shards: usize) -> Vec<String> {
     let mut lines =
         text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
     let mut of =
-        |field: &str| lines.find(|line| !line[field].is_null()).expect("there is such a line");
+        |field: &str| lines.find(|line| !line[field].is_null()).expect("one line has the field");
     let (mut opened, mut record) = (of("opened"), of("verdict"));
     let trials: Vec<String> = (0..TRIALS).map(|n| format!("case[n={n}]")).collect();
     let mut names = Vec::new();

@@ -371,7 +371,8 @@ fn planted_link(setup: &mut RunSetup<'_>, action: &str) {
     setup.trouble(&format!("{action}={}@bye", secret.display()));
 }
 
-/// Gives the run a cache with the emulated device on a file system on which only `kilobytes` KB are free.
+/// Puts the folder `folder` of the run, with a cache that contains the emulated device, on a file system with only
+/// `kilobytes` KB free.
 fn full(setup: &mut RunSetup<'_>, folder: &str, kilobytes: u32) {
     setup.own_cache();
     let device = setup.tools.cache().join("rocrepro/device");
@@ -406,7 +407,7 @@ fn damage(setup: &mut RunSetup<'_>, how: fn(&Path) -> std::io::Result<()>) {
     let code = setup.warm_cache().join("code");
     let kernels = files(&code, ".co");
     assert!(!kernels.is_empty(), "a warm cache has compiled kernels in {}", code.display());
-    kernels.iter().for_each(|path| how(path).expect("the cache is ours"));
+    kernels.iter().for_each(|path| how(path).expect("the file is writable"));
 }
 
 /// Gives each compiled kernel in the cache the file name of another one.
@@ -415,10 +416,10 @@ fn swap(setup: &mut RunSetup<'_>) {
     let code = setup.warm_cache().join("code");
     let kernels = files(&code, ".co");
     let contents: Vec<Vec<u8>> =
-        kernels.iter().map(|path| fs::read(path).expect("it is there")).collect();
+        kernels.iter().map(|path| fs::read(path).expect("the file exists")).collect();
     assert!(kernels.len() > 1, "a warm cache has several compiled kernels");
     for (n, path) in kernels.iter().enumerate() {
-        fs::write(path, &contents[(n + 1) % contents.len()]).expect("the cache is ours");
+        fs::write(path, &contents[(n + 1) % contents.len()]).expect("the file is writable");
     }
 }
 
@@ -427,11 +428,11 @@ fn compiler(setup: &mut RunSetup<'_>, how: fn(&Path) -> std::io::Result<()>) {
     setup.runs(KERNEL);
     let code = setup.warm_cache().join("code");
     for path in files(&code, ".co") {
-        fs::remove_file(path).expect("the cache is ours");
+        fs::remove_file(path).expect("the file is writable");
     }
     let kept = files(&code.join("comgr"), "");
     assert!(!kept.is_empty(), "HIP's compiler keeps what it compiled");
-    kept.iter().for_each(|path| how(path).expect("the cache is ours"));
+    kept.iter().for_each(|path| how(path).expect("the file is writable"));
 }
 
 fn halve(path: &Path) -> std::io::Result<()> {
@@ -451,7 +452,7 @@ fn device(setup: &mut RunSetup<'_>, how: fn(&Path) -> std::io::Result<()>) {
     let folder = setup.warm_cache().join("device");
     for build in files(&folder, "") {
         for library in files(&build, ".so.1") {
-            how(&library).expect("the cache is ours");
+            how(&library).expect("the file is writable");
         }
     }
 }

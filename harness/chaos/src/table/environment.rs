@@ -265,5 +265,6 @@ fn runs_again(said: &str) -> Option<String> {
         std::process::Command::new("sh").args(["-c", &script]).current_dir("/").output().ok()?;
     let words = String::from_utf8_lossy(&output.stdout).into_owned();
     let whole = words.lines().any(|word| word == "NAME='\"; touch pwned; '");
-    (!output.status.success() || !whole).then(|| format!("a shell reads other words from: {line}"))
+    (!output.status.success() || !whole)
+        .then(|| format!("a shell splits this command into other words: {line}"))
 }

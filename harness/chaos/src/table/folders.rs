@@ -230,8 +230,9 @@ pub(crate) const ROWS: &[Row] = &[
 
 /// Sets the modification time of a file so far back that the file cannot belong to a running command.
 fn old(path: &Path) {
-    let file = fs::File::open(path).expect("it was just made");
-    file.set_modified(SystemTime::now() - Duration::from_secs(86_400 * 30)).expect("it is ours");
+    let file = fs::File::open(path).expect("the file exists");
+    file.set_modified(SystemTime::now() - Duration::from_secs(86_400 * 30))
+        .expect("the file is writable");
 }
 
 /// Creates a folder in TMPDIR that belongs to another program and is a month old.
@@ -239,14 +240,14 @@ fn decoy(setup: &mut RunSetup<'_>, name: &str, files: &[&str]) {
     for file in files {
         let path = setup.decoy(&format!("{name}/{file}"), b"important");
         old(&path);
-        old(path.parent().expect("it is in a folder"));
+        old(path.parent().expect("the path has a parent folder"));
     }
     old(&setup.folder.join("tmp").join(name));
 }
 
 fn link(setup: &mut RunSetup<'_>) {
     let precious = put(&setup.folder.join("work/precious/file"), b"important");
-    let folder = precious.parent().expect("it is in a folder");
+    let folder = precious.parent().expect("the path has a parent folder");
     old(folder);
     let _ = symlink(folder, setup.folder.join("tmp/rocrepro-link"));
 }

@@ -216,7 +216,7 @@ fn damaged(setup: &mut RunSetup<'_>, pattern: &str, name: &str, trial: &str) {
     setup.overlay(&[(&all, Change::Remove), (name, Change::Content(b"no library".to_vec()))]);
 }
 
-/// Loads a second libamdhip64, from another path, into the worker.
+/// Makes the worker load a second libamdhip64, from another path, at the given point of its execution.
 fn second(setup: &mut RunSetup<'_>, point: &str) {
     let path = put(
         &setup.folder.join("tools/other/libamdhip64.so.6"),

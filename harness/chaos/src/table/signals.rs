@@ -194,7 +194,7 @@ fn frozen(setup: &mut RunSetup<'_>) {
         made
     };
     let Some(folder) = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"].iter().find_map(make) else {
-        setup.impossible = Some("no cgroup can be frozen by this user".into());
+        setup.impossible = Some("this user cannot freeze a cgroup".into());
         return;
     };
     let made = folder.clone();
@@ -249,9 +249,9 @@ fn two_at_once(setup: &mut RunSetup<'_>) {
     setup.during(move |running| {
         running.worker();
         let file = std::fs::File::create(&file).expect("the folder is writable");
-        let errors = file.try_clone().expect("a descriptor is free");
+        let errors = file.try_clone().expect("the descriptor can be duplicated");
         let status = other.stdout(file).stderr(errors).status();
-        assert!(status.is_ok_and(|status| status.success()), "the other run ends well");
+        assert!(status.is_ok_and(|status| status.success()), "the other run must succeed");
     });
 }
 
