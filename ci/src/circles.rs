@@ -25,7 +25,7 @@ const KNOWN: &[Known] = &[
             "exported/program_runner",
             "exported/shortest",
         ],
-        "the searches run candidates with the functions of shortest, which calls the searches",
+        "the searches run candidates with the functions of `shortest`, which calls the searches",
     ),
     (
         "isa",
@@ -51,7 +51,7 @@ type Module = Vec<String>;
 
 #[derive(Default)]
 struct Files {
-    /// Code of each file, without comments and the module `tests`.
+    /// Code of each file, without comments and without the module `tests`.
     code: BTreeMap<Module, String>,
     declared: BTreeMap<Module, BTreeSet<String>>,
     uses: BTreeMap<Module, Vec<Vec<String>>>,
@@ -106,7 +106,7 @@ impl Files {
         self.code.insert(module, code);
     }
 
-    /// Returns, for each file, the files that it uses, without the file's own parent modules.
+    /// Returns the files that each file uses. Parent modules of a file are left out.
     fn graph(&self) -> BTreeMap<String, BTreeSet<String>> {
         let edges = self.code.iter().map(|(module, code)| {
             let paths = self.uses[module].iter().cloned().chain(paths(code));
@@ -126,7 +126,7 @@ impl Files {
             || self.code.contains_key(&[module, &[first.to_owned()][..]].concat())
     }
 
-    /// Returns the file that declares the item to which a path refers. If no declaration is found, returns the file of
+    /// Returns the file that declares the item at the end of a path. If no declaration is found, returns the file of
     /// the last module in the path.
     fn resolve(&self, module: &Module, path: &[String], depth: usize) -> Module {
         let mut at = module.clone();

@@ -19,7 +19,7 @@ const COLUMNS: [(&str, &[&str]); 4] = [
 /// from this folder.
 const FOLDER: &str = "target/evidence";
 
-/// Path at which the matrix page is published.
+/// Path of the published matrix page.
 pub(crate) const SHOWN: &str = "docs/matrix.html";
 
 /// Maximum size of the matrix page, in bytes.
@@ -73,8 +73,8 @@ pub(crate) fn readme(sh: &Shell) -> Done {
     Ok(())
 }
 
-/// Returns the text of the tutorial in which the output after a command is replaced by `lines`. Returns an error if the
-/// text does not contain the command.
+/// Returns the text of the tutorial, with `lines` in place of the output that follows the command. Returns an error if
+/// the text does not contain the command.
 fn with_block(text: &str, command: &str, lines: &[&str]) -> Result<String, String> {
     let head = format!("```console\n$ {command}\n");
     let lacks = || format!("{FIRST_RUN} has no block with the output of `{command}`");

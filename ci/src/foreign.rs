@@ -228,8 +228,8 @@ fn collected<'a>(text: &'a str, file: &str) -> Vec<&'a str> {
 
 /// Parses the outcomes of tests from the output of `pytest -v -s`. pytest prints the name of a test before the test
 /// begins, and the result after the output of the test. `late` is true if the time limit ended the process. If no test
-/// began, the first test gets an outcome nevertheless, so that each process makes progress. If the time limit ended a
-/// test that was not the first one in its process, that test gets no outcome yet and runs again in another process.
+/// began, the first test gets an outcome nevertheless, so that each process makes progress. A test that the time limit
+/// ended gets an outcome only if it was the first one in its process. Otherwise it runs again in another process.
 fn became<'a>(text: &str, tests: &[&'a str], late: bool) -> Vec<(&'a str, Outcome)> {
     // pytest prints its summary of the failures after the output of the tests.
     let run = text.split("\n=== short test summary").next().unwrap_or(text);
@@ -325,7 +325,11 @@ mod tests {
         // The second test was not the first one in its process, so it runs again.
         assert_eq!(of(died, true), [(tests[0], Passed)]);
         assert_eq!(of("\nf.py::a b words\n", true), [(tests[1], Unfinished)]);
-        assert_eq!(of("ImportError\n", false), [(tests[0], Crashed)], "no test began");
+        assert_eq!(
+            of("ImportError\n", false),
+            [(tests[0], Crashed)],
+            "the process failed before the first test"
+        );
         assert_eq!(of("", true), [(tests[0], Unfinished)]);
         let gap = "\nf.py::a rocrepro-device: gap: kernel k\nPASSED\n";
         assert_eq!(

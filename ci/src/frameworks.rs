@@ -18,7 +18,7 @@ pub(crate) struct Framework {
     pub packages: &'static [&'static str],
     /// Libraries of ROCm that the framework needs, named as in `--with`.
     with: Option<&'static str>,
-    /// A line of Python that fails if the framework cannot use the release. The error message then contains the cause.
+    /// Python code that fails if the framework cannot use the release. The error message contains the cause.
     probe: &'static str,
     /// Architectures on which the cases run.
     gfx: &'static [&'static str],
@@ -35,8 +35,8 @@ pub(crate) const FRAMEWORKS: &[Framework] = &[
         packages: &["triton==3.9.0", "numpy"],
         with: Some("triton"),
         probe: "from triton.backends.amd.driver import HIPUtils; HIPUtils()",
-        // On GFX11 and GFX12, Triton's own compiler uses the upper halves of registers. The compilers of ROCm 7.2.4 and
-        // 6.4.3 do not.
+        // GFX11 and GFX12 are included because Triton's own compiler uses the upper halves of registers there. The
+        // compilers of ROCm 7.2.4 and 6.4.3 do not.
         gfx: &["gfx1151", "gfx90a", "gfx1201", "gfx1200"],
         older: Some(("debian:6.4.3", &["gfx1151"])),
         sample: &["programs/triton-softmax", "programs/triton-atomics"],

@@ -16,8 +16,8 @@ const LIMIT: u64 = 300;
 /// Maximum length of a title, which consists of a prefix and the title proper, in characters.
 const LONGEST_TITLE: usize = 150;
 
-/// Number of runs after which a program that fails in a fifth of its runs has failed at least once, with a probability
-/// of 99.9 %.
+/// Maximum number of runs to make a program fail. A program that fails in a fifth of its runs fails at least once in
+/// this many runs with a probability of 99.9 %.
 const TRIES: u32 = 30;
 
 /// A failure about which a report is made.
@@ -197,7 +197,7 @@ impl Made<'_> {
         }
         for word in ["Fails", "Passes", "What helps"] {
             if page.item(word).is_none() {
-                wrong.push(format!("no line `{word}` at the beginning"));
+                wrong.push(format!("the list at the beginning has no item `{word}`"));
             }
         }
         if page.program.is_none() && !page.text.contains("which this report does not include") {
@@ -257,7 +257,8 @@ impl Made<'_> {
         Ok(())
     }
 
-    /// Repeats the trial as the report describes, then with each control, and with each setting that helps.
+    /// Repeats the trial as the report describes, then with each control, and with each setting that helps according to
+    /// the report.
     fn trial(
         &self,
         page: &Page,
@@ -265,7 +266,7 @@ impl Made<'_> {
     ) -> Result<(), Box<dyn std::error::Error>> {
         let again = &page.again;
         if again.is_empty() {
-            wrong.push("no command repeats the trial".to_owned());
+            wrong.push("the report has no command that repeats the trial".to_owned());
             return Ok(());
         }
         let signature = page.quoted("Signature: `", "`.").unwrap_or_default();

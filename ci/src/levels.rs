@@ -1,5 +1,6 @@
-//! Compares the two levels of the emulated device: the device that replaces the HSA runtime, and the device below the
-//! released HSA runtime. Each trial must have the same result with both.
+//! Compares the two levels of the emulated device: the HSA level, at which the device replaces the HSA runtime, and the
+//! thunk level, at which the device runs below the released HSA runtime. Each trial must have the same result with
+//! both.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ const USUAL: &str = "gfx1151";
 /// Signature of a trial that needs an unsupported feature.
 const GAP: &str = "(no-verdict:gap)";
 
-/// Trials whose results may differ, with the reason. A name that ends with `*` matches every trial that begins with it.
+/// Trials whose results may differ, with the reason. A `*` at the end of a name matches any text.
 const EXPLAINED: &[(&str, &str)] = &[];
 
 /// Runs trials on both levels, and prints the trials whose results differ. Words such as `gfx=gfx90a` select the
@@ -47,8 +48,8 @@ pub(crate) fn levels(sh: &Shell, words: &[String]) -> Done {
         println!("{line}");
     }
     println!(
-        "{gfx}: {} equal, {} different ({} of them explained); below the HSA runtime {} not tried, {} not emulated; \
-         mean time per trial in seconds: {:.2} above, {:.2} below",
+        "{gfx}: {} trials equal, {} different ({} of them explained); at the thunk level {} skipped, {} not emulated; \
+         mean seconds per trial: {:.2} at the HSA level, {:.2} at the thunk level",
         compared.equal,
         compared.different,
         compared.explained,
@@ -125,7 +126,7 @@ fn compare(
         };
         if below.text.contains(GAP) && above.text != below.text {
             found.gaps += 1;
-            found.lines.push(format!("{trial}: needs a feature that is not emulated below"));
+            found.lines.push(format!("{trial}: needs a feature that the thunk level lacks"));
             continue;
         }
         found.seconds[0] += above.seconds;
@@ -138,7 +139,10 @@ fn compare(
         let why = EXPLAINED.iter().find(|(name, _)| is_meant(name, trial));
         found.explained += usize::from(why.is_some());
         let why = why.map_or("NOT EXPLAINED", |(_, why)| why);
-        found.lines.push(format!("{trial}: {} above, {} below: {why}", above.text, below.text));
+        found.lines.push(format!(
+            "{trial}: {} at the HSA level, {} at the thunk level: {why}",
+            above.text, below.text
+        ));
     }
     let ran = (found.equal + found.different).max(1) as f64;
     found.seconds = found.seconds.map(|sum| sum / ran);
@@ -182,8 +186,8 @@ mod tests {
         assert_eq!(
             found.lines,
             [
-                "b: pass (pass) above, fail (wrong-data) below: NOT EXPLAINED",
-                "e: needs a feature that is not emulated below"
+                "b: pass (pass) at the HSA level, fail (wrong-data) at the thunk level: NOT EXPLAINED",
+                "e: needs a feature that the thunk level lacks"
             ]
         );
         assert_eq!(compare(&hsa, &hsa).different, 0);

@@ -83,7 +83,8 @@ const PACKAGED: &[&str] = &[
 /// would take two minutes.
 const HANGS: &[&str] = &["--quiet-timeout", "20"];
 
-/// Cases that take minutes, because they are slow to compile, or because their programs run long with every fault.
+/// Cases that take minutes, because they are slow to compile, or because their long programs are run once for each
+/// injected fault.
 const SLOW: &[&str] =
     &["programs/rocblas-shapes", "programs/eigenvectors-through-lds", "capture/every-call"];
 
@@ -101,8 +102,9 @@ const FORMS: &[&str] = &["forms", "gfx908"];
 /// Arguments of `isa-verify words` in the gate, which compares each encoding of an instruction with the plain encoding
 /// of the same instruction.
 const WORDS: &[&str] = &["words", "native", "gfx90a", "gfx1100", "gfx1201"];
-/// Arguments of `isa-verify bits` in the gate, for each of two releases. The task tests random instruction words. These
-/// releases are used because their disassemblers do not support the same bits.
+/// Arguments of `isa-verify bits` in the gate, for each of two releases. The task compares how the interpreter and the
+/// disassembler of the release decode random instruction words. Two releases are used because their disassemblers
+/// accept different bits.
 const BITS: [(&str, &[&str]); 2] = [
     (STACK, &["bits", "each=1", "gfx90a", "gfx1201"]),
     ("debian:6.4.3", &["bits", "each=1", "gfx1151"]),
@@ -115,9 +117,9 @@ const FUZZ: &[&str] = &["seed=1000", "batches=50", "jobs=2"];
 /// draws 5000.
 const ORDERED: &str = "75";
 
-/// The gate exports one case in eight, and runs `prove` on one case in eight.
+/// Sampling interval of the gate for `exports` and `prove`: one case in eight.
 const EIGHTH: usize = 8;
-/// The gate runs `prove --mutate` on one case in twenty.
+/// Sampling interval of the gate for `prove --mutate`: one case in twenty.
 const TWENTIETH: usize = 20;
 
 const USAGE: &str = "\
@@ -130,16 +132,16 @@ usage: cargo run -p ci -- TASK
   stacks   every case on every ROCm release that Debian carries, except those on 7.2.4 that `test` runs
   prove    every case fails with each fault that it declares, when that fault is injected
   mutate   every check, status and value of every case is needed to detect a declared fault
-  levels   runs every case, or the named ones, on both levels of the emulated device (above and below the released HSA
-           runtime), and compares the results: `levels gfx=gfx90a copies`
-  checks   a table of what programs need from a device, on every release and architecture
+  levels   runs every case, or the named ones, with the emulated device in place of the HSA runtime and below it, and
+           compares the results: `levels gfx=gfx90a copies`
+  checks   prints which device features that programs need work, on every release and architecture
   shipped-code  lists the kernels of shipped libraries that lack a wait before a barrier, or those of the named files
   exports  exports every case as a stand-alone program, compiles and runs the program, and compares the result with the
            trial
   filing   makes a report of an injected fault for every case: minimise, export, verify, report
   issues   makes a report for each of twelve failures, or for the named ones, within 5 minutes each, and tests its
            statements: runs the printed program, and repeats the trial with each stated control, setting and release
-  filed    does what `filing` does, for three cases
+  filed    makes the reports of `filing`, but only for three cases
   coverage writes docs/coverage.md; `test` fails if that page is out of date
   evidence runs every case on four releases and their architectures, and writes docs/matrix.html; options of `rocrepro
            matrix` may follow
@@ -486,7 +488,7 @@ fn prove_sample() -> Done {
     Ok(())
 }
 
-/// Returns every n-th of the cases for which `wanted` returns true, where n is `one_of`.
+/// Selects the cases for which `wanted` returns true, and returns one in `one_of` of them.
 fn every(
     sh: &Shell,
     program: &Path,

@@ -15,11 +15,11 @@ const CIRCLES: [Circle; 2] = [
         &[
             (
                 "copy_engine",
-                "asks schedule whether the engine has its own thread, and reports calls of the host to schedule",
+                "asks `schedule` whether the engine has its own thread, and reports host calls to `schedule`",
             ),
             (
                 "queue",
-                "the doorbell of a queue is a signal, and schedule decides when the queue runs",
+                "the doorbell of a queue is a signal, and `schedule` decides when the queue runs",
             ),
             ("rest", "waits for queues and for signal handlers when the process ends"),
             (
@@ -28,7 +28,7 @@ const CIRCLES: [Circle; 2] = [
             ),
             (
                 "signal",
-                "a store to a doorbell signal starts its queue, and each wait is reported to schedule",
+                "a store to a doorbell signal starts its queue, and each wait is reported to `schedule`",
             ),
         ],
     ),
@@ -37,20 +37,20 @@ const CIRCLES: [Circle; 2] = [
         &[
             (
                 "builds",
-                "lists the releases in debian as builds, and also the nightly builds of an index",
+                "lists the releases of `debian` as builds, and also the nightly builds of an index",
             ),
             (
                 "debian",
-                "stores packages in the cache of keep, with the locks and shared files of that cache",
+                "stores packages in the cache of `keep`, with the locks and shared files of that cache",
             ),
-            ("keep", "fetches releases with debian, and unpacks the archives that builds lists"),
+            ("keep", "fetches releases with `debian`, and unpacks archives that `builds` lists"),
             (
                 "locate",
-                "needs the list of releases in debian, and finds stacks in the cache of keep",
+                "needs the list of releases in `debian`, and finds stacks in the cache of `keep`",
             ),
             (
                 "unpack",
-                "returns error types of debian and keep, and links equal files to the blobs of keep",
+                "returns error types of `debian` and `keep`, and links equal files to the blobs of `keep`",
             ),
         ],
     ),
@@ -141,8 +141,8 @@ fn declared(text: &str) -> BTreeSet<String> {
     public.filter_map(named).collect()
 }
 
-/// Returns the names of its own crate that a file uses outside of its tests. `levels` is the number of module levels
-/// between the root and the file.
+/// Returns the names at the root of the crate that a file uses outside of its tests. `levels` is the number of module
+/// levels between the root and the file.
 fn used_by(text: &str, levels: usize) -> BTreeSet<String> {
     let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let code: String = code.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
@@ -178,7 +178,7 @@ fn name(path: &str) -> Option<String> {
     (!name.is_empty()).then(|| name.to_owned())
 }
 
-/// Returns the graph with all of these modules merged into one module.
+/// Returns a copy of the graph in which the modules `modules` are merged into one module.
 fn as_one(graph: &Graph, modules: &BTreeSet<&str>) -> Graph {
     let all = modules.iter().copied().collect::<Vec<_>>().join("+");
     let of = |name: &String| if modules.contains(&**name) { all.clone() } else { name.clone() };

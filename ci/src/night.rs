@@ -33,8 +33,8 @@ faults: [call.denied]
 
 #[derive(Default)]
 struct Taken {
-    /// Processor time of the measured program itself. `children` is the processor time of the processes that the
-    /// program started.
+    /// Processor time of the measured program itself. The field `children` contains the processor time of its child
+    /// processes.
     own: Duration,
     children: Duration,
     wall: Duration,

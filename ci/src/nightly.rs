@@ -17,7 +17,7 @@ use crate::Done;
 /// about 10 %.
 const REPEATS: &str = "30";
 
-/// Maximum number of bisects in one night. A failure that is not bisected is reported again the next night.
+/// Maximum number of bisects in one night. A failure that exceeds this number is reported without a bisect.
 const MOST_BISECTS: usize = 4;
 
 /// Result of a trial on one build.
@@ -88,7 +88,7 @@ pub(crate) fn nightly(sh: &Shell) -> Done {
         match last_good(trial, &before) {
             None => summary.push_str("; not bisected, because no earlier build passed"),
             Some(_) if bisects == MOST_BISECTS => {
-                summary.push_str("; not bisected, because tonight's limit of bisects is reached");
+                summary.push_str("; not bisected, because the number of bisects is limited");
             }
             Some(good) => {
                 bisects += 1;

@@ -120,7 +120,7 @@ fn tests_of(
     Ok(arguments)
 }
 
-/// Returns true if Cargo builds an integration test from this path.
+/// Returns true if Cargo builds an integration test from the file or folder at this path.
 fn is_test(path: &std::path::Path) -> bool {
     path.extension().is_some_and(|extension| extension == "rs") || path.join("main.rs").exists()
 }

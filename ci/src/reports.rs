@@ -56,7 +56,7 @@ pub(crate) fn check(sh: &Shell) -> Done {
                 let root = sh.current_dir();
                 let gone = places.iter().filter(|place| !root.join(Path::new(place)).exists());
                 problems.extend(
-                    gone.map(|place| format!("{file}: the measured path {place} does not exist")),
+                    gone.map(|place| format!("{file}: the stated path {place} does not exist")),
                 );
             }
             Err(error) => problems.push(format!("{file}: {error}")),

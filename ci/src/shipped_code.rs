@@ -1,4 +1,4 @@
-//! Reads the kernels of shipped libraries and lists those that lack a wait before a barrier.
+//! Disassembles the kernels of shipped libraries, and lists the kernels that lack a wait before a barrier.
 
 use std::{collections::BTreeMap, fmt::Write as _, path::PathBuf};
 
@@ -123,8 +123,8 @@ fn write_tables(text: &mut String, title: &str, answer: &Value) -> std::fmt::Res
     Ok(())
 }
 
-/// Groups kernels by their names without arguments. Returns the number of kernels and the kinds of operations of each
-/// group.
+/// Groups kernels by their names without template arguments. Returns for each group the number of its kernels and the
+/// kinds of their operations.
 fn by_template(kernels: &Value) -> BTreeMap<String, (usize, Vec<&str>)> {
     let mut groups: BTreeMap<String, (usize, Vec<&str>)> = BTreeMap::new();
     for kernel in kernels.as_array().into_iter().flatten() {

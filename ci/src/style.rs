@@ -63,7 +63,7 @@ const FILES: [&str; 14] = [
     "turn", "whole", "words", "at_call",
 ];
 
-/// First words of test names after which the name does not describe a behaviour.
+/// Beginnings of test names that do not describe a behaviour.
 const TESTS: [&str; 8] = ["what_", "who_", "whose_", "a_", "an_", "no_", "nobody_", "whatever_"];
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

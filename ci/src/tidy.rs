@@ -5,7 +5,7 @@ use xshell::{Shell, cmd};
 const MAX_LINES: usize = 600;
 
 /// Files that may write to standard output and standard error directly. Their functions escape text from outside, and
-/// handle streams to which they cannot write. All other files call these functions.
+/// handle closed and full streams. All other files call these functions.
 const SINKS: [&str; 6] = [
     "harness/report/src/sink.rs",
     // The functions in this file write output for programs, without changing a byte.
@@ -50,7 +50,7 @@ fn problems_of(file: &str, text: &str) -> Vec<String> {
         let stub = ["todo!(", "unimplemented!(", "#[ignore", "dbg!("];
         // `tidy.rs` itself contains the forbidden words, in the list above.
         if stub.iter().any(|s| line.contains(s)) && file != "ci/src/tidy.rs" {
-            broken("code that is left as a stub");
+            broken("unfinished code (a stub)");
         }
         if is_product(file) && is_torn(line) {
             broken("several spaces within a sentence");

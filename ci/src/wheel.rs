@@ -175,13 +175,13 @@ mod tests {
         let pack =
             || packed("0.1.0", tag, "# R", b"#!/bin/sh\n", b"pass\n".to_vec(), licences.clone());
         let bytes = pack().expect("a wheel");
-        assert_eq!(pack().expect("a wheel"), bytes, "the same files make the same bytes");
+        assert_eq!(pack().expect("a wheel"), bytes, "equal files result in equal bytes");
         let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).expect("a zip archive");
         let mut files = BTreeMap::new();
         for at in 0..archive.len() {
             let mut file = archive.by_index(at).expect("a file");
             let mut content = Vec::new();
-            file.read_to_end(&mut content).expect("its content");
+            file.read_to_end(&mut content).expect("readable content");
             let name = file.name().expect("a name").into_owned();
             let is_script = name == "rocrepro-0.1.0.data/scripts/rocrepro";
             assert_eq!(file.unix_mode().map(|mode| mode & 0o111 != 0), Some(is_script));

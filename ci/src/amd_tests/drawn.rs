@@ -30,7 +30,7 @@ const SUITES: &[(&str, &str)] = &[
     ("rocwmma", "librocwmma-tests"),
 ];
 
-/// Suites that select some of their tests at random, for which they accept a seed.
+/// Suites whose programs select some of their tests at random and accept a seed for this selection.
 const SEEDED: &[&str] = &["hipfft", "rocfft"];
 
 /// Environment variables that name the folders in which Debian installs the data of the test programs. The folders are
@@ -90,7 +90,8 @@ impl Draw {
         self.names.is_empty() || self.names.iter().any(|name| name == suite || *name == path)
     }
 
-    /// Draws some of the listed tests. Architectures with the same list get the same tests.
+    /// Draws tests from those that a program lists. If programs on two architectures list the same tests, the same
+    /// tests are drawn.
     fn of<'a>(&self, listed: &[&'a str]) -> Vec<&'a str> {
         drawn_of(self.seed, listed, self.tests)
     }
@@ -369,7 +370,7 @@ mod tests {
         assert_eq!(
             of(Some(0), "[       OK ] A.BC (3 ms)\n"),
             Outcome::Crashed,
-            "end of another test"
+            "the line is about another test"
         );
         assert_eq!(of(Some(0), "[ RUN      ] A.B\n"), Outcome::Crashed);
         assert_eq!(of(Some(0), "[  PASSED  ] 0 tests.\n"), Outcome::Crashed);
