@@ -65,6 +65,10 @@ impl Draft<'_> {
             on_cpu: None,
             anyway: self.anyway,
             is_of_the_user: self.is_of_the_user,
+            launches_own_kernels: self
+                .subject
+                .job()
+                .is_ok_and(|job| rewrite::launches_own(&job.lowered.plan)),
             unfinished: None,
             open_call: None,
             rate: self.runs.rate,

@@ -31,6 +31,8 @@ pub struct Findings {
     /// True if only the user says what the program must do, because the program is a command, or its case is not part
     /// of rocrepro.
     pub is_of_the_user: bool,
+    /// True if the trial launches kernels that are defined in the case.
+    pub launches_own_kernels: bool,
     /// HIP call that had not returned when the program ended; `None` if all calls had returned.
     pub open_call: Option<String>,
     /// Step of `rocrepro report` that was still to be done when this version of the report was written; `None` for a

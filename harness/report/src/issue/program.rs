@@ -59,12 +59,28 @@ pub(super) fn may_be_its_own(findings: &Findings) -> bool {
     if fails_on_cpu(findings) {
         return true;
     }
+    if findings.launches_own_kernels {
+        return may_be_its_own_kernel(findings);
+    }
     own(findings).is_some()
         && (findings.is_of_the_user || is_only_by_its_end(outcome))
         && is_of_a_library(&outcome.signature).is_none()
         && findings.duplicates.is_empty()
         && findings.known_bugs.is_empty()
         && !passes_elsewhere
+}
+
+/// Returns true if only a case of the user says that the results of the case's own kernel are wrong, and they are wrong
+/// on every release that was tried. A kernel may differ from the formula that the case states for it, so a trial with
+/// other axis values that passes shows nothing.
+fn may_be_its_own_kernel(findings: &Findings) -> bool {
+    let on_releases = || findings.controls.iter().filter(|control| control.release.is_some());
+    findings.is_of_the_user
+        && findings.planted.is_empty()
+        && findings.record.outcome.kind == Kind::WrongData
+        && findings.duplicates.is_empty()
+        && findings.known_bugs.is_empty()
+        && !on_releases().any(|control| control.rate.runs > 0 && control.rate.failed == 0)
 }
 
 /// Returns true if the issue is not to be filed yet: the program may be the cause, and the user has not ruled that out.
@@ -89,6 +105,13 @@ pub(super) fn doubt(findings: &Findings) -> String {
         true => "This is not an issue yet, because nothing",
         false => "Nothing",
     };
+    if findings.launches_own_kernels {
+        return format!(
+            "**{first} shows that ROCm caused this failure.** The case may be wrong: the kernel is defined in the case, \
+             and the failure occurs on every release that was tried. Compare the kernel with what the case states in \
+             `computes`, and its grid with the number of elements."
+        );
+    }
     let tried = match findings.controls.is_empty() {
         true => "was not tried on another release, architecture or device",
         false => "passes on no other configuration on which it was tried",

@@ -25,6 +25,11 @@ pub fn summary(folder: &Path, findings: &Findings, issue: &Issue, open: bool) ->
     let mut text = format!("{}\n", folder.join(REPORT_FILE).display());
     text.push_str(&format!("  title       {}\n", issue.title));
     match &issue.filing {
+        Filing::Draft if findings.launches_own_kernels => text.push_str(
+            "  belongs to  no repository yet: it fails alike on every release that was tried, and the kernel is defined in the\n\
+             \x20             case: the case may be wrong\n\
+             \x20 next        compare the kernel and its grid with `computes`; `--anyway` writes the issue\n",
+        ),
         Filing::Draft => text.push_str(
             "  belongs to  no repository yet: nothing shows that ROCm caused this, so it may be an error of the program\n\
              \x20 next        run it where it may pass, such as on another release or architecture (`--also`), or on a GPU;\n\

@@ -220,6 +220,7 @@ pub(super) fn planted() -> Findings {
         mistake: None,
         anyway: false,
         is_of_the_user: false,
+        launches_own_kernels: false,
         again: "rocrepro report x".to_owned(),
         record,
     }

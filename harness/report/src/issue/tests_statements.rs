@@ -23,6 +23,41 @@ fn page(findings: &Findings) -> String {
     Issue::new(findings, None).markdown()
 }
 
+/// If a kernel of the user's case gives wrong results on every release, its formula in the case is more likely wrong.
+#[test]
+fn own_kernel_that_fails_on_every_release_makes_a_draft() {
+    let on_release = |failed| Control {
+        release: Some("ROCm 6.4.3".to_owned()),
+        rate: Rate { failed, runs: 5 },
+        ..planted().controls[0].clone()
+    };
+    let similar = Control { release: None, ..on_release(0) };
+    let case = || Findings {
+        planted: Vec::new(),
+        program: None,
+        duplicates: Vec::new(),
+        known_bugs: Vec::new(),
+        is_of_the_user: true,
+        launches_own_kernels: true,
+        controls: vec![similar.clone(), on_release(5)],
+        ..planted()
+    };
+    let filing = |findings: &Findings| Issue::new(findings, None).filing;
+    assert_eq!(case().record.outcome.kind, judge::Kind::WrongData);
+    assert_eq!(filing(&case()), Filing::Draft);
+    assert!(page(&case()).contains("The case may be wrong: the kernel is defined in the case"));
+    let draft = Issue::new(&case(), None);
+    let text = summary(std::path::Path::new("out"), &case(), &draft, false);
+    assert!(text.contains("`--anyway` writes the issue"), "{text}");
+    let of_library = Findings { is_of_the_user: false, ..case() };
+    let of_rocm = Findings { launches_own_kernels: false, ..case() };
+    let passes = Findings { controls: vec![on_release(5), on_release(0)], ..case() };
+    let anyway = Findings { anyway: true, ..case() };
+    for findings in [of_library, of_rocm, passes, anyway] {
+        assert_eq!(filing(&findings), Filing::New);
+    }
+}
+
 #[test]
 fn runs_that_fail_in_another_way_are_not_passes() {
     let mut findings = planted();
