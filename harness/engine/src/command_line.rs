@@ -241,7 +241,15 @@ impl CommandLine {
         Rerun { command, what, late: None, faults }.of(session)
     }
 
-    /// Returns the options that define when a run passes, for example `--exit` and `--says`.
+    /// Returns those options that state when a run passes as the user may type them, for example `--exit 1`; empty if
+    /// there are none.
+    pub(crate) fn stated_result(&self) -> String {
+        let options = self.requirements().into_iter().filter(|(option, _)| *option != "--title");
+        let options = options.map(|(option, value)| format!("{option} {}", shell::quote(&value)));
+        options.collect::<Vec<_>>().join(" ")
+    }
+
+    /// Returns the options that state when a run passes, for example `--exit` and `--says`.
     pub(crate) fn requirements(&self) -> Vec<(&'static str, String)> {
         let CommandOptions { exit, says, never, title, .. } = &self.options;
         let mut options = Vec::new();

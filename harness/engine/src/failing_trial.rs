@@ -49,6 +49,8 @@ pub enum FailingTrialError {
         passed: u32,
         /// The number of runs, for example "5 runs".
         runs: String,
+        /// The options that state the right result, for example `--exit 1`; empty if the user gave none.
+        stated: String,
     },
     /// Every run passed.
     #[error("nothing failed in {runs} of {trials}")]
@@ -66,6 +68,9 @@ impl Hint for FailingTrialError {
             FailingTrialError::NothingFailed { .. } => {
                 Some("use `rocrepro report --repeat N` for more runs".to_owned())
             }
+            FailingTrialError::ProgramPassed { stated, .. } if !stated.is_empty() => Some(format!(
+                "`{stated}` states what a right run does, and the program did just that; use `--repeat N` for more runs"
+            )),
             FailingTrialError::ProgramPassed { .. } => {
                 Some("use `--repeat N` for more runs".to_owned())
             }
@@ -349,7 +354,7 @@ pub(crate) fn first_failure<'a>(
     at_first: u32,
     cancel: &Cancel,
 ) -> Result<(FailingTrial<'a>, Vec<Record>), Stop> {
-    let is_command = subjects.command.is_some();
+    let command = subjects.command;
     let trials: Vec<_> = subjects.trials().collect();
     let mut ran = 0;
     let mut why = String::new();
@@ -369,11 +374,13 @@ pub(crate) fn first_failure<'a>(
             return Ok((trial.clone(), records));
         }
     }
-    if is_command {
+    if let Some(command) = command {
         let runs = count(repeat as usize, "run");
         return Err(match ran {
             0 => FailingTrialError::ProgramNotJudged { runs, why },
-            passed => FailingTrialError::ProgramPassed { passed, runs },
+            passed => {
+                FailingTrialError::ProgramPassed { passed, runs, stated: command.stated_result() }
+            }
         }
         .into());
     }
@@ -383,4 +390,21 @@ pub(crate) fn first_failure<'a>(
         _ => FailingTrialError::NothingFailed { runs: count(ran, "run"), trials },
     }
     .into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn program_that_does_what_was_stated_has_a_hint() {
+        let hint = |stated: &str| {
+            let stated = stated.to_owned();
+            FailingTrialError::ProgramPassed { passed: 3, runs: "3 runs".to_owned(), stated }.hint()
+        };
+        let text = "`--exit 1` states what a right run does, and the program did just that; use `--repeat N` for more \
+                    runs";
+        assert_eq!(hint("--exit 1").as_deref(), Some(text));
+        assert_eq!(hint("").as_deref(), Some("use `--repeat N` for more runs"));
+    }
 }

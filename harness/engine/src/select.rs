@@ -10,6 +10,7 @@ use case::{Case, Language, Trial};
 use crate::{
     CaseLibrary, Stop,
     case_names::{Named, SelectionError, meant, nearest},
+    which,
 };
 
 /// One trial of the library.
@@ -116,12 +117,23 @@ fn mark(
     }
 }
 
-/// Returns a hint for the name of a program, or for a name that lacks the ending of a case file or has the wrong one.
+/// Returns a hint for the name of a program or of a folder, or for a name that lacks the ending of a case file or has
+/// the wrong one.
 fn similar_file(name: &str) -> Option<String> {
     let path = Path::new(name);
     let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
     if path.is_file() && Language::of_extension(ending).is_some() {
         return Some(format!("it is a program; `rocrepro case new {name}` makes a case of it"));
+    }
+    let is_path = name.contains('/') || name == "." || name == "..";
+    if is_path && path.is_dir() {
+        return Some(format!("it is a folder; `--cases-from {name}` reads the cases in it"));
+    }
+    if which::is_program(path) {
+        let file = if name.contains('/') { name.to_owned() } else { format!("./{name}") };
+        return Some(format!(
+            "it is a program; `rocrepro exec {file}` runs it, and `rocrepro report -- {file}` reports its failure"
+        ));
     }
     let mut files = ["yaml", "yml"].map(|ending| path.with_extension(ending)).into_iter();
     let file = files.find(|file| file.is_file())?;

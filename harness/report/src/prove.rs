@@ -404,6 +404,14 @@ fn problems(proof: &Proof) -> Vec<String> {
             lines
                 .push(format!("{} {trial} on the healthy device: {signature}", styled(BAD, "RED")));
         }
+        let fails =
+            |(_, text): &(String, String)| !text.starts_with("no-verdict:") && !text.contains(' ');
+        if row.unhealthy.iter().any(fails) {
+            lines.push(format!(
+                "hint: if {} fails on this release because of a bug of ROCm, add its signature under `known`",
+                row.case
+            ));
+        }
         for check in &row.unturned {
             let mark = styled(BAD, "UNTURNED");
             lines.push(format!(

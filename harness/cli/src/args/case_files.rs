@@ -26,10 +26,14 @@ impl Origin {
             return self.check_trust();
         };
         let is_other = |case: &String| divided(case).is_none_or(|(other, _)| other != *file);
-        if self.cases_from.is_some() || cases.iter().any(is_other) {
-            return Err(Stop::usage(
-                "error: a case file cannot be combined with other cases or files; for several files write `--cases-from FOLDER`",
-            ));
+        let other = cases.iter().find(|case| is_other(case));
+        if self.cases_from.is_some() || other.is_some() {
+            let given = "--cases-from".to_owned();
+            return Err(Stop::usage(format!(
+                "error: only one case file can be named, but `{}` is given too\nhint: separate several values of an \
+                 option with commas and without spaces; for several case files use `--cases-from FOLDER`",
+                other.unwrap_or(&given)
+            )));
         }
         *cases = files.iter().map(|(_, selection)| selection.clone()).collect();
         cases.retain(|selection| !selection.is_empty());
@@ -113,7 +117,13 @@ mod tests {
         // A name that is not a file is a case, about which the selection reports an error.
         assert_eq!(taken(here, &["copies"]), Ok((None, vec!["copies".into()])));
         assert_eq!(taken(here, &["no.yaml"]), Ok((None, vec!["no.yaml".into()])));
-        assert!(taken(here, &["HERE/one.yaml", "HERE/two.yml"]).is_err());
-        assert!(taken(here, &["HERE/one.yaml", "copies"]).is_err());
+        for word in ["HERE/two.yml", "copies", "probability=0.5", "debian:6.4.3"] {
+            let other = word.replace("HERE", here.to_str().expect("UTF-8"));
+            let stop = taken(here, &["HERE/one.yaml", word]).expect_err("two names");
+            assert!(
+                stop.contains(&format!("but `{other}` is given too\nhint: separate")),
+                "{stop}"
+            );
+        }
     }
 }

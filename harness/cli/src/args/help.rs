@@ -193,6 +193,9 @@ pub(crate) fn parse() -> Cli {
     let words = renamed(std::env::args_os());
     let matches = command().try_get_matches_from(&words).unwrap_or_else(|error| {
         let Some(hint) = hint(&error, &words) else { error.exit() };
+        let mut error = error;
+        // The parser suggests to pass the word as the name of a case.
+        error.remove(ContextKind::Suggested);
         // The error ends with two lines about `--help`, and nothing more can be done if it cannot be printed.
         let _ = error.print();
         outputs::note(format!("hint: {hint}"));
@@ -207,8 +210,13 @@ fn hint(error: &clap::Error, words: &[OsString]) -> Option<&'static str> {
     let is_of_prove = words.get(1).is_some_and(|command| command == "prove");
     if is_of_prove && word.starts_with("--fault") {
         return Some(
-            "`prove` injects every fault that a case declares; `rocrepro run CASE --fault NAME` injects another one",
+            "`prove` injects every fault that a case declares: add the fault under `faults` of the case, or use \
+             `rocrepro run CASE --fault NAME`",
         );
+    }
+    let is_of_new = words.get(1..3).is_some_and(|command| command == ["case", "new"]);
+    if is_of_new && !word.starts_with('-') {
+        return Some("arguments of the program belong into the case: `args` under `program`");
     }
     let at = words.iter().position(|other| other == word.as_str())?;
     let list = words.get(at.checked_sub(2)?)?.to_str()?;
