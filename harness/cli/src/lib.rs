@@ -10,6 +10,7 @@ mod interrupt;
 mod outputs;
 mod progress;
 mod session_options;
+mod shell_variables;
 mod ticker;
 mod width;
 

@@ -3,9 +3,11 @@
 //! The formats are described in LLVM's AMDGPU usage guide ("Code Object V3 Metadata" and its successors) and in Clang's
 //! offload bundler ("Bundled Binary File Layout"). Invalid input never causes a panic.
 
+use std::collections::BTreeSet;
+
 use object::{
     LittleEndian as LE, elf,
-    read::elf::{FileHeader as _, ProgramHeader as _},
+    read::elf::{FileHeader as _, ProgramHeader as _, SectionHeader as _},
 };
 use serde::Deserialize;
 
@@ -119,6 +121,47 @@ pub fn code_objects(code: &[u8]) -> Vec<(String, &[u8])> {
     of_device.filter(|(_, code)| code.starts_with(ELF)).collect()
 }
 
+/// Section of a program with its bundles.
+const FAT_BINARY: &[u8] = b".hip_fatbin";
+
+/// Alignment of the bundles in a program, in bytes. A program has one for each of its source files.
+const BUNDLE_ALIGNMENT: usize = 4096;
+
+/// Returns the architectures for which a program contains code, sorted, for example `gfx90a`. Empty if the program
+/// contains none, or if they are unknown: a bundle is compressed, or has code for a group of architectures.
+pub fn architectures_of_program(program: &[u8]) -> Vec<String> {
+    let mut found = BTreeSet::new();
+    for part in fat_binary(program).unwrap_or_default().chunks(BUNDLE_ALIGNMENT) {
+        if part.starts_with(COMPRESSED) {
+            return Vec::new();
+        }
+        if !part.starts_with(BUNDLE) {
+            continue;
+        }
+        let read = |offset: u64, length: usize| {
+            let start = usize::try_from(offset).ok()?;
+            part.get(start..start.checked_add(length)?).map(<[u8]>::to_vec)
+        };
+        let Some(all) = entries(&read) else { return Vec::new() };
+        for entry in all.iter().filter(|entry| entry.size > 0 && !entry.target.starts_with("host"))
+        {
+            let name = architecture(&entry.target);
+            if !name.starts_with("gfx") || name.ends_with("-generic") {
+                return Vec::new();
+            }
+            found.insert(name.to_owned());
+        }
+    }
+    found.into_iter().collect()
+}
+
+fn fat_binary(program: &[u8]) -> Option<&[u8]> {
+    let header = elf::FileHeader64::<LE>::parse(program).ok()?;
+    let sections = header.sections(LE, program).ok()?;
+    let (_, section) = sections.section_by_name(LE, FAT_BINARY)?;
+    section.data(LE, program).ok()
+}
+
 /// Returns the architecture of a target, for example `gfx90a` of `amdgcn-amd-amdhsa--gfx90a:xnack-`.
 pub fn architecture(target: &str) -> &str {
     let name = target.rsplit("--").next().unwrap_or(target);
@@ -168,6 +211,74 @@ mod tests {
         for length in 0..bundle.len() {
             let found = code_objects(&bundle[..length]);
             assert!(found.is_empty(), "{length}: {found:?}");
+        }
+    }
+
+    /// Returns a bundle with an entry for each target and its size.
+    fn bundle(targets: &[(&str, u64)]) -> Vec<u8> {
+        let mut bundle = BUNDLE.to_vec();
+        bundle.extend((targets.len() as u64).to_le_bytes());
+        for (target, size) in targets {
+            for number in [4096, *size, target.len() as u64] {
+                bundle.extend(number.to_le_bytes());
+            }
+            bundle.extend(target.as_bytes());
+        }
+        bundle.resize(BUNDLE_ALIGNMENT, 0);
+        bundle
+    }
+
+    /// Returns an ELF file with three sections: an empty one, the bundles, and the names of the sections.
+    fn program(bundles: &[Vec<u8>]) -> Vec<u8> {
+        let (names, fat) = (b"\0.hip_fatbin\0.shstrtab\0", bundles.concat());
+        let mut file = ELF.to_vec();
+        file.extend([2, 1, 1]);
+        file.resize(16, 0);
+        for half in [2_u16, 62] {
+            file.extend(half.to_le_bytes());
+        }
+        file.extend(1_u32.to_le_bytes());
+        let (at_names, at_fat) = (64, 64 + names.len() as u64);
+        for word in [0, 0, at_fat + fat.len() as u64] {
+            file.extend(word.to_le_bytes());
+        }
+        file.extend(0_u32.to_le_bytes());
+        for half in [64_u16, 56, 0, 64, 3, 2] {
+            file.extend(half.to_le_bytes());
+        }
+        file.extend(names);
+        file.extend(&fat);
+        let sections =
+            [(0_u32, 0_u32, 0, 0), (1, 1, at_fat, fat.len()), (13, 3, at_names, names.len())];
+        for (name, kind, offset, size) in sections {
+            file.extend([name.to_le_bytes(), kind.to_le_bytes()].concat());
+            for word in [0, 0, offset, size as u64, 0, 1, 0] {
+                file.extend(word.to_le_bytes());
+            }
+        }
+        file
+    }
+
+    #[test]
+    fn architectures_of_a_program_are_those_of_all_its_bundles() {
+        let host = ("host-x86_64-unknown-linux-gnu-", 0);
+        let target = |name: &str| format!("hipv4-amdgcn-amd-amdhsa--{name}");
+        let of = |names: &[&str]| {
+            let targets: Vec<String> = names.iter().map(|name| target(name)).collect();
+            let targets = targets.iter().map(|target| (target.as_str(), 8));
+            bundle(&[host].into_iter().chain(targets).collect::<Vec<_>>())
+        };
+        let check = |bundles: &[Vec<u8>], expected: &[&str]| {
+            assert_eq!(architectures_of_program(&program(bundles)), expected);
+        };
+        check(&[of(&["gfx90a:xnack-"]), of(&["gfx1151", "gfx90a"])], &["gfx1151", "gfx90a"]);
+        check(&[bundle(&[host, (&target("gfx90a"), 0)])], &[]);
+        check(&[of(&["gfx90a"]), of(&["gfx11-generic"])], &[]);
+        check(&[of(&["gfx90a"]), COMPRESSED.to_vec()], &[]);
+        check(&[], &[]);
+        let whole = program(&[of(&["gfx90a"])]);
+        for length in 0..whole.len() {
+            assert!(architectures_of_program(&whole[..length]).is_empty(), "{length}");
         }
     }
 

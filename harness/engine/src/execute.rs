@@ -4,7 +4,7 @@ mod at_once;
 
 use std::{collections::BTreeMap, path::Path};
 
-use device::Place;
+use device::{Place, Sanitize};
 use judge::{Context, Outcome, judge_everywhere};
 use plan::{Event, Order, Phase, Plan};
 use report::Record;
@@ -15,7 +15,8 @@ pub(crate) use self::at_once::run_at_once;
 use crate::{
     DeviceChoice, Job, Session,
     hardware::Before,
-    missing_libraries, probe,
+    hints::{HintFacts, with_hints},
+    missing_libraries, no_device, probe,
     record::{judged, record},
     session::nonce,
     slots::Slot,
@@ -106,6 +107,9 @@ fn in_a_process(
         session.has_started();
     }
     outcome = unless_troubled(session, outcome, &spool, context.environment);
+    outcome = no_device::explained(session, &job.lowered.plan.environment, outcome);
+    let can_sanitize = config.as_ref().is_some_and(|config| config.sanitize == Sanitize::Off);
+    outcome = with_hints(outcome, &HintFacts { can_sanitize, ..HintFacts::default() });
     if let Some(before) = &before {
         outcome = before.with_kernel_log(outcome, session, slot, &observation, &job.lowered.plan);
     }

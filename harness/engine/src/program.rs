@@ -30,8 +30,9 @@ use crate::{
     crash,
     execute::unless_troubled,
     helper,
+    hints::{HintFacts, with_hints},
     home::with_path,
-    prerequisites,
+    no_device, prerequisites,
     record::{judged, record, skipped},
     worker_process::{not_started, observation},
 };
@@ -93,12 +94,15 @@ pub(crate) fn run(
         Err(Unready::Missing(why)) => return without(skipped(why)),
         Err(Unready::Trouble(why)) => return without(no_verdict("not-started", why)),
         Err(Unready::Refused(log)) => {
-            return without(unless_troubled(
+            let outcome = unless_troubled(
                 session,
                 refused(program, &log),
                 session.scratch_folder(),
                 &BTreeMap::new(),
-            ));
+            );
+            let outcome = no_device::explained(session, &job.lowered.plan.environment, outcome);
+            let facts = HintFacts { program: Some(program), ..HintFacts::default() };
+            return without(with_hints(outcome, &facts));
         }
     };
     let faults = job.faults_of(Place::Device);
@@ -156,8 +160,17 @@ pub(crate) fn run(
         .iter()
         .map(|(name, value)| (name.to_string_lossy().into(), value.to_string_lossy().into()))
         .collect();
-    let outcome = unless_troubled(session, outcome, places.own, &environment);
+    let mut outcome = unless_troubled(session, outcome, places.own, &environment);
     let brought = judge::brought(&witnesses, context.runtime);
+    if brought.is_none() {
+        outcome = no_device::explained(session, &job.lowered.plan.environment, outcome);
+    }
+    if let Some(hint) = crash.and_then(|crash| crash.missing_code(config.arch.name())) {
+        outcome.add_hint(&hint);
+    }
+    let facts =
+        HintFacts { program: Some(program), stderr: &observation.stderr, can_sanitize: false };
+    let outcome = with_hints(outcome, &facts);
     let brought = brought.map(|hip| bundled::stack(hip, &observation));
     let mut run_record = record(session, job, nonce, observation, usage, (outcome, red));
     if let Some(stack) = brought {

@@ -8,7 +8,7 @@ use plan::Event;
 use report::{Asked, Begun, Device, Record};
 use supervise::Usage;
 
-use crate::{Job, Session, rerun::again, worker_process::not_started};
+use crate::{Job, Session, hints, rerun::again, worker_process::not_started};
 
 /// Description of the sandbox in the record of a trusted case, which runs without confinement.
 const TRUSTED: &str = "trusted (`--trust`), so nothing confined the worker";
@@ -77,6 +77,14 @@ pub fn record(
         device,
     };
     record.verdict = judged(session, job, &record);
+    if record.verdict.kind == VerdictKind::NewsFail {
+        let known = job.case.known.iter();
+        let known: Vec<_> = known.map(|it| (it.on.matches(job.trial), window(it))).collect();
+        let signature = &record.outcome.signature;
+        if let Some(hint) = hints::of_expected_failures(&known, signature, &ground(&record)) {
+            record.outcome.add_hint(&hint);
+        }
+    }
     // Some texts come from the worker and its libraries, and may contain control characters.
     record.escape_names();
     record

@@ -114,6 +114,9 @@ impl Location {
     }
 }
 
+/// Beginning of the details that are hints.
+const HINT: &str = "Hint: ";
+
 /// Outcome of one trial.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Outcome {
@@ -154,6 +157,16 @@ impl Outcome {
     pub fn put_down_to(mut self, signature: &str, why: String) -> Self {
         self.details.insert(0, std::mem::replace(&mut self.summary, why));
         Outcome { kind: Kind::NoVerdict, signature: signature.to_owned(), ..self }
+    }
+
+    /// Adds a hint: what the user can do if the cause is a mistake of the case or the program.
+    pub fn add_hint(&mut self, hint: &str) {
+        self.details.push(format!("{HINT}{hint}"));
+    }
+
+    /// Returns the details without hints, which are for the user and not for the maintainers of ROCm.
+    pub fn observed_details(&self) -> impl Iterator<Item = &String> {
+        self.details.iter().filter(|detail| !detail.starts_with(HINT))
     }
 
     pub(crate) fn at(mut self, at: Location) -> Self {

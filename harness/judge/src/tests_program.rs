@@ -574,7 +574,7 @@ fn crash_names_the_call_and_keeps_its_signature() {
     };
     let calls = vec![call("hipFree", "libamdhip64.so.7"), call("main", "a.out")];
     let thread = CrashedThread { name: "a.out".to_owned(), calls, is_complete: true };
-    let crash = Some(Crash { pid: 7, signal: 11, thread, others: Vec::new() });
+    let crash = Some(Crash { pid: 7, signal: 11, thread, ..Crash::default() });
     let end = End::Signalled { signal: 11 };
     let crashed = |said| Run { said, end: end.clone(), crash: crash.clone(), ..good() };
     let found = crashed(vec![begin()]).is("crash:program:SIGSEGV");

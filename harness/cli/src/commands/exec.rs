@@ -15,7 +15,7 @@ use supervise::{Limits, Start};
 use super::{report::ReportProgress, setup::setup};
 use crate::{
     args::{Exec, HomeKind, On, ProgramLaunch},
-    interrupt, outputs,
+    interrupt, outputs, shell_variables,
 };
 use engine::{
     Session, SessionOptions, Stop, bundled,
@@ -43,6 +43,12 @@ pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
     }
     if let Some(option) = args.reporting.judged.given() {
         return Err(Stop::usage(format!("error: `{option}` needs `--report`")));
+    }
+    // `bisect` starts this command for each run, and reports the options once.
+    if env::var_os(WITNESS_VARIABLE).is_none() {
+        let without_effect = shell_variables::without_effect(&checked.options, std::iter::empty());
+        let warnings = shell_variables::not_passed_on(&checked.options).into_iter();
+        warnings.chain(without_effect).for_each(outputs::note);
     }
     let cancel = interrupt::cancel()?;
     let ReadyProgram { session, start } = ready(launch, checked)?;

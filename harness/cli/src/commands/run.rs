@@ -21,7 +21,7 @@ use sha2::{Digest, Sha256};
 use super::setup::setup_at_any_level;
 use crate::{
     args::{Baselines, Emulation, Run},
-    console, interrupt, outputs,
+    console, interrupt, outputs, shell_variables,
 };
 use engine::{
     CaseLibrary, Job, Session, Stop,
@@ -61,6 +61,10 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     let results = Arc::new(Mutex::new(ResultStream::default()));
     options.reporting = console::reporting_results(&results);
     let once = jobs_with(&library, &selected, &faults)?;
+    let of_cases = once.iter().map(|job| &job.lowered.plan.environment);
+    let without_effect = shell_variables::without_effect(&options, of_cases);
+    let warnings = shell_variables::not_passed_on(&options).into_iter().chain(without_effect);
+    warnings.for_each(outputs::note);
     if args.details.explain_skips {
         return explain_skips(&Session::open(options)?, &once);
     }

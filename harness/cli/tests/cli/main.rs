@@ -28,6 +28,7 @@ mod faults;
 mod hangs;
 mod headers;
 mod health;
+mod hints;
 mod interrupted_writes;
 mod interrupts;
 mod irregular_histories;

@@ -47,7 +47,7 @@ const OF_THE_SYSTEM: [&str; 9] = [
 const CALLS: usize = 32;
 
 /// Call stacks of a process that a signal ended, as they were at the signal.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Crash {
     /// Id of the process.
     pub pid: u32,
@@ -57,10 +57,13 @@ pub struct Crash {
     pub thread: CrashedThread,
     /// Other threads of the process.
     pub others: Vec<CrashedThread>,
+    /// Architectures for which the program contains GPU code; empty if it contains none, or if they are unknown.
+    #[serde(default)]
+    pub code: Vec<String>,
 }
 
 /// Calls of one thread of a process that crashed.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct CrashedThread {
     /// Name of the thread.
     pub name: String,
@@ -167,6 +170,18 @@ impl Crash {
         format!(
             "the program died of {signal} {place}, in a thread that ran no HIP call; another thread was in {others}"
         )
+    }
+
+    /// Returns a hint if HIP crashed in a program that has GPU code, but none for the device `gfx`. HIP does not check
+    /// for this mistake: <https://github.com/ROCm/rocm-systems/issues/2484>.
+    pub fn missing_code(&self, gfx: &str) -> Option<String> {
+        let is_missing = !self.code.is_empty() && self.code.iter().all(|arch| arch != gfx);
+        (is_missing && self.call().is_some()).then(|| {
+            format!(
+                "the program has code for {} only, and the device is {gfx}",
+                self.code.join(", ")
+            )
+        })
     }
 
     /// Returns further facts about the crash, one sentence each.
@@ -313,7 +328,7 @@ mod tests {
     #[track_caller]
     fn check(calls: &[&str], others: &[&[&str]], call: Option<&str>, wanted: &str) {
         let others = others.iter().map(|calls| thread(calls)).collect();
-        let crash = Crash { pid: 7, signal: 11, thread: thread(calls), others };
+        let crash = Crash { pid: 7, signal: 11, thread: thread(calls), others, code: Vec::new() };
         assert_eq!(crash.call(), call);
         assert_eq!(crash.sentence(), wanted);
     }
@@ -402,9 +417,24 @@ mod tests {
     }
 
     #[test]
+    fn crash_in_hip_without_code_for_the_device_has_a_hint() {
+        let check = |calls: &[&str], code: &[&str], hint: Option<&str>| {
+            let code = code.iter().map(|arch| (*arch).to_owned()).collect();
+            let crash = Crash { thread: thread(calls), code, ..Crash::default() };
+            assert_eq!(crash.missing_code("gfx1151").as_deref(), hint, "{calls:?}");
+        };
+        let launch = ["+ libamdhip64.so.7", "hipLaunchKernel libamdhip64.so.7", "main a.out"];
+        let hint = "the program has code for gfx90a, gfx942 only, and the device is gfx1151";
+        check(&launch, &["gfx90a", "gfx942"], Some(hint));
+        check(&launch, &["gfx1151", "gfx90a"], None);
+        check(&launch, &[], None);
+        check(&["main a.out"], &["gfx90a"], None);
+    }
+
+    #[test]
     fn incomplete_stack_may_hide_a_call() {
         let mut crash =
-            Crash { pid: 7, signal: 6, thread: thread(&["f a.out"]), others: Vec::new() };
+            Crash { pid: 7, signal: 6, thread: thread(&["f a.out"]), ..Crash::default() };
         crash.thread.is_complete = false;
         assert_eq!(
             crash.sentence(),
@@ -419,7 +449,8 @@ mod tests {
     fn lines_name_each_library_and_its_build_id_once() {
         let calls = [format!("+ {HIP}"), format!("hipFree {HIP}"), "main a.out".to_owned()];
         let thread = thread(&[&calls[0], &calls[1], &calls[2]]);
-        let crash = Crash { pid: 7, signal: 11, others: vec![thread.clone()], thread };
+        let others = vec![thread.clone()];
+        let crash = Crash { pid: 7, signal: 11, others, thread, code: Vec::new() };
         let calls = "libamdhip64.so.6+0x12 < hipFree+0x12 (libamdhip64.so.6) < main+0x12 (a.out)";
         assert_eq!(
             crash.stacks(),

@@ -81,7 +81,9 @@ pub(crate) fn never(seen: &ProgramSeen<'_>) -> Option<Outcome> {
     }
     let hip = seen.witnesses.iter().find_map(Witness::hip)?;
     let why = format!("the program loaded `{}` but never used the device", hip.path);
-    Some(Outcome::no_verdict("device", why).with([hint_path()]))
+    // A program that an exception of Python ended may have had no time to use the device.
+    let raised = seen.observation.stderr.contains("Traceback (most recent call last)");
+    Some(Outcome::no_verdict("device", why).with((!raised).then(hint_path)))
 }
 
 fn hint_path() -> String {

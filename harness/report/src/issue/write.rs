@@ -192,7 +192,7 @@ pub(super) fn actual(findings: &Findings) -> String {
         text.push_str(" Line numbers refer to the case at the end.");
     }
     let _ = write!(text, " Signature: `{}`.", record.outcome.signature);
-    let details = record.outcome.details.iter();
+    let details = record.outcome.observed_details();
     let mut lines: Vec<String> = details.map(|text| placed(findings, text)).collect();
     if let Some(call) = &findings.refused_call {
         lines.push(format!("The last HIP call that returned an error: {call}"));
