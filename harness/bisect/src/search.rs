@@ -256,7 +256,9 @@ fn command<'a>(options: &BisectOptions) -> Result<Subject<'a>, Stop> {
     let text = options.matching.as_ref().map(|text| regex::Regex::new(text)).transpose();
     let text = text.map_err(|e| OptionError::Match(e).into());
     let program = options.program.as_deref().map(which::file).transpose().map_err(Stop::from);
-    let (text, program) = Stop::both(text, program)?;
+    let first = options.command.first().filter(|_| options.program.is_none());
+    let is_text = first.map(|word| which::refuse_text(Path::new(word)).map_err(Stop::from));
+    let ((text, program), _) = Stop::both(Stop::both(text, program), is_text.transpose())?;
     let packaged = along_packages(options).is_some();
     if packaged && program.is_some() {
         return Err(OptionError::ProgramAndPackage.into());

@@ -21,6 +21,7 @@ use crate::{
     program_text::{ProgramText, read_text},
     rerun::{Rerun, What},
     stop::explained,
+    which,
 };
 
 /// The reason why the user's command line cannot be run, or why its run could not be judged.
@@ -120,7 +121,8 @@ impl CommandLine {
     /// Options that are not valid, or a missing compiler that the program needs at run time.
     pub fn read(options: CommandOptions, session: &SessionOptions) -> Result<CommandLine, Stop> {
         let given = Stop::both(words(&options).map_err(Stop::from), possible(&options, session));
-        let (words, ()) = given?;
+        let text = which::refuse_text(&options.program).map_err(Stop::from);
+        let ((words, ()), ()) = Stop::both(given, text)?;
         let text = source(&options, &words)?;
         if let Some(text) = &text
             && text.language == "python"

@@ -97,6 +97,18 @@ pub fn program(name: &Path, path: &OsStr) -> Result<ProgramLocation, ProgramErro
     }
 }
 
+/// Checks that a program is not a text that cannot be started, such as the source of a program. A file that is not on
+/// this machine passes, because a stack or an environment may contain it.
+///
+/// # Errors
+/// [`ProgramError::NotExecutable`].
+pub fn refuse_text(name: &Path) -> Result<(), ProgramError> {
+    match program(name, &search(None)) {
+        Err(error @ ProgramError::NotExecutable(_)) => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Returns true for a bare name, which is searched on PATH, and false for a path.
 fn is_bare(name: &Path) -> bool {
     name.components().count() == 1 && !name.starts_with(".") && !name.starts_with("..")

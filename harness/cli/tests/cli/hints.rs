@@ -35,6 +35,11 @@ fn words_that_a_command_does_not_take_have_a_hint() {
     let rows: &[(&[&str], &[&str])] = &[
         (&["exec", "product.hip"], &["it is source code", "`rocrepro case new product.hip`"]),
         (&["exec", "./train.py"], &["start it with `python3 ./train.py`"]),
+        (&["report", "--", "./product.hip"], &["`rocrepro case new ./product.hip`"]),
+        (
+            &["bisect", "--good", "6.4.3", "--bad", "7.2.4", "--", "./train.py"],
+            &["start it with `python3 ./train.py`"],
+        ),
         (&["run", "./product"], &["it is a program; `rocrepro exec ./product` runs it"]),
         (&["report", "product"], &["`rocrepro report -- ./product` reports its failure"]),
         (
