@@ -1,4 +1,5 @@
-//! The nightly task of a machine with a GPU: runs the case library on the newest build and reports unexpected results.
+//! The nightly task of a machine with a GPU: runs the case library on the newest build, reports unexpected results, and
+//! tests the open bugs of earlier nights again.
 //!
 //! docs/hardware-runner.md explains how to set up such a machine. The task keeps its state in the folder that
 //! `NIGHTLY_STATE` names (default `nightly`). The folder has a subfolder for each build, so that the task can compare
@@ -69,7 +70,7 @@ pub(crate) fn nightly(sh: &Shell) -> Done {
         );
     }
     let before = earlier(sh, &state, build)?;
-    let mut summary = String::new();
+    let mut summary = update_bugs(sh, &state, &record, &on, &out)?;
     let news: Vec<_> = now.iter().filter(|(trial, seen)| is_news(trial, seen, &before)).collect();
     let mut bisects = 0;
     for (trial, seen) in &news {
@@ -111,6 +112,70 @@ pub(crate) fn nightly(sh: &Shell) -> Done {
     sh.write_file(out.join("summary.md"), format!("{head}\n{summary}"))?;
     println!("{head}\n{summary}");
     if news.is_empty() { Ok(()) } else { Err(head.trim().into()) }
+}
+
+/// Adds the records of the night to the store of this machine, tests the open bugs again, and drafts a comment for each
+/// bug that is fixed or reopened. Returns the lines of the summary about these bugs.
+fn update_bugs(
+    sh: &Shell,
+    state: &Path,
+    record: &Path,
+    on: &[&str],
+    out: &Path,
+) -> Result<String, Box<dyn std::error::Error>> {
+    let store = state.join("results.db");
+    let states = || -> Result<Bugs, Box<dyn std::error::Error>> {
+        let list =
+            cmd!(sh, "cargo run --release --locked -- records bugs list --json --store {store}");
+        bug_states(&list.read()?)
+    };
+    let before = if store.is_file() { states()? } else { Bugs::new() };
+    cmd!(sh, "cargo run --release --locked -- records store add --store {store} {record}").run()?;
+    let file = out.join("retests.jsonl");
+    // The exit code is 1 if results are unexpected and 4 if no bug is open. The store contains the results.
+    cmd!(
+        sh,
+        "cargo run --release --locked -- records bugs retest --store {store} {on...} --repeat {REPEATS} --record {file}"
+    )
+    .ignore_status()
+    .run()?;
+    let list =
+        cmd!(sh, "cargo run --release --locked -- records bugs list --store {store}").read()?;
+    sh.write_file(out.join("bugs.txt"), list)?;
+    let mut summary = String::new();
+    for (id, case, state) in ended_or_reopened(&before, &states()?) {
+        let draft = out.join(format!("bug-{id}.md"));
+        let comment =
+            cmd!(sh, "cargo run --release --locked -- records bugs comment {id} --store {store}");
+        sh.write_file(&draft, comment.read()?)?;
+        let _ = writeln!(
+            summary,
+            "- {state}: bug {id} of `{case}`, the draft of a comment is in {}",
+            draft.display()
+        );
+    }
+    Ok(summary)
+}
+
+/// Cases and states of bugs, by the ids of the bugs.
+type Bugs = BTreeMap<String, (String, String)>;
+
+/// Reads the output of `rocrepro records bugs list --json`.
+fn bug_states(json: &str) -> Result<Bugs, Box<dyn std::error::Error>> {
+    let list: Value = serde_json::from_str(json)?;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let bugs = list.as_array().into_iter().flatten();
+    Ok(bugs.map(|bug| (text(&bug["id"]), (text(&bug["case"]), text(&bug["state"])))).collect())
+}
+
+/// Returns the id, case and state of each bug that was known before and is now fixed or reopened. Changes between other
+/// states, such as a flaky bug that was not seen in one night, need no comment.
+fn ended_or_reopened<'a>(before: &Bugs, after: &'a Bugs) -> Vec<(&'a str, &'a str, &'a str)> {
+    let changed = after.iter().filter(|(id, (_, state))| {
+        let matters = ["fixed", "reopened"].contains(&state.as_str());
+        matters && before.get(*id).is_some_and(|(_, old)| old != state)
+    });
+    changed.map(|(id, (case, state))| (id.as_str(), case.as_str(), state.as_str())).collect()
 }
 
 /// Returns the worst result of each trial in a record. If one of several runs of a trial failed, the result is that
@@ -266,6 +331,27 @@ mod tests {
         assert_eq!(last_good("t", &before), Some("a20260702"));
         assert_eq!(last_good("u", &before), Some("a20260703"));
         assert_eq!(last_good("new", &before), None);
+    }
+
+    #[test]
+    fn drafts_a_comment_for_a_known_bug_that_is_fixed_or_reopened() {
+        let bugs = |all: &[(&str, &str)]| {
+            let all = all.iter().map(|(id, state)| {
+                serde_json::json!({"id": id, "case": format!("case/{id}"), "state": state, "series": []})
+            });
+            bug_states(&Value::from_iter(all).to_string()).expect("a list")
+        };
+        let before = bugs(&[("1", "open"), ("2", "fixed"), ("3", "fixed"), ("4", "open")]);
+        let after = bugs(&[
+            ("1", "fixed"),
+            ("2", "reopened"),
+            ("3", "fixed"),
+            ("4", "unseen"),
+            ("5", "fixed"),
+        ]);
+        let changed = ended_or_reopened(&before, &after);
+        assert_eq!(changed, [("1", "case/1", "fixed"), ("2", "case/2", "reopened")]);
+        assert_eq!(ended_or_reopened(&Bugs::new(), &after), []);
     }
 
     #[test]
