@@ -3,10 +3,11 @@
 //! The program reports its checks and its end. The emulated device reports which processes have used the device.
 
 mod crash;
+mod device_events;
 mod reached;
 
-use device::{Config, Mapped, Witness};
-use plan::{Event, LoadedLibrary, Program, program::ProgramBody};
+use device::{Config, Witness};
+use plan::{Program, program::ProgramBody};
 use serde::{Deserialize, Serialize};
 
 use crate::identity::function as function_name;
@@ -17,6 +18,7 @@ use crate::{
 };
 
 pub use self::crash::{Crash, CrashedCall, CrashedThread};
+pub use self::device_events::told_of_device;
 pub use self::reached::brought;
 
 /// Signature of the outcome if a program executed no check.
@@ -575,34 +577,4 @@ fn last_words(seen: &ProgramSeen<'_>) -> Vec<String> {
         .into_iter()
         .flatten()
         .collect()
-}
-
-/// Converts the emulated device's reports about a program to the events that a worker would send. Records contain these
-/// events.
-pub fn told_of_device(witnesses: &[Witness]) -> Vec<Event> {
-    let Some(first) = witnesses.iter().find(|witness| witness.reached) else { return Vec::new() };
-    // The last report of a process names the libraries that it loaded later.
-    let of_process = witnesses.iter().filter(|witness| witness.pid == first.pid);
-    let mut libraries: Vec<LoadedLibrary> = Vec::new();
-    for Mapped { name, path, build_id } in of_process.flat_map(|witness| &witness.libraries) {
-        if libraries.iter().all(|library| library.path != *path) {
-            let (name, path, build_id) = (name.clone(), path.clone(), build_id.clone());
-            libraries.push(LoadedLibrary { name, path, build_id });
-        }
-    }
-    let config = &first.identity.config;
-    vec![
-        Event::Loaded { libraries },
-        Event::Device {
-            hip_runtime: 0,
-            count: i32::try_from(config.devices).unwrap_or(i32::MAX),
-            name: String::new(),
-            gfx: config.arch.name().to_owned(),
-            memory: config.memory,
-            bdf: String::new(),
-            nodes: Vec::new(),
-            refused: None,
-            emulated: Some(first.identity.clone()),
-        },
-    ]
 }

@@ -140,7 +140,7 @@ fn words_of_hip_and_of_other_tools_have_hints() {
         "known: [{rocm: [6.4, 7.2], signature: 'crash:hipFree'}]",
         16,
         "`rocm` must be text",
-        "one entry for each",
+        "several entries",
     );
 }
 

@@ -127,7 +127,7 @@ fn places_a_release_where_its_branch_began() {
     printed.check(0, &["last good 7.15.0a20260703, first bad 7.15.0a20260704", why], &[]);
     let exchanged =
         Search::new().bisect(&[&source(&server), "--good=7.14.0", "--bad=2026-07-06", "--fixed"]);
-    exchanged.check(2, &[], &["7.15.0a20260706 is after 7.14.0"]);
+    exchanged.check(2, &[], &["7.15.0a20260706 comes after 7.14.0"]);
 }
 
 /// The release passes, but all nightly builds after it fail. The failure began before the first of them, on another
