@@ -92,6 +92,18 @@ pub struct BugSeries {
     /// Results of these trials on each build, the oldest build first. Only runs with the present text of the case
     /// count.
     pub builds: Vec<BugBuild>,
+    /// Options with which the trials passed on builds where they fail without.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub passes_with: Vec<BugOptions>,
+}
+
+/// Options with which the trials of a bug passed on builds where they fail without.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BugOptions {
+    /// Description of the options, for example `with AMD_SERIALIZE_COPY=3`.
+    pub options: String,
+    /// Number of passes. No run with these options failed with the signature of the bug.
+    pub passed: u32,
 }
 
 /// Results of a trial of a bug in one series.
@@ -292,7 +304,35 @@ impl Bugs {
             newest: self.names.get(newest).cloned().unwrap_or_default(),
             trials: found,
             builds: sums.into_values().collect(),
+            passes_with: self.passes_with(key, series, trials),
         })
+    }
+
+    /// Returns the options with which the trials never failed on builds where they fail without them.
+    fn passes_with(
+        &self,
+        key: &(String, String),
+        series: &Series,
+        trials: &[&(String, String)],
+    ) -> Vec<BugOptions> {
+        let mut found: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
+        for ((other, rank), number) in &self.numbers {
+            let options = other.device.strip_prefix(&series.device);
+            let Some(options) = options.and_then(|rest| rest.strip_prefix("; ")) else { continue };
+            let usual = self.numbers.get(&(series.clone(), rank.clone()));
+            let Some(usual) = usual.filter(|_| other.builds == series.builds) else { continue };
+            for results in trials.iter().filter_map(|trial| self.trials.get(*trial)) {
+                let fails = results.get(usual).is_some_and(|usual| usual.failed.contains_key(key));
+                let Some(with) = results.get(number).filter(|_| fails) else { continue };
+                let (passed, failed) = found.entry(options).or_default();
+                *passed += with.passed;
+                *failed += with.failed.get(key).copied().unwrap_or(0);
+            }
+        }
+        let helps = found.into_iter().filter(|(_, (passed, failed))| *passed > 0 && *failed == 0);
+        helps
+            .map(|(options, (passed, _))| BugOptions { options: options.to_owned(), passed })
+            .collect()
     }
 
     /// Returns true if, on these builds, the trial was run with another text after its last run with this text.

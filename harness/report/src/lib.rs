@@ -54,7 +54,7 @@ pub use asked::Asked;
 pub use audit::{AuditFinding, MissingOpcode, audit};
 pub use barriers::{BarrierFinding, KernelFinding, OutstandingOperation, barriers};
 pub use bisected::bisected;
-pub use bugs::{Bug, BugBuild, BugSeries, BugState, BugTrial, Bugs, Series};
+pub use bugs::{Bug, BugBuild, BugOptions, BugSeries, BugState, BugTrial, Bugs, Series};
 pub use builds::Builds;
 pub use changed::{Change, Changed, Changes, FaultDifference, Side};
 pub use complete::{Incomplete, complete, exit_status};

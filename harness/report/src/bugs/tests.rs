@@ -119,6 +119,23 @@ fn devices_options_and_origins_are_kept_apart() {
 }
 
 #[test]
+fn options_that_avoid_a_bug_are_shown() {
+    let given = |value: &str, record: Record| with_options(&[("--env", value)], record);
+    let helps = given("AMD_SERIALIZE_COPY=3", passed("a/b"));
+    let fails = [passed("a/b"), failed("a/b")].map(|record| night(1, 1, given("A=1", record)));
+    // On night 2 the trial passes without options, so a pass with options shows nothing.
+    let idle = given("B=1", passed("a/b"));
+    let records = [bad(1, 3), good(2, 3), night(1, 30, helps), fails.concat(), night(2, 30, idle)];
+    let all = bugs(&records);
+    let usual = all[0].series.iter().find(|of| !of.series.unusual).expect("a series");
+    let options = "with AMD_SERIALIZE_COPY=3".to_owned();
+    assert_eq!(usual.passes_with, [BugOptions { options, passed: 30 }]);
+    let line = "did not fail with AMD_SERIALIZE_COPY=3: 30 runs on builds that fail otherwise, a rate of at \
+                most 11.6 %";
+    assert!(plain(&all[0].text()).contains(line), "{}", all[0].text());
+}
+
+#[test]
 fn edited_cases_do_not_fix_bugs() {
     let text = |text: &str, records: Vec<Record>| -> Vec<Record> {
         records.into_iter().map(|record| with_digest(text, record)).collect()

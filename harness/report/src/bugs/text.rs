@@ -7,7 +7,7 @@ use std::{
 
 use judge::{FailureIdentity, Rate};
 
-use super::{Bug, BugBuild, BugSeries, BugState, BugTrial, Bugs, CHANCE, Series};
+use super::{Bug, BugBuild, BugOptions, BugSeries, BugState, BugTrial, Bugs, CHANCE, Series};
 use crate::{
     rates::percent,
     words::{BOLD, count, link, styled},
@@ -145,6 +145,15 @@ impl BugSeries {
         }
         for build in &self.builds {
             let _ = writeln!(text, "    {}", build.words());
+        }
+        for BugOptions { options, passed } in &self.passes_with {
+            let (_, high) = Rate { hits: 0, runs: *passed }.interval();
+            let _ = writeln!(
+                text,
+                "    did not fail {options}: {} on builds that fail otherwise, a rate of at most {}",
+                count(*passed, "run"),
+                percent(high)
+            );
         }
     }
 }
