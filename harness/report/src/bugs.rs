@@ -151,7 +151,7 @@ pub struct BugBuild {
     pub failed: u32,
     /// Number of passes.
     pub passed: u32,
-    /// Number of other failures. They say nothing about this bug, because they may hide it.
+    /// Number of other failures. They do not count, because they may hide this bug.
     pub otherwise: u32,
 }
 
