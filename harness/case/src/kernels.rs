@@ -201,8 +201,12 @@ fn is_file_name(text: &str) -> bool {
 /// `None` if the text shows no such reason.
 fn not_found_by_name(source: &str, name: &str) -> Option<String> {
     // An included file may define the kernel.
-    if source.contains("#include") || !source.contains("__global__") {
+    let may_be_elsewhere = ["#include", "#define", "__attribute__"];
+    if may_be_elsewhere.iter().any(|word| source.contains(word)) {
         return None;
+    }
+    if !source.contains("__global__") {
+        return Some(format!("the source of kernel `{name}` defines no `__global__` function"));
     }
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if !source.split(|c| !is_word(c)).any(|word| word == name) {

@@ -44,7 +44,7 @@ fn of_program(outcome: &Outcome, program: &Program, stderr: &str) -> Vec<String>
             compiler::hints(&outcome.details, text)
         }
         (Kind::LibraryExit, _) if program.reports() => {
-            source::missing_end(&outcome.summary, text).into_iter().collect()
+            source::missing_end(text).into_iter().collect()
         }
         (Kind::WrongData, ProgramBody::Cpp { .. }) => {
             source::missing_wait(text).into_iter().collect()

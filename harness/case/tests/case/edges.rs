@@ -129,12 +129,12 @@ fn texts_with_values_of_axes_have_at_most_4_mib() {
     let of = |value: usize, uses: usize| {
         let (value, uses) = ("a".repeat(value), "$m ".repeat(uses));
         messages(&format!(
-            "matrix: {{m: [{value}, b]}}\nkernels:\n  own: \"own {uses}\"\nsteps: [{{sync: device}}]\n"
+            "matrix: {{m: [{value}, b]}}\nkernels:\n  own: \"__global__ own {uses}\"\nsteps: [{{sync: device}}]\n"
         ))
     };
     assert_eq!(of(4097, 1)[0], "4:13 axis `m` has a value of 4097 bytes; a value has at most 4096");
     let long = of(4096, 2000);
-    assert!(long[0].ends_with("the text has more than 4 MiB"), "{long:?}");
+    assert!(long.iter().any(|it| it.ends_with("the text has more than 4 MiB")), "{long:?}");
 }
 
 #[test]

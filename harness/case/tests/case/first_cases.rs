@@ -55,6 +55,32 @@ fn kernel_of_another_name_is_named_once() {
 }
 
 #[test]
+fn kernel_without_global_is_named_where_it_is_defined() {
+    let kernel = KERNEL.replace("__global__ ", "");
+    let text = format!("{HEAD}{kernel}buffers: {{}}\nsteps: [{{sync: device}}]\n");
+    let all = case::mistakes("family/case", &text, &case::Kernels::new());
+    let shown: Vec<_> = all.iter().map(|m| (m.at.line, m.message.as_str())).collect();
+    assert_eq!(shown, [(5, "the source of kernel `scale` defines no `__global__` function")]);
+    let indexed = KERNEL.replace("out[i] = in[i] for i < n", "out[blockIdx.x] = in[blockIdx.x]");
+    let text = format!("{HEAD}{indexed}buffers: {{}}\nsteps: [{{sync: device}}]\n");
+    let all = case::mistakes("family/case", &text, &case::Kernels::new());
+    assert!(all[0].message.contains("`i` is the index of the element"), "{all:#?}");
+}
+
+#[test]
+fn helper_that_is_not_included_is_named() {
+    let program = |text: &str, message, help| {
+        let lines = format!("program:\n  cpp: |\n{text}").leak();
+        check(HEAD, &Mistake { lines, at: (1, 1), message, help });
+    };
+    program(
+        "    #include <vector>\n    int main() { equal(\"a\", b, c); return done(); }\n",
+        "does not include it",
+        "`#include \"rocrepro.h\"`",
+    );
+}
+
+#[test]
 fn fault_that_concerns_no_step_is_reported() {
     let lines = "faults: [copy.zero, graph.launch-lost]\n";
     let message = "no step makes a call to which `graph.launch-lost` applies";

@@ -51,7 +51,7 @@ fn program_may_be_in_a_file_of_its_own() {
     let absent = lower(&case, trial, &Kernels::new(), &[]).unwrap_err();
     assert_eq!(absent[0].message, "file `sum.cpp` not found in the folder of the case");
     assert_eq!((absent[0].at.line, absent[0].at.column), (4, 16));
-    case.give_file(Some("#include \"rocrepro.h\"\nrocrepro::equal(".to_owned()));
+    case.give_file(Some("#include \"rocrepro.h\"\nrocrepro::equal( done()".to_owned()));
     let Body::Program(read) = lower(&case, trial, &Kernels::new(), &[]).unwrap().body else {
         panic!("it has steps");
     };
@@ -126,7 +126,7 @@ fn mistakes_are_reported_at_their_position() {
     assert_eq!((found[0].at.line, found[0].at.column), (3, 10));
     assert!(found[0].message.contains("a program takes faults of the device"), "{found:?}");
     let cpp = |fault: &str| {
-        let text = format!("{HEAD}program: {{cpp: 'rocrepro.h equal(1, 1)'}}\n")
+        let text = format!("{HEAD}program: {{cpp: 'rocrepro.h equal(1, 1) done()'}}\n")
             .replace("copy.zero", fault);
         mistakes("a/b", &text, &Kernels::new())
             .iter()

@@ -112,7 +112,7 @@ fn reproducer_that_fails_is_reported_with_the_next_command() {
     assert!(said.contains("AssertionError: 1"), "{said}");
     assert!(said.contains("if it fails      rocrepro report count.yaml --trust"), "{said}");
     let again = here(folder.path(), &["case", "new", "count.py"]);
-    assert!(output_text(&again).contains("has this text already"), "{}", output_text(&again));
+    assert!(output_text(&again).contains("has the same content"), "{}", output_text(&again));
     assert_eq!(again.status.code(), Some(1));
     let edited =
         fs::read_to_string(folder.path().join("count.yaml")).expect("the case") + "# mine\n";

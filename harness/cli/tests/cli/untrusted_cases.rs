@@ -82,9 +82,9 @@ fn rejects_forbidden_content_of_untrusted_cases() {
         let folder = folder(&[("case.yaml", case)]);
         let from = ["check", "--cases-from", text(folder.path())];
         check(&from, 2, &[mistake, "--trust", "case.yaml:"]);
-        // The kernels are never launched, which is a mistake in any case file.
+        // The kernels define no function, which is a mistake in any case file.
         let (code, said) = match case.contains("kernels:") {
-            true => (2, "no step launches kernel `own`"),
+            true => (2, "kernel `own`"),
             false => (0, "1 case is well-formed"),
         };
         check(&[&from[..], &["--trust"]].concat(), code, &[said]);

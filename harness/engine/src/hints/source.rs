@@ -6,10 +6,9 @@ use std::ops::Range;
 const STARTS: [&str; 5] =
     ["<<<", "Async(", "hipGraphLaunch(", "hipLaunchKernel", "hipModuleLaunchKernel("];
 
-/// Returns a hint if a program that ended without an error never reports its end.
-pub(super) fn missing_end(summary: &str, text: &str) -> Option<String> {
-    let ended = summary.contains("exit status 0") && summary.contains("before it reported its end");
-    (ended && !text.contains("done"))
+/// Returns a hint if the source of a program, which ended without reporting its end, never reports it.
+pub(super) fn missing_end(text: &str) -> Option<String> {
+    (!text.contains("done"))
         .then(|| "the program does not call `done()`, with which it reports its end".to_owned())
 }
 
@@ -71,11 +70,8 @@ mod tests {
 
     #[test]
     fn program_without_an_end_has_a_hint() {
-        let early =
-            |status: i32| format!("exit status {status} in phase copy, before it reported its end");
-        assert!(missing_end(&early(0), "equal(\"a\", b, c); return 0;").is_some());
-        assert!(missing_end(&early(0), "if (x) return done();").is_none());
-        assert!(missing_end(&early(1), "return 1;").is_none());
+        assert!(missing_end("equal(\"a\", b, c); return 0;").is_some());
+        assert!(missing_end("if (x) return done();").is_none());
     }
 
     #[test]

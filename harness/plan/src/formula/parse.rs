@@ -125,11 +125,16 @@ impl Parser<'_> {
         let found = self.parameters.iter().position(|p| p.name == name);
         found.ok_or_else(|| {
             let names: Vec<_> = self.parameters.iter().map(|p| format!("`{}`", p.name)).collect();
+            let is_index = ["blockIdx", "threadIdx", "blockDim", "hipBlockIdx", "hipThreadIdx"];
+            let what = format!("the kernel has no parameter `{name}`");
+            if is_index.iter().any(|index| name.starts_with(index)) {
+                return format!(
+                    "{what}; `i` is the index of the element, as in `out[i] = in[i] for i < n`"
+                );
+            }
             match names.is_empty() {
-                true => format!("the kernel has no parameter `{name}`; it has no parameters"),
-                false => {
-                    format!("the kernel has no parameter `{name}`; it has {}", names.join(", "))
-                }
+                true => format!("{what}; it has no parameters"),
+                false => format!("{what}; it has {}", names.join(", ")),
             }
         })
     }
