@@ -6,6 +6,7 @@ use device::{Arch, Config};
 use plan::{Library, VersionRange};
 
 use crate::{
+    case_keys::OF_DEVICE,
     diagnostic::{nearest, suggest},
     hints,
     matrix::{Matrix, substituted},
@@ -115,10 +116,6 @@ pub(crate) fn read_needs(reader: &mut Reader, node: &Node, matrix: &Matrix) -> N
         processes: processes.unwrap_or_default(),
     }
 }
-
-/// Device options that a case may require, named as in `--device-option`. The number of devices is a separate
-/// requirement. The remaining device options only change how the emulated device works, so a GPU cannot have them.
-pub(crate) const OF_DEVICE: &[&str] = &["large-bar", "memory", "gtt"];
 
 fn read_device(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Vec<(String, String)> {
     let Some(fields) = reader.fields(node, "`device`", OF_DEVICE) else { return Vec::new() };

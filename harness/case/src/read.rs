@@ -6,10 +6,10 @@ use plan::{ByVersion, VersionRange};
 
 use crate::{
     At, Diagnostic,
+    case_keys::OF_DEVICE,
     diagnostic::suggest,
     expression::evaluate,
     hints,
-    needs::OF_DEVICE,
     yaml::{Key, Node, Value},
 };
 

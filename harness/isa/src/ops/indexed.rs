@@ -73,7 +73,7 @@ fn mode(text: &Text, index: usize) -> Result<u32, Unsupported> {
 /// Returns `None` if the instruction is not affected.
 ///
 /// # Errors
-/// Returns [`Unsupported`] if the interpreter does not support the instruction in indexing mode.
+/// Returns `Unsupported` if the interpreter does not support the instruction in indexing mode.
 pub fn moved(text: &Text, m0: u32) -> Result<Option<Text>, Unsupported> {
     let (index, mode) = ((m0 & 0xff) as u16, m0 >> MODE_SHIFT & 0xf);
     if !text.mnemonic.starts_with("v_") {

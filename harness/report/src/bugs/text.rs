@@ -170,7 +170,7 @@ impl Bug {
         let _ = writeln!(text, "    state      {}", styled(BOLD, state.words()));
         let _ = writeln!(text, "    signature  {signature}{alone}");
         let _ = writeln!(text, "    summary    {summary}");
-        let _ = writeln!(text, "    seen       first {first}, last {last}");
+        let _ = writeln!(text, "    {:<10} first {first}, last {last}", "seen");
         for issue in &self.upstream {
             let _ = writeln!(text, "    issue      {}", link(issue));
         }
