@@ -1,5 +1,5 @@
-//! Makes reports about twelve failures, and tests the statements in each report. Runs the printed program with the
-//! printed commands, and repeats the trial with each stated control, setting and release.
+//! Makes reports about twelve failures, and checks what each report claims: runs the printed program with the printed
+//! commands, and repeats the trial with each control, setting and release that the report names.
 
 mod page;
 

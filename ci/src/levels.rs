@@ -1,6 +1,6 @@
 //! Compares the two levels of the emulated device: the HSA level, at which the device replaces the HSA runtime, and the
-//! thunk level, at which the device runs below the released HSA runtime. Each trial must have the same result with
-//! both.
+//! thunk level, at which the device replaces the thunk library and the released HSA runtime runs on top of it. Each
+//! trial must have the same result at both levels.
 
 use std::collections::BTreeMap;
 
@@ -100,10 +100,9 @@ struct Comparison {
     equal: usize,
     different: usize,
     explained: usize,
-    /// Number of trials that ran with the device that replaces the HSA runtime, but were skipped below the released
-    /// one.
+    /// Number of trials that ran at the HSA level, but were skipped at the thunk level.
     not_tried: usize,
-    /// Number of trials that need a feature that is not supported below the released HSA runtime.
+    /// Number of trials that need a feature that the device does not support at the thunk level.
     gaps: usize,
     /// Mean run time on each of the two levels, in seconds, over the trials that ran on both.
     seconds: [f64; 2],

@@ -117,9 +117,9 @@ const FUZZ: &[&str] = &["seed=1000", "batches=50", "jobs=2"];
 /// draws 5000.
 const ORDERED: &str = "75";
 
-/// Sampling interval of the gate for `exports` and `prove`: one case in eight.
+/// Sampling interval for `exports` and `prove` in the gate (`ci -- all`): one case in eight.
 const EIGHTH: usize = 8;
-/// Sampling interval of the gate for `prove --mutate`: one case in twenty.
+/// Sampling interval for `prove --mutate` in the gate: one case in twenty.
 const TWENTIETH: usize = 20;
 
 const USAGE: &str = "\

@@ -4,8 +4,9 @@
 
 use xshell::{Shell, cmd};
 
-/// Packages to test, each with arguments for `cargo test`. Miri is about a thousand times slower than a processor, so
-/// tests with long histories and tests of clocks are left out. The remaining tests take minutes.
+/// Packages to test, each with arguments for `cargo test`. Miri is about a thousand times slower than native
+/// execution, so tests with long access histories and tests of vector clocks are left out. The remaining tests take
+/// minutes.
 const RUNS: [(&str, &[&str]); 2] = [
     ("isa", &["--test", "isa", "--", "malformed::", "memory::", "registers::", "unnamed::"]),
     ("plan", &["--lib", "--", "--skip", "the_reach_is_that_of_the_reference"]),

@@ -32,9 +32,9 @@ impl Nights {
 }
 
 impl Night {
-    /// Returns the index of the build in `history`, from another download source, that corresponds to this nightly
-    /// build: the push of the nightly build's commit. If that push is missing, returns the index of the last push of
-    /// the nightly build's day.
+    /// Returns the index of the build in `history` that corresponds to this nightly build. `history` lists the builds
+    /// of another download source, which makes one build for each push. The build of the same commit corresponds to the
+    /// nightly build. Without such a build, returns the index that [`stacks::History::find`] returns for its day.
     pub(crate) fn among(
         &self,
         history: &stacks::History,

@@ -12,7 +12,7 @@ use crate::{axis::Axis, journal::BisectHeader};
 const RATES: [(u32, &str); 3] =
     [(10, "in every run"), (5, "in every second run"), (2, "in every fifth run")];
 
-/// Number of simulated searches per rate. The change is at another point in each.
+/// Number of simulated searches for each failure rate. Each search has the change at a different point.
 const PLACES: usize = 16;
 
 /// Download rates of a slow and of a fast connection, in bytes per second.

@@ -31,8 +31,8 @@ use crate::{
     workbench::Workbench,
 };
 
-/// Function that returns the command line that repeats the search between two points, of which the good one is first.
-/// The third argument contains the points that are excluded.
+/// Function that returns the command line that repeats a search on an axis and a device. The third argument contains
+/// the points that are excluded, and the last one the two ends of the search: the good point and the bad point.
 pub type RerunCommand<'a> = &'a dyn Fn(&Axis, &DeviceChoice, &[usize], (usize, usize)) -> String;
 
 /// A search that is ready to run.

@@ -168,8 +168,8 @@ impl Case {
         self.file = Some(text);
     }
 
-    /// Returns the expectations of the case: one for each document under `source`, and the entries under `expectation`.
-    /// Expectations without a signature come first.
+    /// Returns the expectations of the case: one for each document that `source` cites, and the entries under
+    /// `expectation`. Expectations without a failure signature come first.
     pub fn expectations(&self) -> Vec<Expectation> {
         let documents = self.source.iter().filter(|source| is_document(source));
         let documented = documents.map(|source| Expectation {

@@ -329,8 +329,8 @@ impl BadSubstitution {
     }
 }
 
-/// Returns a hint for a name after a `$` that is not an axis: an environment variable, the index of a loop, or a misspelt
-/// axis.
+/// Returns a hint for a name after a `$` that is not an axis: an environment variable, the index of a loop, or a
+/// misspelt axis.
 fn hint_for_name(name: &str, trial: &Trial) -> String {
     if !name.is_empty() && name.chars().all(|c| c.is_ascii_uppercase() || c == '_') {
         return format!(
@@ -338,7 +338,7 @@ fn hint_for_name(name: &str, trial: &Trial) -> String {
         );
     }
     if ["i", "j", "k", "index", "iteration"].contains(&name) {
-        return "`repeat` has no index; `for_each` gives each copy of the steps values of its own"
+        return "`repeat` has no index; `for_each` repeats the steps with a different value each time"
             .to_owned();
     }
     let axes = trial.values.iter().map(|(axis, _)| &**axis);

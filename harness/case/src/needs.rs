@@ -48,7 +48,7 @@ pub(crate) const LIBRARIES: &[(&str, Library)] = &[
     ("rocblas", Library::Rocblas),
 ];
 
-/// Returns true for a name that is allowed under `with` (a group of the stack) but not under `library`.
+/// Returns true for a name that is allowed under `with` (a package group of the stack) but not under `library`.
 fn is_only_a_group(name: &str) -> bool {
     program::GROUPS.contains(&name) && !LIBRARIES.iter().any(|(library, _)| *library == name)
 }
@@ -82,7 +82,7 @@ pub(crate) fn read_needs(reader: &mut Reader, node: &Node, matrix: &Matrix) -> N
                 let help = "name it under `with`, as in `needs: {with: [torch]}`".to_owned();
                 reader.mistake_with_help(
                     group.at,
-                    "this is a group of a stack, not a library",
+                    "this is a package group of a stack, not a library",
                     Some(help),
                 );
                 return Vec::new();

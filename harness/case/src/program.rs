@@ -96,7 +96,7 @@ pub(crate) fn read_groups(reader: &mut Reader, node: &Node) -> Vec<String> {
     let choices: Vec<(&str, &str)> = GROUPS.iter().map(|name| (*name, *name)).collect();
     let items = reader.list(node).iter();
     items
-        .filter_map(|item| reader.choice(item, "a group of a stack", &choices))
+        .filter_map(|item| reader.choice(item, "a package group of a stack", &choices))
         .map(str::to_owned)
         .collect()
 }

@@ -233,7 +233,7 @@ impl Reader {
         if let Some(gap) = all.clone().find_map(|range| range.gap_after(all.clone())) {
             let message =
                 format!("{what} says nothing for ROCm {gap}, where anything would be right");
-            let help = "let the ranges meet; `any` accepts every result".to_owned();
+            let help = "close the gap between the ranges; `any` accepts every result".to_owned();
             self.mistake_with_help(node.at, message, Some(help));
         }
         Some(ByVersion(ranges))

@@ -34,7 +34,8 @@ pub(crate) fn axes(case: &Case, text: &str) -> Vec<Diagnostic> {
         .collect()
 }
 
-/// Returns true if a text contains `$name`, or a selection in the steps names the axis.
+/// Returns true if `node` depends on the axis `name`: one of its texts contains `$name`, or a `when` selects values of
+/// the axis. `in_selection` is true if `node` is the value of a `when`.
 fn is_used(node: &Node, name: &str, in_selection: bool) -> bool {
     match &node.value {
         Value::Scalar(text) => {

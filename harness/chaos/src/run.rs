@@ -32,7 +32,7 @@ pub(crate) enum NotRun {
 pub(crate) struct RunOutcome {
     /// Answer that the command gave, in the format of [`crate::row::row`].
     pub(crate) answer: String,
-    /// Mistakes that no disturbance excuses, for example a panic.
+    /// Mistakes that are never acceptable, whatever was disturbed, for example a panic.
     wrong: Vec<String>,
     said: String,
     command: String,
@@ -208,7 +208,8 @@ fn answer(ended: Option<ExitStatus>, records: &[Value], wrong: &mut Vec<String>)
     if word == "pass" { "pass".to_owned() } else { format!("{word} {signature}") }
 }
 
-/// Adds mistakes that no disturbance excuses to `wrong`: a panic, or control characters in the output.
+/// Appends to `wrong` the mistakes that are never acceptable, whatever was disturbed: a panic, or control characters in
+/// the output.
 fn always_wrong(said: &str, wrong: &mut Vec<String>) {
     if said.contains("thread 'main' panicked at harness/cli")
         || said.contains("thread 'main' panicked at /")

@@ -455,8 +455,8 @@ pub(crate) struct Emulation {
 
     /// Report races, and accesses to memory out of bounds, freed or never written
     ///
-    /// Watches kernels and copies. This is slow. Each mistake is reported once, and the work continues as on hardware; `--sanitize=stop`
-    /// stops at the first mistake
+    /// Watches kernels and copies. This is slow. Each mistake is reported once, and the work continues as on hardware;
+    /// `--sanitize=stop` stops at the first mistake
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "on")]
     pub(crate) sanitize: Option<String>,
 
@@ -464,8 +464,9 @@ pub(crate) struct Emulation {
     /// `devices=2`, `large-bar=yes` (the host can access all device memory; for the defaults see
     /// docs/device-options.md), `threads=4` (threads that execute the workgroups of a kernel; accesses of different
     /// workgroups to the same bytes then have no fixed order; the sanitizer uses one thread), `patience=60` (seconds
-    /// without progress after which the device reports a kernel as hung; default 10), `level=thunk` (run the released
-    /// HSA runtime of ROCm 7.2.4 on a device below it; only for cases with steps)
+    /// without progress after which the device reports a kernel as hung; default 10), `level=thunk` (emulate the
+    /// thunk library instead of the HSA runtime, and run the released HSA runtime of ROCm 7.2.4 on top of it; only for
+    /// cases with steps)
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) device_option: Vec<String>,
 }

@@ -9,7 +9,8 @@ use crate::{InstructionResult, ResultFile};
 pub struct ResultDifference {
     /// Text of the instruction, or name of a row of `docs/inferred-hardware.md`.
     pub instruction: String,
-    /// Name of the register. For a row of `docs/inferred-hardware.md`, this is `words`.
+    /// Name of the register. The results of a row of `docs/inferred-hardware.md` are stored under the name `words`,
+    /// because they come from memory and not from a register.
     pub register: String,
     /// Number of work-items whose results differ, and total number of work-items.
     pub items: (usize, usize),

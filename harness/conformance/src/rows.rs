@@ -54,12 +54,12 @@ pub(crate) fn rows() -> Vec<Row> {
     let lanes = |what: &str| format!("int got = 7; if (t % 3) got = {what}; o[t] = got;");
     vec![
         exact(
-            "LDS past what the workgroup asked for: reads",
+            "LDS past the requested size: reads",
             300,
             format!("{PAST_THE_LDS} o[t] = p[at[t % 8] / 4];"),
         ),
         exact(
-            "LDS past what the workgroup asked for: writes",
+            "LDS past the requested size: writes",
             300,
             format!(
                 "{PAST_THE_LDS} if (t % 8 > 1) p[at[t % 8] / 4] = 0xbad; __syncthreads(); o[t] = p[t];"

@@ -110,8 +110,8 @@ pub(crate) fn kernel(arch: Arch, batch: &[Instruction], group: InstructionGroup)
     text
 }
 
-/// Returns the input words of all work-items, ordered by word. Each workgroup gets a different kind of values, for
-/// example integers or special values of f32.
+/// Returns the input words of all work-items: word 0 of every work-item, then word 1 of every work-item, and so on.
+/// Each workgroup gets a different kind of values, for example integers or special values of f32.
 pub(crate) fn values(group: InstructionGroup) -> Vec<u32> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = || {

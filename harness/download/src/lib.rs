@@ -503,7 +503,7 @@ impl Download<'_> {
         while skip > 0 {
             let wanted = buffer.len().min(usize::try_from(skip).unwrap_or(usize::MAX));
             match body.read(&mut buffer[..wanted], self.http.stall, self.cancel) {
-                Ok(0) => return Err(self.fail(network(self.url, "the connection ended early"))),
+                Ok(0) => return Err(self.fail(network(self.url, "the download was cut short"))),
                 Ok(n) => skip -= n as u64,
                 Err(_) if self.cancel.load(Ordering::Relaxed) => {
                     return Err(self.fail(DownloadError::Cancelled));
@@ -543,7 +543,7 @@ impl Read for Download<'_> {
             };
             let reason = match body.read(buffer, self.http.stall, self.cancel) {
                 Ok(0) if self.total.is_none() => return Ok(0),
-                Ok(0) => "the connection ended early".to_owned(),
+                Ok(0) => "the download was cut short".to_owned(),
                 Ok(n) if self.at + n as u64 > self.bound.most => {
                     self.body = None;
                     return Err(self.fail(self.bound.failure(self.url)));

@@ -112,8 +112,8 @@ impl State {
     }
 }
 
-/// Maximum time for which a call by the host waits for its random steps. It is limited because a kernel may itself wait
-/// for the host.
+/// Maximum time for which a call by the host waits until the device has executed the randomly drawn number of steps.
+/// The time is limited because a kernel may itself wait for the host.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Maximum number of signal reads by the host without a step of the executor in between. After more reads, the host is

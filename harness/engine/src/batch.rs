@@ -78,7 +78,7 @@ impl LimitState<'_> {
         }
     }
 
-    /// Counts a finished trial. Returns false if the trial was not executed, because the GPU is broken.
+    /// Counts a finished trial. Returns false if the trial was not executed because the GPU is broken.
     fn over(&self, record: &Record) -> bool {
         if record.outcome.signature == health::broken() {
             self.ended.get_or_init(|| record.outcome.summary.clone());

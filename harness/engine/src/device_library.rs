@@ -1,5 +1,5 @@
 //! Unpacks the emulated device's library, which is embedded in the program. Its file name is the one that the HIP
-//! runtime loads, or, for a device below the HSA runtime, the one that the HSA runtime loads.
+//! runtime loads, or, for a device that replaces the thunk library, the one that the HSA runtime loads.
 
 use std::{
     fs,

@@ -151,7 +151,7 @@ impl<'a> FailingTrial<'a> {
     /// Returns the trial as a job for one run.
     ///
     /// # Errors
-    /// Mistakes in the case, or a case without trials.
+    /// Fails if the case has mistakes or no trials.
     pub fn job(&self) -> Result<Job<'_>, Stop> {
         let selected = std::slice::from_ref(&self.selected);
         let job = jobs_with(self.library, selected, &self.faults)?.into_iter().next();

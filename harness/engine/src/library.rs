@@ -83,11 +83,11 @@ impl CaseLibrary {
         Err(Stop::usage(mistakes.join("\n\n")))
     }
 
-    /// Loads those cases of the user that have no mistakes. If other cases have mistakes, also returns their number and
-    /// their mistakes.
+    /// Loads the user's cases, except those with mistakes. If there are such cases, also returns their number and the
+    /// mistakes.
     ///
     /// # Errors
-    /// Returns all mistakes if they are not about single cases, or if no case is left.
+    /// Returns all mistakes if one of them does not belong to a single case, or if every case has mistakes.
     pub fn load_usable(from: &CasesFrom) -> Result<(CaseLibrary, Option<Faulty>), Stop> {
         let (mut library, Mistakes { of_files, mut of_cases }) =
             CaseLibrary::read(Some(from), &[])?;

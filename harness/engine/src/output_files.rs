@@ -104,7 +104,7 @@ pub struct FileMark {
     says: &'static str,
 }
 
-/// Mark of a record file.
+/// Mark by which a record file is recognised.
 pub(crate) const RECORDS: FileMark = FileMark { what: "a record file", says: "{\"format\":" };
 const JUNIT: FileMark = FileMark { what: "a JUnit report", says: "<testsuites name=\"rocrepro\"" };
 const TAP: FileMark = FileMark { what: "a TAP report", says: "TAP version 14\n# rocrepro\n" };
@@ -112,9 +112,9 @@ const ANNOTATIONS: FileMark = FileMark {
     what: "a file of annotations",
     says: "# rocrepro: annotations for GitHub Actions\n",
 };
-/// Mark of a page of `matrix`.
+/// Mark by which a page of `matrix` is recognised.
 pub const PAGE: FileMark = FileMark { what: "a page", says: "<title>rocrepro: " };
-/// Mark of an exported program.
+/// Mark by which an exported program is recognised.
 pub const PROGRAM: FileMark = FileMark { what: "a program", says: "Printed by rocrepro from " };
 
 /// Returns an error for a file that rocrepro did not write. Empty files, devices and pipes are accepted.

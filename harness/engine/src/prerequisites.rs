@@ -6,7 +6,7 @@
 //! | basic system calls | every trial | `supervise::try_system_calls` here, and again by each worker and starter |
 //! | a GPU | trials on a GPU | here |
 //! | a C compiler, Python's headers | programs that compile code at run time, such as those of Triton | here |
-//! | an interpreter, an environment, a command, groups of the stack | programs | `program/packages.rs` |
+//! | an interpreter, an environment, a command, package groups of the stack | programs | `program/packages.rs` |
 //! | a view of the stack | programs that are not compiled | `program.rs` |
 
 use std::{
@@ -94,7 +94,8 @@ pub fn compiles(packages: &Packages, text: &str) -> bool {
 }
 
 /// Checks the prerequisites of a program that compiles C code: a compiler on `path` (the one named `compiler`, if
-/// given) and Python's headers. Compiles a test in `folder`. Describes what is missing; `None` if nothing is.
+/// given) and Python's headers. To check both, compiles a small C file in `folder`. Describes what is missing; `None`
+/// if nothing is.
 pub fn compiler_for(
     python: &Path,
     compiler: Option<&str>,

@@ -228,7 +228,8 @@ pub(crate) fn missing(session: &Session, job: &Job<'_>, program: &Program) -> Op
     })
 }
 
-/// Finds the interpreter of a Python program, and a C compiler if the program needs one. Compiles a test in `folder`.
+/// Finds the interpreter of a Python program, and a C compiler if the program needs one. To check the compiler,
+/// compiles a small C file in `folder`.
 fn interpreter(
     session: &Session,
     program: &Program,

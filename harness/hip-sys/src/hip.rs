@@ -140,7 +140,7 @@ impl From<[u32; 3]> for Dim3 {
 /// `hipKernelNodeParams` (hip/hip_runtime_api.h).
 #[repr(C)]
 #[derive(Debug)]
-#[allow(missing_docs, reason = "as in the header")]
+#[allow(missing_docs, reason = "the header of HIP documents the fields")]
 pub struct KernelNodeParams {
     pub block: Dim3,
     pub extra: *mut *mut c_void,
@@ -153,7 +153,7 @@ pub struct KernelNodeParams {
 /// `hipMemsetParams` (hip/hip_runtime_api.h), which describes `height` rows of `width` elements.
 #[repr(C)]
 #[derive(Debug)]
-#[allow(missing_docs, reason = "as in the header")]
+#[allow(missing_docs, reason = "the header of HIP documents the fields")]
 pub struct MemsetParams {
     pub to: *mut c_void,
     pub element_bytes: c_uint,
@@ -166,7 +166,7 @@ pub struct MemsetParams {
 /// `hipPitchedPtr` (hip/driver_types.h).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs, reason = "as in the header")]
+#[allow(missing_docs, reason = "the header of HIP documents the fields")]
 pub struct PitchedPtr {
     pub address: *mut c_void,
     pub pitch: usize,
@@ -177,7 +177,7 @@ pub struct PitchedPtr {
 /// `hipExtent` and `hipPos` (hip/driver_types.h), in bytes, rows and slices.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs, reason = "as in the header")]
+#[allow(missing_docs, reason = "the header of HIP documents the fields")]
 pub struct Extent {
     pub width: usize,
     pub height: usize,
@@ -187,7 +187,7 @@ pub struct Extent {
 /// `hipMemcpy3DParms` (hip/driver_types.h). The pointers to HIP arrays are null.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs, reason = "as in the header")]
+#[allow(missing_docs, reason = "the header of HIP documents the fields")]
 pub struct Memcpy3dParams {
     pub from_array: *mut c_void,
     pub from_at: Extent,
@@ -202,7 +202,7 @@ pub struct Memcpy3dParams {
 /// `hipHostNodeParams` (hip/hip_runtime_api.h).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs, reason = "as in the header")]
+#[allow(missing_docs, reason = "the header of HIP documents the fields")]
 pub struct HostNodeParams {
     pub function: HostFunction,
     pub data: *mut c_void,

@@ -180,7 +180,7 @@ macro_rules! functions {
             }
 
             $(
-                #[doc = concat!("`", stringify!($name), "`, as in the header.")]
+                #[doc = concat!("Calls `", stringify!($name), "`, which the library's header documents.")]
                 ///
                 /// # Errors
                 /// Fails if the library does not export the function.

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int};
 use crate::loader::{LoadError, SharedLibrary, text};
 
 /// Calls the function at address `$function` with the values in `$words` as arguments. An invocation of the macro
-/// lists, for each number of parameters, the arguments to pass.
+/// contains, for each possible number of words, this number and the indices of the words, for example `2 [0 1]`.
 macro_rules! by_count {
     ($function:ident, $words:ident, $($count:literal [$($at:literal)*])*) => {
         match $words.len() {

@@ -100,8 +100,8 @@ pub struct Context<'a> {
     pub build: Option<&'a str>,
     /// GNU build id of the emulated device's library; `None` on a GPU, or if the library has no build id.
     pub device_build: Option<&'a str>,
-    /// GNU build id of the stack's libhsa-runtime64; `None` if it is unknown. If the emulated device is below the HSA
-    /// runtime ([`Level::Thunk`]), the worker must have used the library with this build id.
+    /// GNU build id of the stack's libhsa-runtime64; `None` if it is unknown. If the emulated device replaces the
+    /// thunk library ([`Level::Thunk`]), the worker must have used the library with this build id.
     ///
     /// [`Level::Thunk`]: device::Level::Thunk
     pub hsa_build: Option<&'a str>,

@@ -71,12 +71,10 @@ pub(crate) fn ended_from_outside(what: &str, number: i32) -> String {
     let name = signal(number);
     match name.as_str() {
         "SIGXFSZ" => format!(
-            "the kernel killed {what} with SIGXFSZ: a file exceeded the size limit (`file-size`)"
+            "Linux killed {what} with SIGXFSZ: a file exceeded the size limit (`file-size`)"
         ),
         "SIGXCPU" => {
-            format!(
-                "the kernel killed {what} with SIGXCPU: the limit of processor time was exceeded"
-            )
+            format!("Linux killed {what} with SIGXCPU: the limit on processor time was exceeded")
         }
         _ => format!("{what} was killed from outside with {name}"),
     }

@@ -204,7 +204,7 @@ fn missing(seen: &Observation, context: &Context<'_>) -> Option<Outcome> {
 }
 
 /// Verifies that the HIP runtime comes from the stack. On a GPU, the libraries below HIP must come from the stack, too,
-/// because a replacement could emulate the hardware. If the emulated device is below the HSA runtime, the HSA runtime
+/// because a replacement could emulate the hardware. If the emulated device replaces the thunk library, the HSA runtime
 /// must be the one that the stack's release contains.
 fn stack(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> {
     let no = |summary| Err(unproven("stack", summary, seen));

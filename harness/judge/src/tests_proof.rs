@@ -181,7 +181,7 @@ fn gpu_is_proven_by_its_driver_and_libraries() {
     );
 }
 
-/// If the emulated device is below the HSA runtime, the HSA runtime must be the released one of the stack.
+/// If the emulated device replaces the thunk library, the HSA runtime must be the released one of the stack.
 #[test]
 fn device_below_the_hsa_runtime_is_proven_by_the_released_runtime() {
     let thunk = |change: fn(&mut Vec<plan::LoadedLibrary>)| {

@@ -146,7 +146,7 @@ pub enum Accessor {
 /// An object that a call names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Named<'a> {
-    /// Kind of the object.
+    /// Kind of the object, for example a buffer or a stream.
     pub thing: Thing,
     /// Name of the object in the plan.
     pub name: &'a str,

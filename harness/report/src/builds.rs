@@ -1,4 +1,4 @@
-//! Counts which builds of rocrepro produced a set of records, and warns if there are several.
+//! Determines which builds of rocrepro produced a set of records, and warns if there are several builds.
 
 use std::collections::BTreeMap;
 

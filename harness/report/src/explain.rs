@@ -86,7 +86,7 @@ fn explain_with(record: &Record, others: &[&str]) -> String {
         line(&format!("    The GPU after the trial: {}", record.gpu_after));
     }
     if !record.stacks.is_empty() {
-        line("    Stacks of its threads:");
+        line("    Call stacks of its threads:");
         for text in record.stacks.iter().take(STACKS) {
             line(&format!("        {}", styled(DIM, text)));
         }

@@ -43,8 +43,8 @@ pub(crate) fn listed(others: &[OtherFailure]) -> String {
 }
 
 impl Factor {
-    /// Returns the rate of runs with the change that failed in any way; `None` if the evidence does not contain this
-    /// rate.
+    /// Returns the failure rate of the runs with the change, counting failures with any signature. Returns `None` if
+    /// the evidence does not contain this rate.
     pub(crate) fn any_failure(&self) -> Option<Rate> {
         let is_other = matches!(
             self.verdict,

@@ -45,7 +45,7 @@ impl Merged {
 pub struct Part {
     /// Name of the shard's file.
     pub file: String,
-    /// Plan of the shard.
+    /// First line of the shard's file, which contains the plan of the shard.
     pub opened: Opened,
     /// Numbers of the trials that have a record.
     pub numbers: BTreeSet<u64>,

@@ -2,10 +2,11 @@
 //! of changes.
 //!
 //! The failure may be intermittent, so its rate without any change, the base rate, is measured first. A change helps if
-//! the trial passes with it so often in a row that the failure would have occurred with high probability. If the trial
-//! still fails with a change, its failure rate is compared with the base rate: the change has no effect once the counts
-//! favour the base rate over a quarter of it, and may make the failure rarer once they favour the quarter. Otherwise
-//! the effect stays undecided.
+//! the trial with this change passes so many times in a row that, at the base rate, it would almost certainly have
+//! failed. If the trial still fails with a change, a likelihood ratio test compares two hypotheses: that the failure
+//! rate is the base rate, and that it is a quarter of the base rate. If the counts clearly favour the first, the change
+//! has no effect; if they clearly favour the second, it may make the failure rarer. Otherwise the effect stays
+//! undecided.
 //!
 //! Of dozens of changes without any effect, some show few failures by chance, and the runs without any change may show
 //! many by chance. Therefore a change counts as helping, or as making the failure rarer, only if Fisher's exact test

@@ -36,7 +36,8 @@ pub struct Limits {
 
 impl Default for Limits {
     /// Returns the default limits: ten minutes in total, two minutes of silence, two seconds from SIGTERM to SIGKILL,
-    /// ten seconds after SIGKILL, 0.2 seconds for descendants. Call stacks are not read.
+    /// ten seconds after SIGKILL, and 0.2 seconds from the end of the child until its descendants are killed. Call
+    /// stacks are not read.
     fn default() -> Limits {
         Limits {
             total: Duration::from_secs(600),

@@ -103,9 +103,9 @@ fn selection_of_excluded_trials_is_reported() {
 #[test]
 fn gap_between_versions_is_reported() {
     let lines = "  - set: {to: b, value: 7}\n    returns: {'<6.0': hipSuccess, '>=7.2': hipErrorInvalidValue}\n";
-    step(lines, (2, 14), "`returns` says nothing for ROCm >=6.0 <7.2", "let the ranges meet");
+    step(lines, (2, 14), "`returns` says nothing for ROCm >=6.0 <7.2", "close the gap");
     let lines = "  - mem_info:\n    gives: {'<6.0': any, '>=7.2': unchanged}\n";
-    step(lines, (2, 12), "`gives` says nothing for ROCm >=6.0 <7.2", "let the ranges meet");
+    step(lines, (2, 12), "`gives` says nothing for ROCm >=6.0 <7.2", "close the gap");
 }
 
 #[test]

@@ -266,7 +266,7 @@ fn words_of_other_languages_have_hints() {
     first("needs: {rocm: '<=7.2.4'}", 15, "is not a range", "`<7.2.5` includes 7.2.4");
     first("needs: {rocm: '7.2.4'}", 15, "is not a range", "");
     first("needs: {gfx: 'gfx11*'}", 14, "is a pattern", "list the architectures");
-    first("needs: {library: [torch]}", 19, "is a group of a stack", "`with`");
+    first("needs: {library: [torch]}", 19, "is a package group of a stack", "`with`");
     first(
         "known: {rocm: '*', signature: hipErrorInvalidValue}",
         31,

@@ -114,7 +114,7 @@ fn mistakes_are_reported_at_their_position() {
     );
     check(
         "needs: {with: cuppy}\nprogram: {command: [true], says: $y}\n",
-        &["4:15 a group of a stack cannot be `cuppy`", "5:34 the matrix has no axis `y`"],
+        &["4:15 a package group of a stack cannot be `cuppy`", "5:34 the matrix has no axis `y`"],
     );
     check(
         "known: [{rocm: '*', signature: 'wrong:a'}]\nprogram: {command: [true], says: x}\n",

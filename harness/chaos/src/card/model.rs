@@ -83,8 +83,9 @@ impl PlannedTrial {
     }
 }
 
-/// Behaviours of the cards in all trials of a run.
+/// Plan of a run on simulated cards.
 pub(super) struct RunPlan {
+    /// Behaviour of the card in each trial.
     pub(super) fates: Vec<&'static PlannedTrial>,
     /// True if the run has a command that repairs a card (`--recover`).
     pub(super) mends: bool,

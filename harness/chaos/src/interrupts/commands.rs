@@ -12,7 +12,7 @@ use crate::setup::{RunSetup, put};
 /// A command that the tests interrupt.
 pub(crate) struct LongCommand {
     pub(crate) name: &'static str,
-    /// Usual duration of the command. Moments are drawn between 0 and this duration.
+    /// Usual duration of the command. The time of the interruption is drawn between 0 and this duration.
     pub(crate) usual: Duration,
     pub(crate) set_up: fn(&mut RunSetup<'_>),
     /// Exit code of the command if it completes its work before the signal.
@@ -224,7 +224,7 @@ fn page(setup: &RunSetup<'_>, said: &str) -> Vec<String> {
     let over = said.contains(" passed");
     let exists = setup.folder.join("work/page/index.html").exists();
     (over && !exists)
-        .then(|| "a column ended, but page/index.html is missing".to_owned())
+        .then(|| "a column of the page was completed, but page/index.html is missing".to_owned())
         .into_iter()
         .collect()
 }

@@ -260,7 +260,7 @@ fn long(parts: usize) -> OsString {
 /// folder.
 fn other(setup: &mut RunSetup<'_>, variable: &str, name: OsString, value: Option<&str>) {
     let folder = setup.folder.join(name);
-    fs::create_dir_all(&folder).expect("the name is short enough");
+    fs::create_dir_all(&folder).expect("the folder can be created");
     match value {
         Some(value) => setup.variable(variable, value),
         None => setup.variable(variable, folder),
@@ -269,7 +269,7 @@ fn other(setup: &mut RunSetup<'_>, variable: &str, name: OsString, value: Option
 
 fn cache(setup: &mut RunSetup<'_>, name: OsString) {
     let folder = setup.folder.join(&name);
-    fs::create_dir_all(&folder).expect("the name is short enough");
+    fs::create_dir_all(&folder).expect("the folder can be created");
     let first: PathBuf = Path::new(&name).components().take(1).collect();
     setup.outputs.push(setup.folder.join(first));
     setup.variable("XDG_CACHE_HOME", folder);

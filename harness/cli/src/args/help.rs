@@ -216,7 +216,7 @@ fn hint(error: &clap::Error, words: &[OsString]) -> Option<&'static str> {
     }
     let is_of_new = words.get(1..3).is_some_and(|command| command == ["case", "new"]);
     if is_of_new && !word.starts_with('-') {
-        return Some("arguments of the program belong into the case: `args` under `program`");
+        return Some("program arguments belong in the case file: `args` under `program`");
     }
     let at = words.iter().position(|other| other == word.as_str())?;
     let list = words.get(at.checked_sub(2)?)?.to_str()?;

@@ -30,8 +30,9 @@ pub(crate) fn rocm(args: Rocm) -> Result<ExitCode, Stop> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the architectures for which to fetch a stack: those that the user named or, for a build, that of this
-/// machine's GPU, and otherwise those on which the built-in cases are tested.
+/// Returns the architectures for which to fetch the stack `spec`. These are the architectures that the user named
+/// (`said`). If the user named none and `spec` is a build from a download source, it is the architecture of this
+/// machine's GPU. Otherwise, or if the machine has no GPU, they are those on which the built-in cases are tested.
 fn architectures(spec: &str, said: Vec<String>) -> Vec<String> {
     let here = || card::first(Path::new("/")).filter(|_| stack_source::is_night(spec));
     match said.is_empty() {

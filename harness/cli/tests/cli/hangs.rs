@@ -13,7 +13,7 @@ fn reports_where_the_threads_of_a_hang_stood() {
     let output = command.arg(&record).output().expect("it starts");
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(1), "{shown}");
-    assert!(shown.contains("    Stacks of its threads:\n        process "), "{shown}");
+    assert!(shown.contains("    Call stacks of its threads:\n        process "), "{shown}");
     let waits = shown.lines().find(|line| line.contains("thread ") && line.contains("; "));
     let waits = waits.expect("a thread with its calls");
     let calls = "hsa_signal_wait_relaxed (libhsa-runtime64.so.1) < libamdhip64.so.7";

@@ -1,4 +1,5 @@
-//! Tests the emulated device below the released HSA runtime (`--device-option level=thunk`).
+//! Tests the emulated device that replaces the thunk library under the released HSA runtime (`--device-option
+//! level=thunk`).
 
 use std::{fs, path::Path, process::Output};
 

@@ -49,7 +49,7 @@ impl<'a> Neighbour<'a> {
     /// of the case, and must pass in each of several runs. `failing` is the id of the step that fails.
     ///
     /// # Errors
-    /// Mistakes in the case, a machine without a compiler, or a request to stop.
+    /// Fails if the case has mistakes, if the machine has no compiler, or on a request to stop.
     pub fn find(
         trial: &FailingTrial<'a>,
         failing: Option<u32>,

@@ -9,7 +9,7 @@ const STARTS: [&str; 5] =
 /// Returns a hint if the source of a program, which ended without reporting its end, never reports it.
 pub(super) fn missing_end(text: &str) -> Option<String> {
     (!text.contains("done"))
-        .then(|| "the program does not call `done()`, with which it reports its end".to_owned())
+        .then(|| "the program does not call `done()` to report that it has finished".to_owned())
 }
 
 /// Returns a hint if the source of a C++ program nowhere waits for the device and makes no blocking copy after its

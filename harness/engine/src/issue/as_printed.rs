@@ -33,7 +33,7 @@ pub(super) struct SimplerTexts<'m> {
 /// the same lines about its checks, or the printed program if no version does.
 ///
 /// # Errors
-/// Mistakes in the case, or a request to stop.
+/// Fails if the case has mistakes, or on a request to stop.
 pub(super) fn simplest(
     subject: &FailingTrial<'_>,
     session: &Session,
@@ -97,7 +97,7 @@ fn ran_as(failed: &Record, of_case: &CaseProgram, run: &PrintedRun) -> AsPrinted
 /// runs.
 ///
 /// # Errors
-/// Mistakes in the case, or a request to stop.
+/// Fails if the case has mistakes, or on a request to stop.
 pub(super) fn run(
     subject: &FailingTrial<'_>,
     session: &Session,

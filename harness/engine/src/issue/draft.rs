@@ -146,8 +146,8 @@ fn stderr(failed: &Record, who: &Identity) -> Option<Log> {
 /// Returns the call stacks of the threads of a run that hung or crashed.
 fn threads(failed: &Record, who: &Identity) -> Option<Log> {
     let title = match failed.outcome.kind {
-        Kind::Hang => "Stacks of the threads of a hung run when it was killed",
-        _ => "Stacks of the threads of a failing run when it crashed",
+        Kind::Hang => "Call stacks of the threads of a hung run when it was killed",
+        _ => "Call stacks of the threads of a failing run when it crashed",
     };
     let title = title.to_owned();
     (!failed.stacks.is_empty()).then(|| Log { title, text: redact(&failed.stacks.join("\n"), who) })

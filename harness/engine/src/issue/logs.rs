@@ -92,8 +92,8 @@ pub(super) struct ProgramLog {
     pub(super) text: String,
 }
 
-/// Runs a program whose failure ended it once more, with a log of its HIP calls. The result is empty if the program
-/// does not fail in the same way again.
+/// Runs a program again with a log of its HIP calls if the failure ended the program, for example a crash or a hang.
+/// The result is empty for other failures, and if the program does not fail in the same way again.
 pub(super) fn of_program(
     subject: &FailingTrial<'_>,
     session: &Session,

@@ -50,7 +50,7 @@ fn rewritten(text: &str) -> Option<String> {
 /// run.
 ///
 /// # Errors
-/// Mistakes in the case, or a request to stop.
+/// Fails if the case has mistakes, or on a request to stop.
 pub(super) fn run(
     subject: &FailingTrial<'_>,
     session: &Session,

@@ -56,7 +56,7 @@ pub(super) fn printed(
 /// source of the program.
 ///
 /// # Errors
-/// Mistakes in the case, or a request to stop.
+/// Fails if the case has mistakes, or on a request to stop.
 pub(super) fn of_trial(
     subject: &FailingTrial<'_>,
     session: &Session,

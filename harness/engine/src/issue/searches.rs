@@ -42,7 +42,7 @@ impl Searches<'_> {
     /// mistake that the search introduced.
     ///
     /// # Errors
-    /// A request to stop.
+    /// Fails on a request to stop.
     pub(super) fn shorter_program(
         &self,
         subject: &FailingTrial<'_>,
@@ -88,7 +88,7 @@ impl Searches<'_> {
     /// setting was tried.
     ///
     /// # Errors
-    /// A request to stop.
+    /// Fails on a request to stop.
     pub(super) fn mitigations(
         &self,
         subject: &FailingTrial<'_>,

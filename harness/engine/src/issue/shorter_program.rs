@@ -39,7 +39,7 @@ impl ShorterProgram {
     /// program must consist of lines of the original one, in their order.
     ///
     /// # Errors
-    /// Mistakes in the shorter case or command line.
+    /// Fails if the shorter case or command line has mistakes.
     pub(super) fn read(
         subject: &FailingTrial<'_>,
         mut found: MinimisedProgram,

@@ -29,15 +29,15 @@ pub(super) struct UnusedDefinitions<'s> {
 }
 
 impl UnusedDefinitions<'_> {
-    /// Returns the program without the helper's functions that it does not use, and without the headers that only those
-    /// need. All lines of the program's own source are kept. The functions that are kept are complete, because a check
-    /// without some of its lines would mislead.
+    /// Returns the program without the functions of rocrepro's helper that it does not use, and without the `#include`
+    /// lines that only those functions need. All lines of the program's own source are kept. Each function is kept or
+    /// removed as a whole, because a check that lacks some of its lines would mislead readers.
     ///
     /// The compiler decides for each function within a second or two whether it is unused. Only the final program is
     /// run.
     ///
     /// # Errors
-    /// Mistakes in the case, or a request to stop.
+    /// Fails if the case has mistakes, or on a request to stop.
     pub(super) fn removed(&self, printed: Program) -> Result<Program, Stop> {
         let job = self.subject.job()?;
         let Body::Program(of_case) = &job.lowered.body else { return Ok(printed) };

@@ -110,7 +110,7 @@ fn late(releases: &PassingReleaseSearch, like: &Session, is_own: bool) -> Option
 /// several runs.
 ///
 /// # Errors
-/// Mistakes in the case, or a request to stop.
+/// Fails if the case has mistakes, or on a request to stop.
 pub(super) fn passing_neighbour<'a>(
     trial: &FailingTrial<'a>,
     session: &Session,

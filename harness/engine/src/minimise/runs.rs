@@ -1,4 +1,4 @@
-//! Makes the runs of a minimisation, and writes each to a journal as soon as it has ended.
+//! Executes the runs of a minimisation, and writes each run to a journal as soon as it has ended.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -85,8 +85,8 @@ pub(super) struct RunLimits {
     pub(super) resume: bool,
 }
 
-/// Makes runs, or takes their outcomes from the journal. The journal can be reused because a resumed search makes the
-/// same runs in the same order.
+/// Executes runs, or takes their outcomes from the journal. The journal can be reused because a resumed search executes
+/// the same runs in the same order.
 pub(super) struct Runs<'s> {
     session: &'s Session,
     faults: &'s [Planted],
@@ -308,7 +308,8 @@ impl<'s> Runs<'s> {
         Some(seen?.kind != Kind::MemoryFault)
     }
 
-    /// Returns the outcome of the run named `noted`. Makes the run only if its outcome is not yet known.
+    /// Returns the outcome of the run with the key `noted`. Calls `run` only if neither an earlier call nor the journal
+    /// provides the outcome.
     fn once(
         &mut self,
         noted: String,

@@ -41,9 +41,10 @@ impl fmt::Display for LeftOut {
 pub(super) struct KeptEvents {
     /// Events that were kept, in the order in which they arrived.
     pub(super) events: Vec<Event>,
-    /// The first lines before the first event and after the end of the worker. A launcher prints such lines.
+    /// Lines before the first event or after the worker's last one, for example from a launcher. They are kept up
+    /// to [`MOST_OTHER_BYTES`], but at least one.
     pub(super) noise: Vec<String>,
-    /// The first lines that are neither events nor output of a launcher.
+    /// Other lines that are not events. The same limit applies.
     pub(super) garbage: Vec<String>,
     /// Events that exceeded the limits.
     pub(super) left_out: LeftOut,

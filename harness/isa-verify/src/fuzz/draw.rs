@@ -173,8 +173,9 @@ fn count(list: &[Statement]) -> usize {
     list.iter().map(of).sum()
 }
 
-/// Removes statement number `number`, counted from 0 and including nested statements, and returns `None`. If the list
-/// has fewer statements, returns `number` minus the number of statements in the list.
+/// Removes the statement with index `number`, where nested statements count too, and returns `None`. If the index is
+/// past the end of the list, returns the index that remains for the next list: `number` minus the number of statements
+/// in this list.
 fn remove(list: &mut Vec<Statement>, mut number: usize) -> Option<usize> {
     for index in 0..list.len() {
         if number == 0 {
@@ -189,8 +190,8 @@ fn remove(list: &mut Vec<Statement>, mut number: usize) -> Option<usize> {
     Some(number)
 }
 
-/// Replaces part number `number` of the expressions, counted from 0, by `1` and returns `None`. If the list has fewer
-/// parts, returns `number` minus the number of parts in the list.
+/// Replaces the subexpression with index `number` by `1` and returns `None`. If the index is past the end of the list,
+/// returns the index that remains for the next list: `number` minus the number of subexpressions in this list.
 fn simplify(list: &mut [Statement], mut number: usize) -> Option<usize> {
     for statement in list {
         let (Statement::Line(text) | Statement::Block(text, _)) = statement;
@@ -207,8 +208,8 @@ fn simplify(list: &mut [Statement], mut number: usize) -> Option<usize> {
     Some(number)
 }
 
-/// Returns the ranges of the text that are in parentheses, the largest range first. Parentheses that belong to calls
-/// and casts are omitted.
+/// Returns the ranges of the subexpressions of a text, that is, of its texts in parentheses, the largest range first.
+/// Parentheses that belong to calls and casts are omitted.
 fn parts(text: &str) -> Vec<Range<usize>> {
     let (mut open, mut found) = (Vec::new(), Vec::new());
     for (at, c) in text.char_indices() {
@@ -338,7 +339,7 @@ impl Kernel {
         self.phases.iter().map(|phase| count(&phase.body) + phase.across.len()).sum()
     }
 
-    /// Returns a copy of the kernel without statement number `number`, counted from 0. Cross-lane operations count as
+    /// Returns a copy of the kernel without the statement with index `number`. Cross-lane operations count as
     /// statements.
     pub(crate) fn without(&self, mut number: usize) -> Kernel {
         let mut less = self.clone();
@@ -354,8 +355,8 @@ impl Kernel {
         less
     }
 
-    /// Returns a copy of the kernel in which part number `number` of the expressions is replaced by `1`; `None` if the
-    /// kernel has fewer parts.
+    /// Returns a copy of the kernel in which the subexpression with index `number` is replaced by `1`; `None` if the
+    /// kernel has fewer subexpressions.
     pub(crate) fn simpler(&self, mut number: usize) -> Option<Kernel> {
         let mut simpler = self.clone();
         for phase in &mut simpler.phases {
@@ -554,7 +555,7 @@ fn places(v: &Variable) -> Vec<String> {
 const PARAMETERS: &str =
     "u32 *own, const u32 *other, u32 *both, u32 *all, u32 *far, const u32 *uni, u32 t";
 
-/// Number of words in the LDS: two parts with four words for each work-item, and the shared words.
+/// Number of words in the LDS: two parts, each of which has four words for each work-item, and the shared words.
 const LDS: usize = BOTH + SHARED;
 const BOTH: usize = 2 * 4 * ITEMS;
 

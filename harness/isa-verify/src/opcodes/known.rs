@@ -8,7 +8,7 @@ use device::Facts;
 const LEAST: [(&str, usize); 21] = [
     ("DPP", 800),
     ("DPP and other modifiers", 200),
-    ("DPP in some rows", 90),
+    ("DPP in some rows and banks", 90),
     ("DPP of inactive lanes", 420),
     ("DPP with bound control", 90),
     ("a clamped result", 90),

@@ -74,7 +74,9 @@ pub(super) fn others(plain: &mut Plain) {
     // The masks enable some rows of 16 lanes, and in each enabled row some banks of four lanes.
     let (control, way) = WAYS[0];
     let words = encoding.dpp16(plain.words, control, 0b0101 << 28 | 0b1010 << 24);
-    let made = plain.claim("DPP in some rows", words).before(move |state| from_lanes(state, way));
+    let made = plain
+        .claim("DPP in some rows and banks", words)
+        .before(move |state| from_lanes(state, way));
     made.all_on().after(move |given, _, like| {
         let these = |lane: usize| lane >> 4 & 1 == 1 || lane >> 2 & 1 == 0;
         if carries {

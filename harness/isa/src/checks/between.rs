@@ -39,10 +39,11 @@ use super::{
     scoreboard::Origin,
 };
 
-/// Maximum numbers of recorded accesses, of clock entries and of memory cells. If there are more, the detection drops
-/// its whole state and starts again.
+/// Number of recorded accesses at which the race detector discards its state and starts again.
 const MOST_EVENTS: usize = 1 << 24;
+/// Number of entries in all clocks at which the race detector discards its state and starts again.
 const MOST_ENTRIES: usize = 1 << 24;
+/// Number of tracked memory cells at which the race detector discards its state and starts again.
 const MOST_CELLS: usize = 1 << 24;
 
 /// Number of atomics on a location after which the clocks that they released are merged into one clock.

@@ -45,11 +45,13 @@ pub(crate) struct Shadow {
 /// Maximum number of cached allocations and ranges. Kernels usually access fewer at a time.
 const KNOWN: usize = 8;
 
-/// Tracked memory that one part of an instruction accesses: no allocation, one, or several.
+/// Allocations with tracked bytes that one [`Piece`](super::access::Piece) of an instruction accesses.
 enum Book {
+    /// None.
     Nowhere,
     /// One allocation. The range is `Some` if the accesses cover it without gaps.
     One(Arc<Written>, Option<Range<u64>>),
+    /// Possibly several, or the LDS. Each access must be looked up.
     Several,
 }
 

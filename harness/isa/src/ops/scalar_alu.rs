@@ -70,7 +70,7 @@ fn found(index: u32, bits: u32) -> u32 {
     if index == bits { u32::MAX } else { index }
 }
 
-/// Returns the number of leading bits that equal the sign bit, or -1 if all bits are equal.
+/// Returns the number of leading bits that equal the sign bit, or `u32::MAX` (-1) if all bits are equal.
 fn sign_bits_32(a: u32) -> u32 {
     found((a ^ ((a as i32) >> 31) as u32).leading_zeros(), 32)
 }

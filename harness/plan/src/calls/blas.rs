@@ -54,7 +54,7 @@ family! { blas
             work_stream: Library(stream),
             over: Nothing,
         };
-        words: ("product by hipBLASLt to {}", operands.d); cpp: Product;
+        words: ("hipBLASLt matrix product into {}", operands.d); cpp: Product;
 
     BlasltDestroy { handle: Name as ends(Blaslt) }
         verb: value blaslt_destroy "destroy a hipBLASLt handle";
@@ -85,7 +85,7 @@ family! { blas
             work_stream: Library(stream),
             over: Nothing,
         };
-        words: ("product by rocBLAS to {}", operands.d); cpp: Product;
+        words: ("rocBLAS matrix product into {}", operands.d); cpp: Product;
 
     RocblasDestroy { handle: Name as ends(Rocblas) }
         verb: value rocblas_destroy "destroy a rocBLAS handle";

@@ -42,7 +42,7 @@ fn range(from: &str, to: &str) -> String {
 }
 
 impl BugTrial {
-    /// Describes the failures with the interval of their rate.
+    /// Describes the failures: their number, the builds that failed, and the confidence interval of the failure rate.
     fn failures(&self) -> String {
         let (low, high) = self.interval;
         format!(

@@ -281,8 +281,8 @@ pub(super) fn steps(findings: &Findings, file: &str, own: &Own) -> String {
             count(found.lines_before, "line"),
             found.lines,
             match found.complete {
-                true => "it removed every line without which",
-                false => "it removed lines without which",
+                true => "none of these lines can be removed, and",
+                false => "some of these lines may still be removable, and",
             },
             match &found.passes {
                 Some(place) => format!(" and still passed {place}"),

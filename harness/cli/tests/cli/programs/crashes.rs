@@ -168,7 +168,7 @@ fn report_names_the_call() {
     for words in [
         "<!-- title: [Issue]: the program dies of SIGSEGV in hipMemcpy",
         "The program died of SIGSEGV in hipMemcpy",
-        "Stacks of the threads of a failing run when it crashed",
+        "Call stacks of the threads of a failing run when it crashed",
         "libc.so.6 has build id ",
     ] {
         assert!(text.contains(words), "no {words:?}: {text}");

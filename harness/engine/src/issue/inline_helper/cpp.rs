@@ -224,8 +224,8 @@ pub(super) fn unused_headers(text: &str) -> Vec<String> {
     lines.filter(|line| text.contains(line.as_str())).collect()
 }
 
-/// Returns the names of the helper's functions that a program calls without a namespace, as it may after `using
-/// namespace`.
+/// Returns the names of the helper functions that the program `text` calls by their unqualified names, which `using
+/// namespace` makes possible.
 fn called(text: &str) -> impl Iterator<Item = &str> {
     CALL.captures_iter(text).filter_map(|found| {
         let name = found.get(1)?;

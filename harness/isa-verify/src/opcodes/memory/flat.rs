@@ -37,7 +37,8 @@ const WITH_CACHES: [&str; 3] =
 const ATOMICS: [&str; 3] = ["flat atomics", "", "global atomics"];
 const THAT_RETURN: [&str; 3] = ["flat atomics that return", "", "global atomics that return"];
 
-/// Tests the instructions of all segments. Returns the opcodes of GLOBAL.
+/// Tests the FLAT, SCRATCH and GLOBAL instructions. Returns the opcodes of the GLOBAL instructions, which the tests of
+/// other encodings use.
 pub(super) fn check(slot: &mut Slot, arch: Arch, table: &mut Table) -> Named {
     let mut globals = Named::new();
     for (segment, start) in

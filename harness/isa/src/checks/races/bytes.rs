@@ -100,7 +100,8 @@ impl Byte {
     }
 }
 
-/// Part of a wave's state that is sufficient to check most accesses quickly.
+/// The part of the race check's state that [`Byte::settles`] needs. For most accesses to the LDS, it is sufficient to
+/// decide that the access is not a race.
 pub struct Settled<'a> {
     /// Number of the wave in the workgroup.
     pub wave: u32,
