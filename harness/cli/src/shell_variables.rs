@@ -79,9 +79,9 @@ pub(crate) fn without_effect<'c>(
     if !is_emulated || options.emulation.level != Level::Hsa {
         return Vec::new();
     }
-    let set: BTreeSet<&String> =
-        of_cases.chain([&options.environment]).flat_map(BTreeMap::keys).collect();
-    let ignored = OF_HSA.iter().filter(|(name, _)| set.contains(&(*name).to_owned()));
+    let names = of_cases.chain([&options.environment]).flat_map(BTreeMap::keys);
+    let set: BTreeSet<&str> = names.map(String::as_str).collect();
+    let ignored = OF_HSA.iter().filter(|(name, _)| set.contains(*name));
     let message = |(name, instead)| {
         format!("warning: `{name}` has no effect on the emulated device; {instead}")
     };
