@@ -193,37 +193,43 @@ impl Lazy {
     }
 }
 
-/// Number of times that a row is run until a disk of this machine does not stand still meanwhile.
+/// Maximum number of runs of a test during which a disk of this machine stands still.
 const TRIES: usize = 3;
 
-/// Returns true if the command reports that a disk of this machine stood still, which is not what the row tests.
-fn disk_stood_still(wrong: &str) -> bool {
-    wrong.contains("a process that waited for a disk of this machine")
-}
-
-fn check_row(tools: &Tools, row: &'static Row) -> Result<Completion, Failed> {
+/// Returns what is wrong with a run. If the command reports that a disk of this machine stood still, which no test is
+/// about, the test is run again.
+fn wrong_without_stalls(
+    run: impl Fn() -> Result<Option<String>, NotRun>,
+) -> Result<Option<String>, NotRun> {
     let mut wrong = None;
     for _ in 0..TRIES {
-        let outcome = match run_rows(tools, &[row]) {
-            Err(NotRun::Impossible(reason)) => return Ok(not_run(&reason)),
-            Err(NotRun::Conflict) => return Err("the row sets an option twice".into()),
-            Ok(outcome) => outcome,
-        };
-        wrong = outcome.mismatch(&row.expect);
-        if !wrong.as_deref().is_some_and(disk_stood_still) {
+        wrong = run()?;
+        let stall = "a process that waited for a disk of this machine";
+        if !wrong.as_ref().is_some_and(|wrong| wrong.contains(stall)) {
             break;
         }
     }
-    wrong.map_or(Ok(Completion::Completed), |wrong| Err(wrong.into()))
+    Ok(wrong)
+}
+
+fn check_row(tools: &Tools, row: &'static Row) -> Result<Completion, Failed> {
+    let run = || Ok(run_rows(tools, &[row])?.mismatch(&row.expect));
+    match wrong_without_stalls(run) {
+        Err(NotRun::Impossible(reason)) => Ok(not_run(&reason)),
+        Err(NotRun::Conflict) => Err("the row sets an option twice".into()),
+        Ok(Some(wrong)) => Err(wrong.into()),
+        Ok(None) => Ok(Completion::Completed),
+    }
 }
 
 fn check_mixture(tools: &Tools, seed: u64) -> Result<Completion, Failed> {
     for attempt in 0.. {
         let rows = mixture::draw(seed, attempt);
-        let wrong = match run_rows(tools, &rows) {
+        let run = || Ok(run_rows(tools, &rows)?.mismatch(&mixture::expected(&rows)));
+        let wrong = match wrong_without_stalls(run) {
             Err(NotRun::Impossible(reason)) => return Ok(not_run(&reason)),
             Err(NotRun::Conflict) => continue,
-            Ok(outcome) => outcome.mismatch(&mixture::expected(&rows)),
+            Ok(wrong) => wrong,
         };
         let names: Vec<&str> = rows.iter().map(|row| row.name).collect();
         return match wrong {
@@ -250,6 +256,25 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
+
+    #[test]
+    fn stalled_disks_lead_to_another_run() {
+        let stall = "the harness gave up on a process that waited for a disk of this machine";
+        let check = |answers: &[&str], runs: usize, expected: Option<&str>| {
+            let count = AtomicUsize::new(0);
+            let run = || {
+                let answer = answers[count.fetch_add(1, Ordering::SeqCst)];
+                Ok((!answer.is_empty()).then(|| answer.to_owned()))
+            };
+            let wrong = wrong_without_stalls(run).unwrap_or_else(|_| panic!("it runs"));
+            assert_eq!((wrong.as_deref(), count.into_inner()), (expected, runs));
+        };
+        check(&[""], 1, None);
+        check(&["wrong", ""], 1, Some("wrong"));
+        check(&[stall, ""], 2, None);
+        check(&[stall, "wrong"], 2, Some("wrong"));
+        check(&[stall; 4], 3, Some(stall));
+    }
 
     /// The slot of a test must also become free if the test panics, for example because its tools cannot be built.
     #[test]

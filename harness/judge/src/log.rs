@@ -137,6 +137,12 @@ fn kernel(text: &str) -> Option<String> {
         .filter(|name| !name.is_empty())
 }
 
+/// Returns true if the device reported a fault, and each fault is a kernel that stopped itself by a trap.
+pub(crate) fn faults_are_aborts(stderr: &str) -> bool {
+    let mut faults = device_lines(stderr, "fault: ").peekable();
+    faults.peek().is_some() && faults.all(|text| text.contains("device-side abort"))
+}
+
 fn device_line<'a>(stderr: &'a str, mark: &'a str) -> Option<&'a str> {
     device_lines(stderr, mark).next()
 }

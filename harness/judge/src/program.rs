@@ -192,7 +192,7 @@ pub fn judge_program(
     }
     let refused = seen.said.contains(&Said::ToldOfFault)
         || red.iter().any(|at| at.api.is_some())
-        || requires_assertion(context);
+        || stopped_as_required(seen, context);
     let mut outcome = log::attribute_fault(outcome, seen.observation, refused);
     if matches!(outcome.kind, Kind::Crash | Kind::TeardownCrash) {
         outcome.at.api = seen.crash.and_then(Crash::call).map(str::to_owned);
@@ -200,11 +200,12 @@ pub fn judge_program(
     (outcome, red)
 }
 
-/// Returns true if the case requires the text that HIP prints when an `assert` in a kernel fails, for example
-/// `Device-side assertion`. The failed assertion is then expected to stop the kernel.
-fn requires_assertion(context: &ProgramContext<'_>) -> bool {
+/// Returns true if the case requires the text that HIP prints when an `assert` of a kernel fails, for example
+/// `Device-side assertion`, and the device reported nothing but kernels that stopped themselves.
+fn stopped_as_required(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> bool {
     let says = context.program.stated.says.iter();
     says.map(|text| text.to_lowercase()).any(|text| text.contains("assertion"))
+        && log::faults_are_aborts(&seen.observation.stderr)
 }
 
 fn nothing_to_judge(seen: &ProgramSeen<'_>) -> Option<Outcome> {

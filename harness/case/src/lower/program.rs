@@ -234,8 +234,8 @@ fn program_entry<'n>(root: &'n Node, key: &str) -> Option<&'n Node> {
     entries.iter().find(|(of, _)| of.text == key).map(|(_, node)| node)
 }
 
-/// Reports calls of the helper function `parameter` with a name that is not an axis: the program would get an empty
-/// text.
+/// Reports calls of the helper function `parameter` with a name that is not an axis. In C++ the call returns an empty
+/// text, in Python it raises an exception.
 fn check_parameters(reader: &mut Reader, case: &Case, node: Option<&Node>, program: &Program) {
     let (Some(node), Some(source)) = (node, program.source()) else { return };
     if source.file.is_some() || case.matrix.unknown_axes {

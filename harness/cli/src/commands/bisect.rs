@@ -63,7 +63,7 @@ fn between(nights: &Nights, args: &Bisect, to: &str) -> Bisect {
 }
 
 /// Runs one search and prints its result. Returns the exit code, and the two builds between which the result changes.
-/// They are `None` if the search found no such builds, or ran nothing.
+/// The builds are `None` if the search found no change, or ran nothing.
 fn search(args: &Bisect, before: Option<&Nights>) -> Result<(u8, Option<Nights>), Stop> {
     let library = CaseLibrary::load(args.from.chosen().as_ref())?;
     let (session, faults) = setup(&args.on, None, &args.fault)?;

@@ -28,7 +28,18 @@ const HEADERS: [(&str, &str); 6] = [
 ];
 
 /// Functions of the header `rocrepro.h`.
-const OWN: [&str; 7] = ["check", "done", "equal", "must", "near", "parameter", "phase"];
+const OWN: [&str; 10] = [
+    "close",
+    "done",
+    "equal",
+    "given_back",
+    "holds",
+    "must",
+    "parameter",
+    "phase",
+    "same",
+    "status",
+];
 
 /// Returns the hints for the errors of a compiler, each once.
 pub(super) fn hints(log: &[String], source: &str) -> Vec<String> {
@@ -143,6 +154,17 @@ mod tests {
         let option = "clang++: error: unknown argument '-arch=sm_80'; did you mean '-march=sm_80'?";
         check(option, "", "`arch: gfx1151`");
         check("clang++: error: unknown argument: '-fno-such'", "", "");
+    }
+
+    #[test]
+    fn header_declares_each_function_of_its_own() {
+        let header =
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../cli/program/rocrepro.h"));
+        for name in OWN {
+            let is_declared =
+                |line: &str| !line.starts_with(' ') && line.contains(&format!(" {name}("));
+            assert!(header.lines().any(is_declared), "{name}");
+        }
     }
 
     #[test]

@@ -289,9 +289,8 @@ impl Changed<'_> {
         !local(one) && !local(two) && may_be(one) && may_be(two)
     }
 
-    /// Returns true if the wave of step `second` has synchronised with step `first`. Waves synchronise at barriers.
-    /// They also synchronise at locations to which one wave writes and from which the other reads, if both accesses
-    /// have the bits of atomics.
+    /// Returns true if the wave of step `second` has synchronised with step `first`: at a barrier, or through a location
+    /// that one wave writes and the other reads with the bits of atomics.
     fn is_ordered(&self, first: usize, second: usize) -> bool {
         let begin = &self.steps[first];
         let mut knowing = HashSet::from([wave(begin)]);
