@@ -1,5 +1,5 @@
-//! Tests docs/matrix.html in a real browser, with a wide and a narrow window and in light and dark mode, and takes
-//! screenshots.
+//! Tests docs/matrix.html, or another page of `rocrepro matrix`, in a real browser, with windows of three widths and in
+//! light and dark mode, and takes screenshots.
 
 use std::fs;
 
@@ -11,18 +11,18 @@ use crate::{Done, evidence};
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
 /// Widths of the browser window, in pixels.
-const WIDTHS: [u32; 2] = [1280, 390];
+const WIDTHS: [u32; 3] = [1920, 1280, 390];
 
 /// Script that tests the page. The page is shown in a frame, because its content security policy forbids scripts other
 /// than its own.
 const SCRIPT: &str = include_str!("page.js");
 
-pub(crate) fn page(sh: &Shell) -> Done {
+pub(crate) fn page(sh: &Shell, path: Option<&str>) -> Done {
     let there = |name: &&&str| cmd!(sh, "which {name}").quiet().ignore_stdout().run().is_ok();
     let browser = NAMES.iter().find(there).ok_or("browser not found: install chromium")?;
     let folder = sh.current_dir().join("target/page");
     fs::create_dir_all(&folder)?;
-    let shown = sh.current_dir().join(evidence::SHOWN);
+    let shown = sh.current_dir().join(path.unwrap_or(evidence::SHOWN));
     let mut wrong = Vec::new();
     for (width, dark) in WIDTHS.into_iter().flat_map(|width| [(width, false), (width, true)]) {
         let look = if dark { "dark" } else { "light" };

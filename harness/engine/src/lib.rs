@@ -11,6 +11,7 @@
 pub mod audit;
 pub mod baseline;
 pub mod batch;
+mod bug_programs;
 pub mod bundled;
 mod cache;
 pub mod card;
@@ -72,6 +73,7 @@ pub mod trial;
 pub mod which;
 mod worker_process;
 
+pub use bug_programs::bug_programs;
 pub use device_choice::DeviceChoice;
 pub use job::{Job, lower_all, lower_each, with_declared_faults};
 pub use library::{CaseLibrary, CasesFrom};

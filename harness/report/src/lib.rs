@@ -26,18 +26,18 @@ mod held;
 mod history;
 pub mod issue;
 mod junit;
-mod matrix_page;
+
 mod merged;
 mod minimised;
 mod mitigations;
 mod must;
-mod over_time;
+mod pages;
 mod program;
 mod prove;
 mod rates;
 mod record;
 mod run;
-mod search_page;
+
 mod shard;
 mod sink;
 mod stream;
@@ -69,12 +69,14 @@ pub use held::index::{OddLine, OddLines, RecordIndex, RunIdentity, RunIndex, Sou
 pub use held::{Held, NotOne, not_run_of, shards};
 pub use history::{Failure, History, Lately, OfTrial, OnGround, Sighting};
 pub use junit::junit;
-pub use matrix_page::MatrixPage;
+
 pub use merged::{Merged, Merging, MissingTrials, Part};
 pub use minimised::{minimised, minimised_program};
 pub use mitigations::mitigations;
 pub use must::must_hold;
-pub use over_time::{Column, Past};
+pub use pages::{
+    BugPages, Column, Dot, MatrixPage, PageFile, Past, Program, SearchPage, Stretch, Tested,
+};
 pub use program::{CheckRun, ProgramRun};
 pub use prove::{Cell, Mutation, Proof, Racy, Row, Unnoticed, matrix, prove, racy, result};
 
@@ -85,7 +87,6 @@ pub use record::{
 pub use run::{
     Begun, Ended, Line, MOST_REPETITIONS, Missing, Opened, Over, parse, records, schema, unfinished,
 };
-pub use search_page::{Dot, SearchPage, Stretch, Tested};
 pub use shard::Shard;
 pub use sink::{note, print};
 pub use stream::ResultStream;

@@ -10,6 +10,7 @@ Examples:
   rocrepro records bugs show 1a2b3c4d --store results.db
   rocrepro records bugs retest --store results.db --rocm nightly:last
   rocrepro records bugs comment 1a2b3c4d --store results.db > comment.md
+  rocrepro records bugs pages --store results.db --out bugs    HTML pages
 
 A bug is a failure of a case with one signature. Its state follows from the records in the store, build by build. It is
 open while the newest tested build fails. It is fixed when newer builds passed so often that a bug that still fails at
@@ -42,6 +43,17 @@ The comment says on which builds the bug still fails or since which build it pas
 draft: read it before you post it.
 
 Exit codes: 0 written, 2 usage, 4 the store has no such bug.";
+
+const PAGES: &str = "\
+Examples:
+  rocrepro records bugs pages --store results.db --out bugs
+  rocrepro records bugs pages --store results.db --out bugs --cases-from my-cases
+
+Writes index.html, which lists all bugs, a page for each bug, and the C++ program of its trial for download. The pages
+load nothing else, so a web server for files can publish them. Read them before you publish them: they contain commands
+and paths of the stored runs (`rocrepro records redact` removes these from records).
+
+Exit codes: 0 written, 2 usage.";
 
 const RETEST: &str = "\
 Examples:
@@ -81,6 +93,17 @@ pub(crate) enum Bugs {
     Comment {
         #[command(flatten)]
         bug: BugId,
+    },
+    /// Write HTML pages about all bugs, with a program for each
+    #[command(after_help = PAGES)]
+    Pages {
+        #[command(flatten)]
+        file: StoreFile,
+        /// Folder for the pages; files of earlier pages are replaced
+        #[arg(long, value_name = "FOLDER")]
+        out: PathBuf,
+        #[command(flatten)]
+        from: Origin,
     },
     /// Run the trials of open bugs on a stack, and add the results
     #[command(after_help = RETEST)]

@@ -1,13 +1,17 @@
 //! Lists the bugs of a store, shows them, and tests them again.
 
 use std::{
+    fs,
     path::{Path, PathBuf},
     process::ExitCode,
+    time::SystemTime,
 };
 
 use clap::Parser as _;
-use engine::{CaseLibrary, DeviceChoice, SessionOptions, Stop, select};
-use report::{Bug, Bugs, Series, count};
+use engine::{
+    CaseLibrary, DeviceChoice, SessionOptions, Stop, bug_programs, host, output_files, select,
+};
+use report::{Bug, BugPages, Bugs, PageFile, Series, count};
 
 use super::{run, store};
 use crate::{
@@ -32,9 +36,34 @@ pub(crate) fn bugs(args: &args::Bugs) -> Result<ExitCode, Stop> {
             }
         }
         args::Bugs::Comment { bug } => outputs::data(&report::visible(&named(bug)?.comment()))?,
+        args::Bugs::Pages { file, out, from } => pages(&file.store, out, from)?,
         args::Bugs::Retest(args) => return retest(args),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the pages about all bugs of a store. Nothing is written if the folder contains files of the same names that
+/// rocrepro did not write.
+fn pages(store: &Path, out: &Path, from: &args::Origin) -> Result<(), Stop> {
+    let bugs = all(store)?;
+    let library = CaseLibrary::load(from.chosen().as_ref())?;
+    let programs = bug_programs(&library, &bugs, &host::identity())?;
+    let date = report::date(SystemTime::now());
+    let files = BugPages { bugs: &bugs, programs: &programs, date: &date }.files();
+    let mark = |file: &PageFile| match file.is_program {
+        true => output_files::PROGRAM,
+        false => output_files::PAGE,
+    };
+    fs::create_dir_all(out).map_err(|error| {
+        Stop::usage(format!("error: cannot make the folder `{}`: {error}", out.display()))
+    })?;
+    for file in &files {
+        output_files::ours(&out.join(&file.name), mark(file))?;
+    }
+    for file in &files {
+        output_files::replace(&out.join(&file.name), mark(file), &file.text)?;
+    }
+    outputs::print(&format!("{}\n", out.join("index.html").display()))
 }
 
 /// Returns all bugs of a store.

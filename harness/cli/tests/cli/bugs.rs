@@ -82,6 +82,19 @@ fn retest_fixes_a_bug_and_a_newer_release_reopens_it() {
     check(&["records", "store", "add", "later", "--store", "db"], 0, &[], &[]);
     bugs(&["list"], 0, &["1 bug: 1 reopened"], &[]);
     bugs(&["comment", &id], 0, &["fails again since debian:7.3.0"], &[]);
+    let pages = ["pages", "--cases-from", "case.yaml", "--out", "public/bugs"];
+    bugs(&pages, 0, &["public/bugs/index.html"], &[]);
+    let page = |name: &str| fs::read_to_string(at.join("public/bugs").join(name)).expect(name);
+    assert!(page("index.html").contains(&format!("<a href=\"{id}.html\">")));
+    assert!(page(&format!("{id}.html")).contains(&format!("<a href=\"{id}.cpp\" download>")));
+    assert!(page(&format!("{id}.cpp")).contains("Printed by rocrepro from case."));
+    // Earlier pages are replaced. If one file is not from rocrepro, no file is written.
+    bugs(&pages, 0, &["public/bugs/index.html"], &[]);
+    fs::write(at.join("public/bugs").join(format!("{id}.html")), "mine").expect("a file");
+    fs::remove_file(at.join("public/bugs/index.html")).expect("a file");
+    bugs(&pages, 2, &[], &[&format!("public/bugs/{id}.html"), "not a page"]);
+    assert_eq!(page(&format!("{id}.html")), "mine");
+    assert!(!at.join("public/bugs/index.html").exists());
     bugs(&["show", "zz"], 4, &[], &["the store has no bug `zz`"]);
     // A case that no longer exists is left out.
     let output = rocrepro(at, &["records", "bugs", "retest", "--store", "db", "--device=emulated"]);

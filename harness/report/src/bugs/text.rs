@@ -68,7 +68,7 @@ impl BugTrial {
         }
     }
 
-    fn words(&self, newest: &str) -> String {
+    pub(crate) fn words(&self, newest: &str) -> String {
         let mut text = self.failures();
         if self.state != BugState::Edited {
             let passes = self.passes();
@@ -100,7 +100,7 @@ impl BugBuild {
 
 impl BugSeries {
     /// Returns the trials, those that need attention most first.
-    fn sorted(&self) -> Vec<&BugTrial> {
+    pub(crate) fn sorted(&self) -> Vec<&BugTrial> {
         let mut trials: Vec<&BugTrial> = self.trials.iter().collect();
         trials.sort_by_key(|trial| (std::cmp::Reverse(trial.state), &trial.trial));
         trials

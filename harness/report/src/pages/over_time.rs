@@ -1,12 +1,13 @@
 //! Writes the section of the comparison page that shows how results changed from run to run.
 
-use std::{collections::BTreeMap, fmt::Write};
+use std::collections::BTreeMap;
 
 use judge::VerdictKind;
+use maud::{Markup, html};
 
+use super::layout::Text;
 use crate::{
     Record,
-    text::html,
     words::{count, rank, word},
 };
 
@@ -95,64 +96,50 @@ pub(crate) fn over_time(columns: &[Column]) -> Vec<OverTime<'_>> {
     cases
 }
 
-/// Appends a section for each case to `page`, and stops before more than `room` runs are drawn. Returns the number of
-/// sections.
-pub(crate) fn write(cases: &[OverTime<'_>], mut room: usize, page: &mut String) -> usize {
-    let mut written = 0;
-    for case in cases {
-        let runs = |runs: &[_]| runs.len().min(LAST);
-        let marks: usize = case.columns.iter().map(|(_, all)| runs(all)).sum();
-        if marks > room {
-            break;
-        }
-        room -= marks;
-        written += 1;
-        case.write(written, page);
-    }
-    written
+/// Returns the number of cases that are drawn, so that at most `room` runs are drawn.
+pub(crate) fn drawn(cases: &[OverTime<'_>], mut room: usize) -> usize {
+    let fits = |case: &&OverTime<'_>| {
+        let marks: usize = case.columns.iter().map(|(_, runs)| runs.len().min(LAST)).sum();
+        let fits = marks <= room;
+        room = room.saturating_sub(marks);
+        fits
+    };
+    cases.iter().take_while(fits).count()
 }
 
 impl OverTime<'_> {
-    fn write(&self, number: usize, page: &mut String) {
-        let _ = writeln!(page, "<section id=\"t{number}\">\n<h3>{}</h3>", html(self.case));
-        for (name, runs) in &self.columns {
-            let shown = &runs[runs.len().saturating_sub(LAST)..];
-            let (first, last) = (shown[0].0, shown[shown.len() - 1].0);
-            let words: Vec<&str> = shown.iter().map(|(_, kind)| word(*kind)).collect();
-            let earlier = match runs.len() - shown.len() {
-                0 => String::new(),
-                n => format!(", after {n} earlier ones"),
-            };
-            let _ = write!(
-                page,
-                "<p>{}: {}, from {} to {}{earlier}</p>\n<svg class=\"runs\" width=\"{width}\" height=\"20\" \
-                 viewBox=\"0 0 {width} 20\" role=\"img\" aria-label=\"{}\">",
-                html(name),
-                count(shown.len(), "run"),
-                html(first),
-                html(last),
-                html(&words.join(", ")),
-                width = shown.len() * 12,
-            );
-            for (at, (date, kind)) in shown.iter().enumerate() {
-                // Worse results have taller bars, so that colour is not the only difference.
-                let top = match class(Some(*kind)) {
-                    "ok" | "none" => 10,
-                    "known" => 5,
-                    _ => 0,
-                };
-                let _ = write!(
-                    page,
-                    "<rect class=\"{}\" x=\"{}\" y=\"{top}\" width=\"10\" height=\"{}\"><title>{}: {}</title></rect>",
-                    class(Some(*kind)),
-                    at * 12,
-                    20 - top,
-                    html(date),
-                    word(*kind)
-                );
+    /// Renders the section of the case: a bar for each run of each column.
+    pub(crate) fn markup(&self, number: usize) -> Markup {
+        html! {
+            section id=(format!("t{number}")) {
+                h3 { (Text(self.case)) }
+                @for (name, runs) in &self.columns { (bars(name, runs)) }
             }
-            page.push_str("</svg>\n");
         }
-        page.push_str("</section>\n");
+    }
+}
+
+/// Draws the last runs of a column.
+fn bars(name: &str, runs: &[(&str, VerdictKind)]) -> Markup {
+    let shown = &runs[runs.len().saturating_sub(LAST)..];
+    let (first, last) = (shown[0].0, shown[shown.len() - 1].0);
+    let words: Vec<&str> = shown.iter().map(|(_, kind)| word(*kind)).collect();
+    let earlier = match runs.len() - shown.len() {
+        0 => String::new(),
+        n => format!(", after {n} earlier ones"),
+    };
+    let width = shown.len() * 12;
+    html! {
+        p { (Text(name)) ": " (count(shown.len(), "run")) ", from " (Text(first)) " to " (Text(last)) (earlier) }
+        svg.runs width=(width) height="20" viewBox=(format!("0 0 {width} 20")) role="img" aria-label=(words.join(", ")) {
+            @for (at, (date, kind)) in shown.iter().enumerate() {
+                @let class = class(Some(*kind));
+                // Worse results have taller bars, so that colour is not the only difference.
+                @let top = match class { "ok" | "none" => 10, "known" => 5, _ => 0 };
+                rect class=(class) x=(at * 12) y=(top) width="10" height=(20 - top) {
+                    title { (Text(date)) ": " (word(*kind)) }
+                }
+            }
+        }
     }
 }

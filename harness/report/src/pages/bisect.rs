@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 
+use super::layout::STYLE;
 use crate::{evidence::Component, text::html, words::count};
 
 /// Results of one tested build.
@@ -73,7 +74,6 @@ pub struct SearchPage<'a> {
 /// Width of a drawing in SVG units. Drawings are scaled to the width of the page, and the marks stay visible on a
 /// phone.
 const WIDTH: f64 = 600.0;
-const STYLE: &str = include_str!("search_page.css");
 
 impl SearchPage<'_> {
     /// Renders the page as one file that loads nothing else and runs no script.

@@ -1,0 +1,16 @@
+//! Writes the HTML pages. Each page is one file that loads nothing else.
+
+mod bisect;
+mod bug_index;
+mod bug_page;
+mod findings;
+mod layout;
+mod matrix;
+mod over_time;
+#[cfg(test)]
+mod tests;
+
+pub use bisect::{Dot, SearchPage, Stretch, Tested};
+pub use bug_page::{BugPages, PageFile, Program};
+pub use matrix::MatrixPage;
+pub use over_time::{Column, Past};

@@ -1,0 +1,189 @@
+//! Writes the HTML page about one bug.
+
+use std::collections::BTreeMap;
+
+use judge::Rate;
+use maud::{Markup, html};
+
+use super::{
+    bug_index::{page_name, regression},
+    layout::{Text, document, issues},
+};
+use crate::{
+    bugs::{Bug, BugBuild, BugOptions, BugSeries},
+    rates::percent,
+    words::count,
+};
+
+/// Content of the pages about the bugs of a store: a list of all bugs, and a page for each.
+#[derive(Clone, Debug)]
+pub struct BugPages<'a> {
+    /// Bugs of the store.
+    pub bugs: &'a [Bug],
+    /// For each bug, by its id: the stand-alone program of the trial that failed most recently.
+    pub programs: &'a BTreeMap<String, Program>,
+    /// Date of the pages, RFC 3339 in UTC.
+    pub date: &'a str,
+}
+
+/// Stand-alone program that shows a bug.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// Text of the program, in C++.
+    Text(String),
+    /// There is no program, for this reason.
+    None(String),
+}
+
+/// A file of the pages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageFile {
+    /// Name of the file: `index.html`, or the id of the bug and `.html` or `.cpp`.
+    pub name: String,
+    /// Content of the file.
+    pub text: String,
+    /// True for a program, false for a page.
+    pub is_program: bool,
+}
+
+impl BugPages<'_> {
+    /// Renders all files. The list of bugs comes last, so that it links only to files that are already written.
+    pub fn files(&self) -> Vec<PageFile> {
+        let mut files = Vec::new();
+        for bug in self.bugs {
+            if let Some(Program::Text(text)) = self.programs.get(&bug.id) {
+                files.push(PageFile {
+                    name: program_name(bug),
+                    text: text.clone(),
+                    is_program: true,
+                });
+            }
+            files.push(PageFile { name: page_name(bug), text: self.page(bug), is_program: false });
+        }
+        files.push(PageFile {
+            name: "index.html".to_owned(),
+            text: self.index(),
+            is_program: false,
+        });
+        files
+    }
+
+    fn page(&self, bug: &Bug) -> String {
+        let header = html! {
+            p { a href="index.html" { "all bugs" } ", " (Text(self.date)) }
+            h1 { (Text(&bug.title)) }
+            p { (state(bug)) }
+            p { (self.program_link(bug)) }
+        };
+        let main = html! {
+            dl.facts {
+                dt { "expected" } dd { (Text(&bug.title)) }
+                dt { "observed" } dd { (Text(&bug.summary)) }
+                dt { "case" } dd { (Text(&bug.case)) }
+                dt { "trial" } dd { code { (Text(&bug.trial)) } }
+                dt { "signature" } dd { code { (Text(&bug.signature)) } }
+                @if !bug.upstream.is_empty() { dt { "issues" } dd { (issues(&bug.upstream)) } }
+                dt { "seen" } dd { "first " (Text(&bug.first)) ", last " (Text(&bug.last)) }
+                dt { "again" } dd { code { (Text(&bug.again)) } }
+            }
+            h2 { "Results of each build" }
+            @for series in &bug.series { (series_markup(series)) }
+            h2 { "Draft of a comment" }
+            p { "For the upstream issue. Read it before you post it." }
+            pre { (Text(&bug.comment())) }
+            @if let Some(Program::Text(text)) = self.programs.get(&bug.id) {
+                h2 { "Program" }
+                p {
+                    "The trial as one C++ file, which depends on HIP only. "
+                    code { "rocrepro minimise " (Text(&shell::quote(&bug.trial))) } " searches for a shorter one."
+                }
+                pre { (Text(text)) }
+            }
+        };
+        document(&bug.title, false, &header, &main)
+    }
+
+    fn program_link(&self, bug: &Bug) -> Markup {
+        html! {
+            @match self.programs.get(&bug.id) {
+                Some(Program::Text(_)) => a href=(program_name(bug)) download { "Download the program " (program_name(bug)) },
+                Some(Program::None(why)) => { "There is no stand-alone program: " (Text(why)) "." },
+                None => "The case is not in the case library that made these pages.",
+            }
+        }
+    }
+}
+
+/// The state in a sentence.
+fn state(bug: &Bug) -> Markup {
+    html! {
+        b { (bug.state.words()) }
+        @if let Some(trial) = regression(bug) {
+            "; a regression: fails since " b { (Text(&trial.from)) } ", passed on "
+            b { (Text(trial.before.as_deref().unwrap_or_default())) }
+        }
+    }
+}
+
+fn program_name(bug: &Bug) -> String {
+    format!("{}.cpp", bug.id)
+}
+
+fn series_markup(series: &BugSeries) -> Markup {
+    html! {
+        section {
+            h3 { (Text(&series.series.words())) ": " (series.state.words()) }
+            @if series.series.emulated { p { "The emulated device is not a GPU." } }
+            @for trial in series.sorted() {
+                p {
+                    code { (Text(&trial.trial)) } ": " (trial.state.words()) "; " (Text(&trial.words(&series.newest)))
+                    @if let Some(before) = &trial.before { "; passed before, last on " (Text(before)) }
+                }
+            }
+            table {
+                thead { tr {
+                    th scope="col" { "build" } th scope="col" { "failed, 95 % interval" } th scope="col" { "runs" }
+                } }
+                tbody { @for build in &series.builds { (build_row(build)) } }
+            }
+            @for with in &series.passes_with { (passes_with(with)) }
+        }
+    }
+}
+
+/// A row of the table of builds, with the failure rate and its interval drawn as a bar.
+fn build_row(build: &BugBuild) -> Markup {
+    let runs = build.failed + build.passed;
+    let (low, high) = Rate { hits: build.failed, runs }.interval();
+    let at = |share: f64| format!("{:.1}", 160.0 * share);
+    let seen = f64::from(build.failed) / f64::from(runs.max(1));
+    html! {
+        tr {
+            th scope="row" { (Text(&build.build)) }
+            td.why {
+                @if runs > 0 {
+                    svg.rate viewBox="0 0 160 16" role="img" aria-label="failure rate" {
+                        rect.all x="0" y="7" width="160" height="2" {}
+                        rect.interval x=(at(low)) y="4" width=(at(high - low)) height="8" {}
+                        rect.seen x=(format!("{:.1}", 157.0 * seen)) y="1" width="3" height="14" {}
+                    }
+                    " " (percent(low)) " to " (percent(high))
+                }
+            }
+            td {
+                (build.failed) " of " (count(runs, "run")) " failed"
+                @if build.otherwise > 0 { "; " (build.otherwise) " with another failure, not counted" }
+            }
+        }
+    }
+}
+
+fn passes_with(BugOptions { options, passed }: &BugOptions) -> Markup {
+    let (_, high) = Rate { hits: 0, runs: *passed }.interval();
+    html! {
+        p {
+            "Did not fail " (Text(options)) ": " (count(*passed, "run")) " on builds that fail otherwise, a rate of at "
+            "most " (percent(high)) "."
+        }
+    }
+}
