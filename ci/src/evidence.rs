@@ -52,7 +52,7 @@ const RUN: &str = "cargo run --release -- run --rocm debian:7.2.4";
 const TEST: &str = "cargo test";
 
 /// Updates the output in [`FIRST_RUN`]. The commands run with an empty cache, as for a new user.
-pub(crate) fn readme(sh: &Shell) -> Done {
+pub(crate) fn first_run(sh: &Shell) -> Done {
     let cache = sh.create_temp_dir()?;
     let _cache = sh.push_env("XDG_CACHE_HOME", cache.path());
     // The command reports downloads on standard error, so both output streams are read.

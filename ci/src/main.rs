@@ -25,6 +25,7 @@ mod night;
 mod nightly;
 mod page;
 mod quick;
+mod readme;
 mod recipes;
 mod release;
 mod reports;
@@ -146,8 +147,8 @@ usage: cargo run -p ci -- TASK
   evidence runs every case on four releases and their architectures, and writes docs/matrix.html; options of `rocrepro
            matrix` may follow
   ages     for each report in reports/, prints how many commits have changed the measured code since the measurement
-  page     tests docs/matrix.html in Chromium, wide and narrow, light and dark: filter, search and links; also makes
-           pictures of the page
+  page     tests docs/matrix.html, or the given page, in Chromium, wide and narrow, light and dark: choice, search,
+           comparison and links; also makes pictures of the page
   examples makes the reports of reports/examples
   bisects  twelve bisects of cases between the releases, and five of programs, whose answers are known; needs gcc
   recipes  compares the output of the commands of docs/recipes with the pages; `recipes --write` updates the pages
@@ -159,7 +160,9 @@ usage: cargo run -p ci -- TASK
   containers  the programs of docs/programs in podman: plain, as an ordinary user, and without namespaces; needs root
   foreign  random tests of CuPy and JAX, drawn by a seed, on the emulated device: `foreign cupy at=FOLDER seed=7
            gfx=gfx90a files=20 tests=15 limit=120 cupy_tests/core_tests`; FOLDER is `tests` in the source of that release
-  readme   updates the output of the two commands in docs/first-run.md, with an empty cache
+  first-run  updates the output of the two commands in docs/first-run.md, with an empty cache
+  readme   runs every command of README.md as an ordinary user in the root of a new Debian, and each cell of its table;
+           needs root, debootstrap and g++; with another program than the release build: `readme target/debug/rocrepro`
   release  makes and tests the release archive; fails if the program needs a newer C library than the given version:
            `release 2.31`
   wheel    makes a Python wheel of the release build, or of the given program, and installs it in an empty environment
@@ -231,10 +234,11 @@ fn main() -> ExitCode {
             shell().and_then(|sh| evidence::evidence(&sh, &more))
         }
         "ages" => shell().and_then(|sh| reports::ages(&sh)),
-        "page" => shell().and_then(|sh| page::page(&sh)),
+        "page" => shell().and_then(|sh| page::page(&sh, std::env::args().nth(2).as_deref())),
         "examples" => shell().and_then(|sh| examples::examples(&sh)),
         "bisects" => shell().and_then(|sh| bisects::bisects(&sh)),
-        "readme" => shell().and_then(|sh| evidence::readme(&sh)),
+        "first-run" => shell().and_then(|sh| evidence::first_run(&sh)),
+        "readme" => shell().and_then(|sh| readme::readme(&sh, std::env::args().nth(2).as_ref())),
         "release" => shell().and_then(|sh| release::release(&sh, std::env::args().nth(2).as_ref())),
         "wheel" => shell().and_then(|sh| wheel::wheel(&sh, std::env::args().nth(2).as_ref())),
         "recipes" => shell().and_then(|sh| recipes::recipes(&sh, arguments_have("--write"))),

@@ -121,6 +121,18 @@ fn read(page: &str) -> Vec<Recipe> {
     recipes
 }
 
+/// Returns a sentence for each line of a page that differs from the output. Numbers may differ.
+pub(crate) fn stale(shown: &[(usize, String)], printed: &str, page: &str) -> Vec<String> {
+    let differs = compared(shown, printed)
+        .into_iter()
+        .filter(|(_, was, now)| now.as_ref().is_none_or(|now| lasting(was) != lasting(now)));
+    let sentence = |(number, was, now): (usize, String, Option<String>)| {
+        let now = now.unwrap_or_else(|| "no such line".to_owned());
+        format!("{page}:{}: {was}\n  printed now: {now}", number + 1)
+    };
+    differs.map(sentence).collect()
+}
+
 /// Pairs each line that the page shows with the printed line that has the same key; `None` if no printed line has it.
 /// Several lines with the same key are paired in order.
 fn compared(shown: &[(usize, String)], printed: &str) -> Vec<(usize, String, Option<String>)> {
@@ -186,7 +198,7 @@ mod tests {
     fn finds_commands_in_the_pages() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/recipes");
         for (page, commands) in [
-            ("bugs.md", 5),
+            ("bugs.md", 6),
             ("cpp.md", 5),
             ("cupy.md", 3),
             ("deterministic.md", 1),
