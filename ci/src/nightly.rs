@@ -35,7 +35,8 @@ struct Seen {
 ///
 /// Environment variables: `NIGHTLY_GFX` is the architecture (default gfx1151), `NIGHTLY_SOURCE` the source or channel
 /// of builds (default nightly), `NIGHTLY_SECONDS` the time limit of one bisect in seconds (default 7200), and
-/// `NIGHTLY_DEVICE` the device (default gpu).
+/// `NIGHTLY_DEVICE` the device (default gpu). `NIGHTLY_CONTROL` is another source or channel, whose newest build runs the
+/// trials that failed unexpectedly (default none).
 ///
 /// # Errors
 /// Fails if results are unexpected, or if a build or the device is unavailable. For unexpected results, the message is
@@ -72,6 +73,15 @@ pub(crate) fn nightly(sh: &Shell) -> Done {
     let before = earlier(sh, &state, build)?;
     let mut summary = update_bugs(sh, &state, &record, &on, &out)?;
     let news: Vec<_> = now.iter().filter(|(trial, seen)| is_news(trial, seen, &before)).collect();
+    let failed: Vec<&str> = news
+        .iter()
+        .filter(|(_, seen)| seen.verdict != "news-fixed")
+        .map(|(trial, _)| trial.as_str())
+        .collect();
+    let control = match setting("NIGHTLY_CONTROL", "") {
+        source if source.is_empty() || failed.is_empty() => None,
+        source => Some(run_control(sh, &source, &gfx, &device, &failed, &out)?),
+    };
     let mut bisects = 0;
     for (trial, seen) in &news {
         let folder = out.join(folder_name(trial));
@@ -86,6 +96,14 @@ pub(crate) fn nightly(sh: &Shell) -> Done {
             continue;
         }
         let _ = write!(summary, "- {}: `{trial}`: {}", seen.verdict, seen.signature);
+        let on_control = control.as_ref().map(|control| control.compare(trial, seen));
+        if let Some((words, same)) = &on_control {
+            let _ = write!(summary, "; {words}");
+            if *same {
+                summary.push_str("; not bisected and not reported\n");
+                continue;
+            }
+        }
         match last_good(trial, &before) {
             None => summary.push_str("; not bisected, because no earlier build passed"),
             Some(_) if bisects == MOST_BISECTS => {
@@ -112,6 +130,53 @@ pub(crate) fn nightly(sh: &Shell) -> Done {
     sh.write_file(out.join("summary.md"), format!("{head}\n{summary}"))?;
     println!("{head}\n{summary}");
     if news.is_empty() { Ok(()) } else { Err(head.trim().into()) }
+}
+
+/// Results of the unexpected failures on the newest build of another channel.
+struct Control {
+    build: String,
+    seen: BTreeMap<String, Seen>,
+}
+
+impl Control {
+    /// Describes the result of a trial on this build. The second value is true if the trial fails there in the same way:
+    /// then the change is in both channels, in the machine or in the case, but not in this night alone.
+    fn compare(&self, trial: &str, seen: &Seen) -> (String, bool) {
+        let build = &self.build;
+        match self.seen.get(trial) {
+            Some(other) if other.signature == seen.signature => {
+                (format!("fails in the same way on {build}, the control"), true)
+            }
+            Some(other) if other.verdict == "pass" => {
+                (format!("passes on {build}, the control"), false)
+            }
+            Some(other) => (format!("{} on {build}, the control", other.signature), false),
+            None => (format!("without result on {build}, the control"), false),
+        }
+    }
+}
+
+/// Runs the given trials on the newest build of another channel.
+fn run_control(
+    sh: &Shell,
+    source: &str,
+    gfx: &str,
+    device: &str,
+    trials: &[&str],
+    out: &Path,
+) -> Result<Control, Box<dyn std::error::Error>> {
+    let got =
+        cmd!(sh, "cargo run --release --locked -p stacks --example obtain -- {gfx} {source} last")
+            .read()?;
+    let (build, prefix) =
+        got.split_once('\n').ok_or("the example `obtain` printed no installation prefix")?;
+    let record = out.join("control.jsonl");
+    sh.remove_path(&record)?;
+    let on = ["--rocm", prefix, "--gfx", gfx, "--device", device];
+    cmd!(sh, "cargo run --release --locked -- run {trials...} {on...} --record {record}")
+        .ignore_status()
+        .run()?;
+    Ok(Control { build: build.to_owned(), seen: seen(&sh.read_file(&record)?)? })
 }
 
 /// Adds the records of the night to the store of this machine, tests the open bugs again, and drafts a comment for each
@@ -142,6 +207,9 @@ fn update_bugs(
     let list =
         cmd!(sh, "cargo run --release --locked -- records bugs list --store {store}").read()?;
     sh.write_file(out.join("bugs.txt"), list)?;
+    let pages = state.join("bugs");
+    cmd!(sh, "cargo run --release --locked -- records bugs pages --store {store} --out {pages}")
+        .run()?;
     let mut summary = String::new();
     for (id, case, state) in ended_or_reopened(&before, &states()?) {
         let draft = out.join(format!("bug-{id}.md"));
@@ -331,6 +399,25 @@ mod tests {
         assert_eq!(last_good("t", &before), Some("a20260702"));
         assert_eq!(last_good("u", &before), Some("a20260703"));
         assert_eq!(last_good("new", &before), None);
+    }
+
+    #[test]
+    fn a_failure_of_both_channels_is_no_change_of_this_night() {
+        let lines = [
+            ("same", "news-fail", "hang"),
+            ("other", "news-fail", "crash"),
+            ("good", "pass", "pass"),
+        ];
+        let (build, seen) = night("b", &lines);
+        let control = Control { build, seen };
+        let check = |trial: &str, words: &str, same: bool| {
+            let (_, now) = night("a", &[(trial, "news-fail", "hang")]);
+            assert_eq!(control.compare(trial, &now[trial]), (words.to_owned(), same));
+        };
+        check("same", "fails in the same way on b, the control", true);
+        check("other", "crash on b, the control", false);
+        check("good", "passes on b, the control", false);
+        check("none", "without result on b, the control", false);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use case::{Body, Case, Lowered, Trial, lower};
 use device::{Place, Planted};
+use plan::Plan;
 use sha2::{Digest, Sha256};
 
 use crate::{CaseLibrary, Selected, Stop};
@@ -29,18 +30,24 @@ impl Job<'_> {
 
     /// Returns a digest of the plan and of the program, if the trial has one. Line numbers do not affect it.
     pub(crate) fn text(&self) -> String {
-        plan::digest(self.serialized().as_bytes())
+        plan::digest(self.serialized(self.lowered.plan.clone()).as_bytes())
+    }
+
+    /// Returns the digest of the same data as [`text`](Self::text), without the name of the trial.
+    pub(crate) fn unnamed(&self) -> String {
+        let plan = Plan { trial: String::new(), ..self.lowered.plan.clone() };
+        plan::digest(self.serialized(plan).as_bytes())
     }
 
     /// Returns the SHA-256 digest of the same data as [`text`](Self::text). An attacker cannot construct a different
     /// case with the same SHA-256 digest.
     pub(crate) fn sha256(&self) -> String {
-        let digest = Sha256::digest(self.serialized());
+        let digest = Sha256::digest(self.serialized(self.lowered.plan.clone()));
         digest.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    fn serialized(&self) -> String {
-        let mut plan = self.lowered.plan.clone();
+    /// Returns the plan as text, without line numbers and injected faults, and the program if there is one.
+    fn serialized(&self, mut plan: Plan) -> String {
         let steps = [&mut plan.setup, &mut plan.body, &mut plan.verify, &mut plan.teardown];
         for step in steps.into_iter().flatten() {
             step.line = 0;

@@ -28,7 +28,7 @@ pub fn record(
         session.gfx().is_some(),
     );
     let rocm = session.rocm.clone();
-    let asked = Asked::new(session.given(), job.text());
+    let asked = Asked { unnamed: job.unnamed(), ..Asked::new(session.given(), job.text()) };
     let phases = judge::phases(&observation.events);
     let (environment, limits) = report::found(&observation.events);
     let mut record = Record {

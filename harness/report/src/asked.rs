@@ -15,6 +15,9 @@ pub struct Asked {
     /// is edited.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
+    /// Digest of the same data without the name of the trial: equal for trials of different cases that do the same.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub unnamed: String,
 }
 
 impl Asked {
@@ -22,7 +25,7 @@ impl Asked {
     pub fn new<'o>(given: impl IntoIterator<Item = (&'o str, String)>, text: String) -> Asked {
         let option =
             |(option, value): (&str, String)| format!("{option} {value}").trim().to_owned();
-        Asked { given: given.into_iter().map(option).collect(), text }
+        Asked { given: given.into_iter().map(option).collect(), text, unnamed: String::new() }
     }
 
     /// Returns true if an option may be the reason why an expected failure does not occur. `--launcher` is not such an

@@ -1,11 +1,13 @@
 //! Derives bugs from the records of many runs.
 //!
-//! A bug is a failure of a case with one signature. Its state is computed from all records, so it cannot disagree with
+//! A bug is a failure of a case with one signature. If a trial of another case runs the same plan or program and fails
+//! with the same signature, both are one bug. Its state is computed from all records, so it cannot disagree with
 //! them. Records that prove nothing about ROCm are left out: skips, records without a verdict, and injected faults.
 //!
 //! Results are compared within a [`Series`], which is a sequence of builds on one device with the same options. Builds
 //! are in the order of their versions or days, because an old release may be tested again after a newer one.
 
+mod same_bugs;
 mod series;
 #[cfg(test)]
 mod tests;
@@ -170,9 +172,14 @@ pub struct Bugs {
     names: Vec<String>,
     /// Results of each trial, by its name and the digest of its plan or program.
     trials: BTreeMap<(String, String), TrialResults>,
-    /// Descriptions of the bugs by case and signature.
-    known: BTreeMap<(String, String), Description>,
+    /// Digests of the plans or programs of trials, without the names of the trials.
+    unnamed: BTreeMap<(String, String), String>,
+    /// Descriptions of the failures.
+    known: BTreeMap<Failure, Description>,
 }
+
+/// Case and signature of a failure.
+type Failure = (String, String);
 
 /// Results of a trial on each build, by the number of the build.
 type TrialResults = BTreeMap<usize, BuildResults>;
@@ -182,8 +189,8 @@ struct BuildResults {
     /// Date of the most recent result.
     last: String,
     passed: u32,
-    /// Number of failures of each bug, by case and signature.
-    failed: BTreeMap<(String, String), u32>,
+    /// Number of failures with each signature.
+    failed: BTreeMap<String, u32>,
 }
 
 #[derive(Clone, Debug)]
@@ -214,7 +221,11 @@ impl Bugs {
             self.names.len() - 1
         });
         let text = conditions::text(record).unwrap_or_default().to_owned();
-        let trial = self.trials.entry((record.trial.clone(), text)).or_default();
+        let trial = (record.trial.clone(), text);
+        if let Some(asked) = record.asked.as_ref().filter(|asked| !asked.unnamed.is_empty()) {
+            self.unnamed.insert(trial.clone(), asked.unnamed.clone());
+        }
+        let trial = self.trials.entry(trial).or_default();
         let results = trial.entry(number).or_default();
         if results.last < record.date {
             results.last.clone_from(&record.date);
@@ -224,35 +235,43 @@ impl Bugs {
             return;
         }
         let key = (record.case.clone(), record.outcome.signature.clone());
-        *results.failed.entry(key.clone()).or_default() += 1;
+        *results.failed.entry(key.1.clone()).or_default() += 1;
         self.known.entry(key).or_insert_with(|| Description::of(record)).add(record);
     }
 
     /// Returns all bugs. The bugs that need attention most come first.
     pub fn all(&self) -> Vec<Bug> {
-        let mut of_bug: BTreeMap<&(String, String), Vec<&(String, String)>> = BTreeMap::new();
-        for (trial, results) in &self.trials {
-            for failed in results.values().flat_map(|results| results.failed.keys()) {
-                let trials = of_bug.entry(failed).or_default();
-                if trials.last() != Some(&trial) {
-                    trials.push(trial);
-                }
+        let listed_as = self.same_bugs();
+        let mut descriptions: BTreeMap<&Failure, Description> = BTreeMap::new();
+        for (failure, about) in &self.known {
+            let bug = listed_as.get(failure).copied().unwrap_or(failure);
+            descriptions
+                .entry(bug)
+                .and_modify(|first| first.merge(about))
+                .or_insert_with(|| about.clone());
+        }
+        let mut trials_of: BTreeMap<&Failure, Vec<&(String, String)>> = BTreeMap::new();
+        for (trial, failure) in self.failures() {
+            let trials =
+                trials_of.entry(listed_as.get(failure).copied().unwrap_or(failure)).or_default();
+            if !trials.contains(&trial) {
+                trials.push(trial);
             }
         }
         let mut newest_builds: BTreeMap<&Series, usize> = BTreeMap::new();
         for ((series, _), number) in &self.numbers {
             newest_builds.insert(series, *number);
         }
-        let bug = |(key, about): (&(String, String), &Description)| {
-            let trials = of_bug.get(key)?;
+        let bug = |(failure, about): (&Failure, Description)| {
+            let trials = trials_of.get(failure)?;
             let series: Vec<BugSeries> = newest_builds
                 .iter()
-                .filter_map(|(series, newest)| self.series(key, series, *newest, trials))
+                .filter_map(|(series, newest)| self.series(&failure.1, series, *newest, trials))
                 .collect();
             let state = series.iter().map(|series| series.state).max()?;
-            Some(about.bug(key, state, series))
+            Some(about.bug(failure, state, series))
         };
-        let mut bugs: Vec<Bug> = self.known.iter().filter_map(bug).collect();
+        let mut bugs: Vec<Bug> = descriptions.into_iter().filter_map(bug).collect();
         bugs.sort_by(|a, b| (b.state, &b.last, &a.case).cmp(&(a.state, &a.last, &b.case)));
         bugs
     }
@@ -260,7 +279,7 @@ impl Bugs {
     /// Returns the results of a bug in one series; `None` if the failure did not occur in it.
     fn series(
         &self,
-        key: &(String, String),
+        signature: &str,
         series: &Series,
         newest: usize,
         trials: &[&(String, String)],
@@ -277,7 +296,7 @@ impl Bugs {
             let Some(results) = self.trials.get(*trial) else { continue };
             let on = builds.iter().enumerate().filter_map(|(at, number)| {
                 let results = results.get(number)?;
-                let failed = results.failed.get(key).copied().unwrap_or(0);
+                let failed = results.failed.get(signature).copied().unwrap_or(0);
                 Some((at, failed, results))
             });
             let on: Vec<_> = on.collect();
@@ -304,14 +323,14 @@ impl Bugs {
             newest: self.names.get(newest).cloned().unwrap_or_default(),
             trials: found,
             builds: sums.into_values().collect(),
-            passes_with: self.passes_with(key, series, trials),
+            passes_with: self.passes_with(signature, series, trials),
         })
     }
 
     /// Returns the options with which the trials never failed on builds where they fail without them.
     fn passes_with(
         &self,
-        key: &(String, String),
+        signature: &str,
         series: &Series,
         trials: &[&(String, String)],
     ) -> Vec<BugOptions> {
@@ -322,11 +341,12 @@ impl Bugs {
             let usual = self.numbers.get(&(series.clone(), rank.clone()));
             let Some(usual) = usual.filter(|_| other.builds == series.builds) else { continue };
             for results in trials.iter().filter_map(|trial| self.trials.get(*trial)) {
-                let fails = results.get(usual).is_some_and(|usual| usual.failed.contains_key(key));
+                let fails =
+                    results.get(usual).is_some_and(|usual| usual.failed.contains_key(signature));
                 let Some(with) = results.get(number).filter(|_| fails) else { continue };
                 let (passed, failed) = found.entry(options).or_default();
                 *passed += with.passed;
-                *failed += with.failed.get(key).copied().unwrap_or(0);
+                *failed += with.failed.get(signature).copied().unwrap_or(0);
             }
         }
         let helps = found.into_iter().filter(|(_, (passed, failed))| *passed > 0 && *failed == 0);
@@ -386,11 +406,25 @@ impl Description {
         }
     }
 
-    fn bug(&self, key: &(String, String), state: BugState, series: Vec<BugSeries>) -> Bug {
+    /// Adds the failures of another case that are the same bug.
+    fn merge(&mut self, other: &Description) {
+        if other.first < self.first {
+            self.first.clone_from(&other.first);
+        }
+        self.upstream.extend(other.upstream.iter().cloned());
+        self.upstream.sort();
+        self.upstream.dedup();
+        if (&other.last, Reverse(&other.trial)) > (&self.last, Reverse(&self.trial)) {
+            let (first, upstream) = (self.first.clone(), self.upstream.clone());
+            *self = Description { first, upstream, ..other.clone() };
+        }
+    }
+
+    fn bug(&self, failure: &Failure, state: BugState, series: Vec<BugSeries>) -> Bug {
         Bug {
-            id: id(&key.0, &key.1),
-            case: key.0.clone(),
-            signature: key.1.clone(),
+            id: id(&failure.0, &failure.1),
+            case: failure.0.clone(),
+            signature: failure.1.clone(),
             title: self.title.clone(),
             summary: self.summary.clone(),
             upstream: self.upstream.clone(),

@@ -87,7 +87,11 @@ fn not_run(like: &Record, number: u64, trial: &str) -> Record {
         upstream: Vec::new(),
         faults: Vec::new(),
         // The digest in `like` belongs to another trial; that of this trial is unknown.
-        asked: like.asked.clone().map(|asked| Asked { text: String::new(), ..asked }),
+        asked: like.asked.clone().map(|asked| Asked {
+            text: String::new(),
+            unnamed: String::new(),
+            ..asked
+        }),
         outcome,
         red: Vec::new(),
         program: None,

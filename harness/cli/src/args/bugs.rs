@@ -12,10 +12,10 @@ Examples:
   rocrepro records bugs comment 1a2b3c4d --store results.db > comment.md
   rocrepro records bugs pages --store results.db --out bugs    HTML pages
 
-A bug is a failure of a case with one signature. Its state follows from the records in the store, build by build. It is
-open while the newest tested build fails. It is fixed when newer builds passed so often that a bug that still fails at
-the lower bound of its rate would pass that often with a probability of at most 0.1 %. With fewer passes it is `not seen
-since`. A fixed bug that fails on a newer build is reopened.
+A bug is a failure of a case with one signature; cases that run the same plan share it. Its state follows from the
+records in the store, build by build. It is open while the newest tested build fails. It is fixed when newer builds
+passed so often that a bug that still fails at the lower bound of its rate would pass that often with a probability of
+at most 0.1 %. With fewer passes it is `not seen since`. A fixed bug that fails on a newer build is reopened.
 
 Skipped trials, trials without verdict and injected faults are never evidence, and neither is another failure of the
 trial. Results of the emulated device, of different GPUs, of nightly builds and releases, and of runs with unusual

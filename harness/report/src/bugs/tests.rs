@@ -191,3 +191,50 @@ fn trials_of_a_case_share_a_bug_and_describe_it() {
     assert_eq!(changes, "582fcfd4 a/b: open -> fixed, nightly builds on emulated gfx1151\n");
     assert_eq!(Bugs::changes(&after, &after), "");
 }
+
+/// Two cases are one bug if a trial of each runs the same plan and fails in the same way. The chain a, b, c is one bug,
+/// although a and c share no plan.
+#[test]
+fn equal_plans_with_one_signature_are_one_bug() {
+    let on = |trial: &str, text: &str, second: u32| {
+        let mut record = with_digest(trial, failed(trial));
+        if let Some(asked) = &mut record.asked {
+            asked.unnamed = text.to_owned();
+        }
+        record.date = format!("2026-11-20T00:00:{second:02}Z");
+        record.upstream = vec![format!("ROCm/x#{second}")];
+        record
+    };
+    let records = [
+        on("c/c", "two", 3),
+        on("b/b[n=2]", "two", 4),
+        on("b/b[n=1]", "one", 2),
+        on("a/a", "one", 1),
+        on("other/plan", "three", 1),
+        on("no/text", "", 1),
+        on("no/other-text", "", 1),
+    ];
+    let cases = |records: &[Record]| -> Vec<(String, String, usize)> {
+        let mut cases: Vec<_> = bugs(&[records.to_vec()])
+            .into_iter()
+            .map(|bug| (bug.case, bug.trial, bug.upstream.len()))
+            .collect();
+        cases.sort();
+        cases
+    };
+    let one = |case: &str, trial: &str, issues| (case.to_owned(), trial.to_owned(), issues);
+    let expected = [
+        one("a/a", "b/b[n=2]", 4),
+        one("no/other-text", "no/other-text", 1),
+        one("no/text", "no/text", 1),
+        one("other/plan", "other/plan", 1),
+    ];
+    assert_eq!(cases(&records), expected);
+    let mut reversed = records.clone();
+    reversed.reverse();
+    assert_eq!(cases(&reversed), expected);
+    // Another signature is another bug.
+    let mut other = records[3].clone();
+    other.outcome.signature = "hang:hipGraphLaunch".to_owned();
+    assert_eq!(cases(&[records[3].clone(), other]).len(), 2);
+}
