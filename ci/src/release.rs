@@ -7,11 +7,16 @@ use xshell::{Shell, cmd};
 use crate::{Done, STACK, wheel};
 
 /// Documents that the archive contains next to the program.
-const BESIDE: [&str; 5] =
-    ["README.md", "CHANGELOG.md", "SECURITY.md", "LICENSE-APACHE", "LICENSE-MIT"];
+const BESIDE: [&str; 6] =
+    ["README.md", "CHANGELOG.md", "SECURITY.md", "LICENSE-APACHE", "LICENSE-MIT", "Containerfile"];
 
 const COMPLETIONS: [(&str, &str); 3] =
     [("bash", "rocrepro.bash"), ("zsh", "_rocrepro"), ("fish", "rocrepro.fish")];
+
+/// Returns the name of the archive of a version, which is also the name of the folder in it.
+fn archive_name(version: &str) -> String {
+    format!("rocrepro-{version}-x86_64-linux")
+}
 
 /// Builds `target/archive/rocrepro-VERSION-x86_64-linux.tar.gz`, its SHA-256 file and a wheel. Then unpacks the archive
 /// in another folder and runs a case there. `newest` is the newest version of glibc that the program may need, for
@@ -36,7 +41,7 @@ pub(crate) fn release(sh: &Shell, newest: Option<&String>) -> Done {
     let printed = cmd!(sh, "{program} --version").read()?;
     let version =
         printed.split_whitespace().nth(1).ok_or("the program does not print its version")?;
-    let name = format!("rocrepro-{version}-x86_64-linux");
+    let name = archive_name(version);
     let place = sh.current_dir().join("target/archive");
     sh.remove_path(&place)?;
     let folder = place.join(&name);
@@ -105,6 +110,18 @@ fn version(text: &str) -> Option<(u32, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// `cargo binstall` downloads the archive that this task makes.
+    #[test]
+    fn binstall_names_the_archive() {
+        let manifest: toml::Table =
+            toml::from_str(include_str!("../../harness/cli/Cargo.toml")).expect("a manifest");
+        let told = &manifest["package"]["metadata"]["binstall"];
+        let name = archive_name("{ version }");
+        let word = |key: &str| told[key].as_str().unwrap_or_default().to_owned();
+        assert!(word("pkg-url").ends_with(&format!("/v{{ version }}/{name}.tar.gz")), "{told}");
+        assert_eq!(word("bin-dir"), format!("{name}/{{ bin }}"));
+    }
 
     #[test]
     fn finds_the_newest_c_library() {
