@@ -1,10 +1,10 @@
 //! Writes the HTML page about a bisect: where the change probably is, the order of the runs, the results of each build,
 //! and the changed components.
 
-use std::fmt::Write;
+use maud::{Markup, html};
 
-use super::layout::STYLE;
-use crate::{evidence::Component, text::html, words::count};
+use super::layout::{Text, document};
+use crate::{evidence::Component, words::count};
 
 /// Results of one tested build.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,200 +78,190 @@ const WIDTH: f64 = 600.0;
 impl SearchPage<'_> {
     /// Renders the page as one file that loads nothing else and runs no script.
     pub fn html(&self) -> String {
-        let mut page = String::new();
-        let _ = write!(
-            page,
-            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-             <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
-             <header>\n<p>{title}</p>\n<h1>{sentence}</h1>\n<p>{spent}</p>\n</header>\n<main>\n",
-            title = html(self.title),
-            sentence = html(self.sentence),
-            spent = html(self.spent),
-        );
-        self.posterior(&mut page);
-        self.runs_in_order(&mut page);
-        self.builds(&mut page);
-        self.components(&mut page);
-        if let Some((address, words)) = self.other {
-            let (address, words) = (html(address), html(words));
-            let _ = writeln!(page, "<p><a href=\"{address}\">{words}</a></p>");
-        }
-        let _ = write!(
-            page,
-            "<h2>As text</h2>\n<p>For pasting into an issue.</p>\n<pre>{}</pre>\n</main>\n</body>\n</html>\n",
-            html(self.answer)
-        );
-        page
+        let header = html! {
+            p { (Text(self.title)) }
+            h1 { (Text(self.sentence)) }
+            p { (Text(self.spent)) }
+        };
+        let main = html! {
+            (self.posterior())
+            (self.runs_in_order())
+            (self.builds())
+            (self.components())
+            @if let Some((address, words)) = self.other { p { a href=(Text(address)) { (Text(words)) } } }
+            h2 { "As text" }
+            p { "For pasting into an issue." }
+            pre { (Text(self.answer)) }
+        };
+        document(self.title, false, &header, &main)
     }
 
     /// Draws the probability that each range of builds contains the change.
-    fn posterior(&self, page: &mut String) {
+    fn posterior(&self) -> Markup {
         const HEIGHT: f64 = 72.0;
-        if self.stretches.is_empty() {
-            return;
+        let visible = || self.stretches.iter().filter(|stretch| stretch.mass > 0.005);
+        html! {
+            @if !self.stretches.is_empty() {
+                h2 { "Where the change is" }
+                p {
+                    "The whole history from left to right; the height of a bar is the probability that the change is "
+                    "there. The bars do not add up to 100 %, because the history may not fit the model of the search."
+                }
+                svg viewBox=(format!("0 0 {WIDTH} {}", HEIGHT + 1.0)) role="img"
+                    aria-label="Probability of the change at each position of the history" {
+                    @for stretch in visible() { (bar(stretch, HEIGHT)) }
+                    (axis(HEIGHT))
+                }
+                (self.ends())
+            }
         }
-        page.push_str(
-            "<h2>Where the change is</h2>\n<p>The whole history from left to right; the height of a bar is the probability that the change is there. The bars do not add up to 100 %,
- because the history may not fit the model of the search.</p>\n",
-        );
-        let label = "Probability of the change at each position of the history";
-        let _ = writeln!(
-            page,
-            "<svg viewBox=\"0 0 {WIDTH} {}\" role=\"img\" aria-label=\"{label}\">",
-            HEIGHT + 1.0
-        );
-        for stretch in self.stretches.iter().filter(|stretch| stretch.mass > 0.005) {
-            let (from, to) = (stretch.from * WIDTH, stretch.to * WIDTH);
-            // A single build among thousands must still be visible.
-            let width = (to - from).max(3.0);
-            let height = (stretch.mass * HEIGHT).max(1.0);
-            let _ = writeln!(
-                page,
-                "<rect class=\"mass\" x=\"{:.1}\" y=\"{:.1}\" width=\"{width:.1}\" height=\"{height:.1}\"><title>{:.1} % between {} and {}\
-                 </title></rect>",
-                (to - width).max(0.0),
-                HEIGHT - height,
-                100.0 * stretch.mass,
-                html(&stretch.labels.0),
-                html(&stretch.labels.1),
-            );
-        }
-        self.axis(page, HEIGHT);
     }
 
-    /// Draws the axis and the names of the first and last build, and closes the drawing.
-    fn axis(&self, page: &mut String, y: f64) {
-        let _ = writeln!(
-            page,
-            "<line class=\"axis\" x1=\"0\" y1=\"{y}\" x2=\"{WIDTH}\" y2=\"{y}\"/>\n</svg>\n\
-             <p class=\"ends\"><span>{}</span><span>{}</span></p>",
-            html(self.ends.0),
-            html(self.ends.1),
-        );
+    /// The names of the first and last build, below a drawing.
+    fn ends(&self) -> Markup {
+        html! { p.ends { span { (Text(self.ends.0)) } span { (Text(self.ends.1)) } } }
     }
 
-    fn runs_in_order(&self, page: &mut String) {
+    fn runs_in_order(&self) -> Markup {
         let runs = self.runs.len();
         if runs == 0 {
-            return;
+            return html! {};
         }
-        let _ = writeln!(
-            page,
-            "<h2>Runs in order</h2>\n<p>{}, from top to bottom in the order of execution.</p>",
-            count(runs, "run")
-        );
         // If there are thousands of runs, their marks are drawn closer together, to limit the height of the drawing.
         let step = (320.0 / runs as f64).clamp(1.0, 9.0);
         let height = step * runs as f64 + 8.0;
-        let _ = writeln!(
-            page,
-            "<svg viewBox=\"0 -6 {WIDTH} {:.0}\" role=\"img\" aria-label=\"Position and outcome of every run\">",
-            height + 7.0
-        );
-        if let Some((from, to, ..)) = self.edge {
-            let width = ((to - from) * WIDTH).max(3.0);
-            let _ = writeln!(
-                page,
-                "<rect class=\"edge\" x=\"{:.1}\" y=\"-6\" width=\"{width:.1}\" height=\"{:.1}\"/>",
-                to * WIDTH - width,
-                height + 6.0
-            );
-        }
         let at = |n: usize| (6.0 + self.runs[n].0 * (WIDTH - 12.0), step * (n as f64 + 0.5));
         let way: Vec<_> = (0..runs).map(at).map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-        let _ = writeln!(page, "<polyline class=\"way\" points=\"{}\"/>", way.join(" "));
-        for (n, (_, dot)) in self.runs.iter().enumerate() {
-            let (x, y) = at(n);
-            page.push_str(&mark(*dot, x, y, 2.8));
-            page.push('\n');
+        let edge = self.edge.map(|(from, to, ..)| (((to - from) * WIDTH).max(3.0), to * WIDTH));
+        html! {
+            h2 { "Runs in order" }
+            p { (count(runs, "run")) ", from top to bottom in the order of execution." }
+            svg viewBox=(format!("0 -6 {WIDTH} {:.0}", height + 7.0)) role="img"
+                aria-label="Position and outcome of every run" {
+                @if let Some((width, end)) = edge {
+                    rect.edge x=(px(end - width)) y="-6" width=(px(width)) height=(px(height + 6.0)) {}
+                }
+                polyline.way points=(way.join(" ")) {}
+                @for (n, (_, dot)) in self.runs.iter().enumerate() {
+                    @let (x, y) = at(n);
+                    (mark(*dot, x, y, 2.8))
+                }
+                (axis(height))
+            }
+            (self.ends())
+            (self.key())
         }
-        self.axis(page, height);
-        page.push_str("<ul class=\"key\">");
-        let key = [
+    }
+
+    /// Explains the marks that the drawing contains.
+    fn key(&self) -> Markup {
+        let names = [
             (Dot::Passed, "passed"),
             (Dot::Failed, "failed"),
             (Dot::Other, "failed in another way"),
         ];
-        for (dot, name) in key.into_iter().filter(|(dot, _)| self.runs.iter().any(|r| r.1 == *dot))
-        {
-            let mark = mark(dot, 6.0, 6.0, 4.0);
-            let _ = write!(
-                page,
-                "<li><svg viewBox=\"0 0 12 12\" aria-hidden=\"true\">{mark}</svg>{name}</li>"
-            );
-        }
-        page.push_str("</ul>\n");
-    }
-
-    fn builds(&self, page: &mut String) {
-        let _ = writeln!(
-            page,
-            "<h2>Runs by build</h2>\n<p>{}, the oldest first.</p>\n<table>",
-            count(self.tested.len(), "build")
-        );
-        for build in self.tested {
-            let at_edge =
-                self.edge.is_some_and(|(.., a, b)| [a, b].contains(&build.label.as_str()));
-            let class = if at_edge { " class=\"edge-row\"" } else { "" };
-            let label = html(&build.label);
-            let runs = build.failed + build.passed;
-            let _ = match &build.skipped {
-                Some(why) => writeln!(
-                    page,
-                    "<tr{class}><th scope=\"row\">{label}</th><td colspan=\"2\" class=\"why\">not tested: {}</td></tr>",
-                    html(why)
-                ),
-                None => {
-                    let bad = 100.0 * f64::from(build.failed) / f64::from(runs.max(1));
-                    let good = if runs == 0 { 0.0 } else { 100.0 - bad };
-                    writeln!(
-                        page,
-                        "<tr{class}><th scope=\"row\">{label}</th><td class=\"bar\"><div class=\"share\"><i style=\"width:{good:.1}%\"></i>\
-                         <i class=\"bad\" style=\"width:{bad:.1}%\"></i></div></td><td>{} of {runs} failed</td></tr>",
-                        build.failed
-                    )
+        let shown = names.into_iter().filter(|(dot, _)| self.runs.iter().any(|run| run.1 == *dot));
+        html! {
+            ul.key {
+                @for (dot, name) in shown {
+                    li { svg viewBox="0 0 12 12" aria-hidden="true" { (mark(dot, 6.0, 6.0, 4.0)) } (name) }
                 }
-            };
+            }
         }
-        page.push_str("</table>\n");
     }
 
-    fn components(&self, page: &mut String) {
-        if self.moved.is_empty() {
-            return;
+    fn builds(&self) -> Markup {
+        html! {
+            h2 { "Runs by build" }
+            p { (count(self.tested.len(), "build")) ", the oldest first." }
+            table { @for build in self.tested { (self.build_row(build)) } }
         }
-        page.push_str(
-            "<h2>Changed components</h2>\n<p>From the good build to the bad one.</p>\n<dl>\n",
-        );
-        for Component { name, good, bad, compare_url } in self.moved {
-            let name = html(name);
-            // The address is from a manifest that was downloaded, so only https addresses become links.
-            let name = match compare_url.as_ref().filter(|url| url.starts_with("https://")) {
-                Some(url) => format!("<a href=\"{}\">{name}</a>", html(url)),
-                None => name,
-            };
-            let _ = writeln!(
-                page,
-                "<dt>{name}</dt><dd><code>{}</code> &rarr; <code>{}</code></dd>",
-                html(good),
-                html(bad)
-            );
+    }
+
+    fn build_row(&self, build: &Tested) -> Markup {
+        let at_edge = self.edge.is_some_and(|(.., a, b)| [a, b].contains(&build.label.as_str()));
+        let runs = build.failed + build.passed;
+        let bad = 100.0 * f64::from(build.failed) / f64::from(runs.max(1));
+        let good = if runs == 0 { 0.0 } else { 100.0 - bad };
+        html! {
+            tr.edge-row[at_edge] {
+                th scope="row" { (Text(&build.label)) }
+                @match &build.skipped {
+                    Some(why) => td.why colspan="2" { "not tested: " (Text(why)) },
+                    None => {
+                        td.bar {
+                            div.share {
+                                i style=(format!("width:{good:.1}%")) {}
+                                i.bad style=(format!("width:{bad:.1}%")) {}
+                            }
+                        }
+                        td { (build.failed) " of " (runs) " failed" }
+                    }
+                }
+            }
         }
-        page.push_str("</dl>\n");
+    }
+
+    fn components(&self) -> Markup {
+        // The address is from a manifest that was downloaded, so only https addresses become links.
+        let address = |component: &Component| {
+            component.compare_url.clone().filter(|url| url.starts_with("https://"))
+        };
+        html! {
+            @if !self.moved.is_empty() {
+                h2 { "Changed components" }
+                p { "From the good build to the bad one." }
+                dl {
+                    @for component in self.moved {
+                        dt {
+                            @match address(component) {
+                                Some(url) => a href=(Text(&url)) { (Text(&component.name)) },
+                                None => (Text(&component.name)),
+                            }
+                        }
+                        dd { code { (Text(&component.good)) } " → " code { (Text(&component.bad)) } }
+                    }
+                }
+            }
+        }
     }
 }
 
+/// Formats a length in SVG units.
+fn px(length: f64) -> String {
+    format!("{length:.1}")
+}
+
+/// The bar of a range of builds, with its height in proportion to the probability.
+fn bar(stretch: &Stretch, most: f64) -> Markup {
+    let (from, to) = (stretch.from * WIDTH, stretch.to * WIDTH);
+    // A single build among thousands must still be visible.
+    let width = (to - from).max(3.0);
+    let height = (stretch.mass * most).max(1.0);
+    let (older, newer) = &stretch.labels;
+    html! {
+        rect.mass x=(px((to - width).max(0.0))) y=(px(most - height)) width=(px(width)) height=(px(height)) {
+            title { (format!("{:.1} % between ", 100.0 * stretch.mass)) (Text(older)) " and " (Text(newer)) }
+        }
+    }
+}
+
+fn axis(y: f64) -> Markup {
+    html! { line.axis x1="0" y1=(y) x2=(WIDTH) y2=(y) {} }
+}
+
 /// Returns the mark that is drawn for a result. The marks differ in shape as well as in colour.
-fn mark(dot: Dot, x: f64, y: f64, r: f64) -> String {
+fn mark(dot: Dot, x: f64, y: f64, r: f64) -> Markup {
     let (left, right, top, bottom) = (x - r, x + r, y - r, y + r);
-    match dot {
-        Dot::Passed => format!("<circle class=\"pass\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{r}\"/>"),
-        Dot::Failed => format!(
-            "<path class=\"fail\" d=\"M{left:.1} {top:.1}L{right:.1} {bottom:.1}M{left:.1} {bottom:.1}L{right:.1} {top:.1}\"/>"
-        ),
-        Dot::Other => format!("<circle class=\"other\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{r}\"/>"),
+    let cross = format!(
+        "M{left:.1} {top:.1}L{right:.1} {bottom:.1}M{left:.1} {bottom:.1}L{right:.1} {top:.1}"
+    );
+    html! {
+        @match dot {
+            Dot::Passed => circle.pass cx=(px(x)) cy=(px(y)) r=(r) {},
+            Dot::Failed => path.fail d=(cross) {},
+            Dot::Other => circle.other cx=(px(x)) cy=(px(y)) r=(r) {},
+        }
     }
 }
 
@@ -316,7 +306,7 @@ mod tests {
 
     #[test]
     fn renders_the_search_page() {
-        insta::assert_snapshot!(page("7.13.0").replace(STYLE, "(style)\n"));
+        insta::assert_snapshot!(page("7.13.0").split("</style>").nth(1).unwrap_or_default());
     }
 
     /// All strings that come from builds and programs are escaped.
@@ -328,7 +318,7 @@ mod tests {
             !page.contains("<script") && !page.contains('\u{1b}') && !page.contains('\u{202e}')
         );
         assert!(!page.contains("href=\"javascript"), "{page}");
-        let seen = page.matches("&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;&amp;").count();
+        let seen = page.matches("&lt;script&gt;alert(1)&lt;/script&gt;&quot;'&amp;").count();
         assert_eq!(seen, 13, "{page}");
     }
 }
