@@ -15,7 +15,7 @@ pub(crate) fn place(line: u32, occurrence: u32) -> String {
 pub const EXPECTED: &str = "; expected ";
 
 /// End of the summary of a comparison that found no difference between two buffers.
-pub const SAME_BYTES: &str = " must differ but hold the same bytes";
+pub const SAME_BYTES: &str = " hold the same bytes; they must differ";
 
 /// End of the summary of a comparison that found a difference between two buffers that must be equal.
 pub const UNEQUAL: &str = " must be equal but differ";

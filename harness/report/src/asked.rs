@@ -48,8 +48,8 @@ impl Asked {
                 }
                 "--launcher" => format!("started by `{value}`"),
                 "--limit" => format!("limit {value}"),
-                "--timeout" => format!("at most {value} s"),
-                "--quiet-timeout" => format!("silent for at most {value} s"),
+                "--timeout" => format!("time limit {value} s"),
+                "--quiet-timeout" => format!("limit without progress {value} s"),
                 "--schedule" => format!("schedule {value}"),
                 "--sanitize" => sanitized(Sanitize::On).to_owned(),
                 "--sanitize=stop" => sanitized(Sanitize::Stop).to_owned(),

@@ -89,8 +89,8 @@ mod tests {
                 "with AMD_SERIALIZE_COPY=3 B=a b",
                 "started by `nice -n 5`",
                 "limit stack=64M",
-                "at most 9 s",
-                "silent for at most 8 s",
+                "time limit 9 s",
+                "limit without progress 8 s",
                 "schedule lazy",
                 "sanitized",
                 "threads=2"

@@ -1,6 +1,7 @@
 //! Formats the results of `rocrepro demo`: three lines for each trial, and a summary.
 
 use judge::{Kind, VerdictKind};
+use regex::Regex;
 
 use crate::{
     Record,
@@ -53,14 +54,16 @@ impl Demonstrated<'_> {
         self.finding.is_in(self.record)
     }
 
-    /// Formats the result: what the program does, what should happen and what happened, and the upstream issue.
+    /// Formats the result: what the program does, what should happen and what happened, the upstream issue, and the
+    /// case.
     pub fn text(&self) -> String {
         // Two spaces after each label make continuation lines align with its text.
         let word = self.finding.word();
         let label = styled(style(self.record.verdict.kind), word);
         let gap = " ".repeat(7 - word.len());
         let (does, should, happened) = (self.does, self.should, self.happened());
-        format!("{label}{gap}{does}\nseen   {should}; {happened}.\nissue  {}\n", self.issue())
+        let (issue, case) = (self.issue(), &self.record.trial);
+        format!("{label}{gap}{does}\nseen   {should}; {happened}.\nissue  {issue}\ncase   {case}\n")
     }
 
     fn happened(&self) -> String {
@@ -81,11 +84,11 @@ impl Demonstrated<'_> {
     fn issue(&self) -> String {
         let record = self.record;
         if !record.faults.is_empty() {
-            return format!("Injected on purpose, not a bug of ROCm: {}", record.trial);
+            return "none: injected on purpose, not a bug of ROCm".to_owned();
         }
         match record.upstream.first() {
             Some(issue) => link(issue),
-            None => format!("No upstream issue is known: {}", record.trial),
+            None => "none is known".to_owned(),
         }
     }
 }
@@ -96,10 +99,32 @@ fn observed(record: &Record) -> String {
     let outcome = &record.outcome;
     let summary = without_lines(&outcome.summary);
     if outcome.kind == Kind::MemoryFault {
-        return summary.splitn(3, "; ").take(2).collect::<Vec<_>>().join("; ");
+        let accesses = summary.splitn(3, "; ").take(2).collect::<Vec<_>>().join("; ");
+        return without(
+            r" of line \d+| \(packet \d+ of queue \d+\)|, `[^`]*` at \+0x[0-9a-f]+",
+            &accesses,
+        );
     }
-    let values = outcome.details.iter().filter(|_| record.program.is_some()).take(2);
-    values.fold(summary, |text, value| format!("{text}; {}", value.trim()))
+    let values: Vec<&str> = match record.program.is_some() {
+        true => outcome.details.iter().filter_map(|line| first_value(line)).take(2).collect(),
+        false => Vec::new(),
+    };
+    match values[..] {
+        [got, right] => format!("{summary}, which is {got} instead of {right}"),
+        // Names of steps mean nothing without the case.
+        _ => without(r" \((in )?[\w ]+(, iteration \d+)?\)", &summary),
+    }
+}
+
+/// Removes what the pattern matches.
+fn without(pattern: &str, text: &str) -> String {
+    Regex::new(pattern).map_or(text.to_owned(), |regex| regex.replace_all(text, "").into_owned())
+}
+
+/// Returns the first value of a line such as `got at 0, 3: 12, 34`.
+fn first_value(line: &str) -> Option<&str> {
+    let (_, values) = line.split_once(": ")?;
+    values.split(',').next().map(str::trim)
 }
 
 /// Returns the first line of the demonstration, which names the stack and the device.
@@ -159,15 +184,15 @@ mod tests {
         assert_eq!(
             shown(&record),
             "bug    A program copies.\nseen   The bytes should arrive; in this run, back: 2 of 2 bytes wrong from offset \
-             0: all zero; expected the pattern written (fill of src, iteration 2).\n\
-             issue  https://github.com/ROCm/hip/issues/1982\n"
+             0: all zero; expected the pattern written.\n\
+             issue  https://github.com/ROCm/hip/issues/1982\ncase   copies/a\n"
         );
         record.upstream.clear();
-        assert!(shown(&record).ends_with("No upstream issue is known: copies/a\n"));
+        assert!(shown(&record).ends_with("issue  none is known\ncase   copies/a\n"));
         let fault = with_fault(device::Fault::CopyZero, failed("copies/a"));
         assert!(
             plain(&result(DemoFinding::Fault, &fault).text())
-                .contains("Injected on purpose, not a bug of ROCm: copies/a\n")
+                .contains("issue  none: injected on purpose, not a bug of ROCm\n")
         );
     }
 

@@ -128,7 +128,7 @@ mod tests {
         check(
             Kind::WrongData,
             "wrong-data:a.back:same",
-            "a.back and b.back (line 12) must differ but hold the same bytes",
+            "a.back and b.back (line 12) hold the same bytes; they must differ",
             "a.back and b.back hold different bytes",
         );
         check(

@@ -40,6 +40,7 @@ pub(crate) fn escape(name: &mut String) {
 
 /// Escapes a string like [`visible`], and also the special characters of HTML, so that the string can be HTML content
 /// or a quoted attribute.
+#[cfg(test)]
 pub(crate) fn html(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in visible(text).chars() {

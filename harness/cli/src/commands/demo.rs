@@ -79,8 +79,8 @@ const TRIALS: [DemoTrial; 7] = [
         trial: "graphs/forked-launches-in-order[stream=blocking]",
         finding: DemoFinding::Race,
         fault: None,
-        does: "A graph with two branches is launched five times in one stream (sanitized).",
-        should: "Each launch should wait for the one before",
+        does: "A graph with two branches is launched five times in one stream.",
+        should: "Each launch should wait for the one before, as up to ROCm 6.4.3",
     },
 ];
 
@@ -90,6 +90,10 @@ const NEXT: [(&str, &str); 3] = [
     ("rocrepro export 'graphs/long-chain[nodes=30000]'", "the same as one C++ file"),
     ("rocrepro run capture", "all cases of a folder"),
 ];
+
+/// Hint for users who have a GPU.
+const ON_A_GPU: &str =
+    "On an AMD GPU, with the ROCm of this machine: rocrepro run --rocm system --device gpu\n";
 
 /// Width to which lines are broken if the output is not a terminal, in columns.
 const COLUMNS: usize = 80;
@@ -154,7 +158,7 @@ pub(crate) fn demo(args: &Demo) -> Result<ExitCode, Stop> {
     let results: Vec<_> = records.iter().map(|(entry, record)| entry.result(record)).collect();
     shown(&report::demonstration_ends(&results, begun.elapsed().as_secs_f64()))?;
     let next = NEXT.map(|(command, remark)| format!("  {command:<50} {remark}\n"));
-    shown(&format!("\nNext:\n{}", next.concat()))?;
+    shown(&format!("\nNext:\n{}\n{ON_A_GPU}", next.concat()))?;
     Ok(ExitCode::from(report::demonstration_status(&results)))
 }
 

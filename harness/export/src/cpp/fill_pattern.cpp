@@ -1,4 +1,4 @@
-// Fills memory with words that differ for every seed and position, so that stale or misplaced bytes are detected.
+// Fills memory with pseudo-random words of seed and position, so that stale or misplaced bytes are detected.
 static void fill_pattern(void* to, size_t bytes, uint64_t seed) {
   for (size_t i = 0; i < bytes; i += 4) {
     uint64_t z = seed * 0x9E3779B97F4A7C15u + i / 4 + 1;  // splitmix64's finaliser

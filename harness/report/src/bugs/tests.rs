@@ -165,15 +165,15 @@ fn trials_of_a_case_share_a_bug_and_describe_it() {
          582fcfd4 open  a/b: Small pageable host-to-device copies arrive as zeros\n    \
          wrong-data:back:zero, ROCm/rocm-systems#10639\n    \
          nightly builds on emulated gfx1151: open; 30 of 30 runs failed on 7.15.0a20260701, a rate of 88.4 % to \
-         100.00 %; not tested on 7.15.0a20260702 (1 trial more)\n"
+         100.00 % (95 % interval); not tested on 7.15.0a20260702 (1 trial more)\n"
     );
     let text = plain(&all[0].text());
     for part in [
         "    state      open\n",
         "    issue      https://github.com/ROCm/rocm-systems/issues/10639\n",
         "    program    rocrepro export 'a/b[n=1]'\n",
-        "    a/b[n=1]: fixed; 30 of 30 runs failed on 7.15.0a20260701, a rate of 88.4 % to 100.00 %; then 30 runs \
-         passed on 7.15.0a20260702 (4 are enough to show a fix)\n",
+        "    a/b[n=1]: fixed; 30 of 30 runs failed on 7.15.0a20260701, a rate of 88.4 % to 100.00 % (95 % interval); \
+         then 30 runs passed on 7.15.0a20260702 (4 are enough to show a fix)\n",
         "    7.15.0a20260701: 60 of 60 runs failed, 94.0 % to 100.00 %\n",
     ] {
         assert!(text.contains(part), "no {part:?}: {text}");

@@ -46,7 +46,7 @@ impl BugTrial {
     fn failures(&self) -> String {
         let (low, high) = self.interval;
         format!(
-            "{} of {} failed {}, a rate of {} to {}",
+            "{} of {} failed {}, a rate of {} to {} (95 % interval)",
             self.failed,
             count(self.ran, "run"),
             range(&self.from, &self.to),
@@ -188,13 +188,24 @@ impl Bug {
             format!("The case `{case}` of rocrepro, with the failure `{signature}`:\n\n");
         for BugSeries { series, newest, trials, .. } in &self.series {
             let device = match series.emulated {
-                true => format!("{}, which is not a GPU", series.device),
+                true => {
+                    let (name, options) =
+                        series.device.split_once("; ").unwrap_or((&series.device, ""));
+                    let gap = if options.is_empty() { "" } else { "; " };
+                    format!("{name}, which is not a GPU{gap}{options}")
+                }
                 false => series.device.clone(),
             };
             for trial in trials.iter().filter(|trial| trial.state != BugState::Edited) {
                 let name = &trial.trial;
                 let head = match trial.state {
-                    BugState::Open => format!("`{name}` still fails on {}", trial.to),
+                    BugState::Open => match &trial.before {
+                        Some(before) => format!(
+                            "`{name}` fails on {}; it fails since {} and passed on {before}",
+                            trial.to, trial.from
+                        ),
+                        None => format!("`{name}` still fails on {}", trial.to),
+                    },
                     BugState::Reopened => format!("`{name}` fails again since {}", trial.from),
                     BugState::Unseen => {
                         format!(
@@ -207,8 +218,7 @@ impl Bug {
                         trial.since.as_deref().unwrap_or_default()
                     ),
                 };
-                let _ =
-                    writeln!(text, "* {head} ({device}): {} (95 % interval).", trial.words(newest));
+                let _ = writeln!(text, "* {head} ({device}): {}.", trial.words(newest));
             }
         }
         let mut trials = self.series.iter().flat_map(|series| &series.trials);

@@ -8,12 +8,12 @@ use super::{
 };
 use crate::{
     bugs::{Bug, BugState, BugTrial},
-    words::count,
+    words::{count, without_lines},
 };
 
 /// Choices of rows: the id of the choice, which is also the class of the rows that it shows, and its label.
 const CHOICES: [(&str, &str); 3] = [
-    ("bad", "bugs that are open or not seen for too short a time"),
+    ("bad", "open, or not yet shown to be fixed"),
     ("regressions", "regressions: an earlier build passed"),
     ("all", "all bugs"),
 ];
@@ -46,19 +46,24 @@ impl BugPages<'_> {
         let header = html! {
             p { "rocrepro, " (Text(self.date)) }
             h1 { (title) }
-            p { (self.numbers()) }
+            p {
+                (self.numbers())
+                @if bugs.iter().flat_map(|bug| &bug.series).any(|series| series.series.emulated) {
+                    ". The emulated device is not a GPU."
+                }
+            }
             @if let Some(bug) = newest { (newest_regression(bug)) }
         };
         let main = html! {
             (filter(&CHOICES, if open { "bad" } else { "all" }, "cases, titles, issues and results"))
             table.bugs.filtered {
                 thead { tr {
-                    @for heading in ["state", "expected", "fails", "first seen", "issues"] { th scope="col" { (heading) } }
+                    @for heading in ["state", "bug", "fails", "first seen", "issues"] { th scope="col" { (heading) } }
                 } }
                 tbody { @for bug in &bugs { (row(bug)) } }
             }
             p {
-                "A bug is a failure of a case with one signature. The list shows what the case expects. A regression failed after an earlier build of the same "
+                "A bug is a failure of a case with one signature. A regression failed after an earlier build of the same "
                 "series had passed. A bug is fixed when newer builds passed so often that it would probably have been "
                 "seen; with fewer passes it is " q { (BugState::Unseen.words()) } "."
             }
@@ -81,7 +86,7 @@ fn newest_regression(bug: &Bug) -> Markup {
         p {
             "Newest regression, which fails since " b { (Text(&trial.from)) } " and passed on "
             b { (Text(trial.before.as_deref().unwrap_or_default())) } ": "
-            a href=(page_name(bug)) { (Text(&bug.title)) }
+            a href=(page_name(bug)) { (Text(&bug.case)) } " (expected: " (Text(&bug.title)) ")"
         }
     }
 }
@@ -97,12 +102,15 @@ fn row(bug: &Bug) -> Markup {
         tr class=(class) {
             td.state { (bug.state.words()) @if regression.is_some() { span.sub { "regression" } } }
             td {
-                a href=(page_name(bug)) { (Text(&bug.title)) }
-                span.sub { (Text(&bug.case)) ": " (Text(&bug.signature)) }
+                a href=(page_name(bug)) { (Text(&bug.case)) }
+                span.sub { b { "expected " } (Text(&bug.title)) }
+                span.sub { b { "observed " } (Text(&observed(bug))) }
             }
             td {
                 @for series in &bug.series {
                     @if let Some(first) = series.sorted().first() {
+                        // Without an earlier pass, the failure may be older than the first tested build.
+                        @if first.before.is_none() { "at least " }
                         @if first.from == first.to { "on " } @else { "from " }
                         (Text(&first.from))
                         @if first.from != first.to { " to " (Text(&first.to)) }
@@ -110,9 +118,18 @@ fn row(bug: &Bug) -> Markup {
                     }
                 }
             }
-            td.state { (Text(day(&bug.first))) }
+            td.state { span.phone { "first seen " } (Text(day(&bug.first))) }
             td { (issues(&bug.upstream)) }
         }
+    }
+}
+
+/// Returns what happened, without positions in the case file, in at most 120 characters.
+fn observed(bug: &Bug) -> String {
+    let text = without_lines(&bug.summary);
+    match text.char_indices().nth(120) {
+        Some((end, _)) => format!("{} ...", &text[..end]),
+        None => text,
     }
 }
 

@@ -10,9 +10,9 @@ use super::{
     layout::{Text, document, issues},
 };
 use crate::{
-    bugs::{Bug, BugBuild, BugOptions, BugSeries},
+    bugs::{Bug, BugBuild, BugOptions, BugSeries, BugTrial},
     rates::percent,
-    words::count,
+    words::{count, without_lines},
 };
 
 /// Content of the pages about the bugs of a store: a list of all bugs, and a page for each.
@@ -54,7 +54,7 @@ impl BugPages<'_> {
             if let Some(Program::Text(text)) = self.programs.get(&bug.id) {
                 files.push(PageFile {
                     name: program_name(bug),
-                    text: text.clone(),
+                    text: with_name(text, bug),
                     is_program: true,
                 });
             }
@@ -71,15 +71,14 @@ impl BugPages<'_> {
     fn page(&self, bug: &Bug) -> String {
         let header = html! {
             p { a href="index.html" { "all bugs" } ", " (Text(self.date)) }
-            h1 { (Text(&bug.title)) }
+            h1 { (Text(&bug.case)) }
             p { (state(bug)) }
             p { (self.program_link(bug)) }
         };
         let main = html! {
             dl.facts {
                 dt { "expected" } dd { (Text(&bug.title)) }
-                dt { "observed" } dd { (Text(&bug.summary)) }
-                dt { "case" } dd { (Text(&bug.case)) }
+                dt { "observed" } dd { (Text(&without_lines(&bug.summary))) }
                 dt { "trial" } dd { code { (Text(&bug.trial)) } }
                 dt { "signature" } dd { code { (Text(&bug.signature)) } }
                 @if !bug.upstream.is_empty() { dt { "issues" } dd { (issues(&bug.upstream)) } }
@@ -97,10 +96,10 @@ impl BugPages<'_> {
                     "The trial as one C++ file, which depends on HIP only. "
                     code { "rocrepro minimise " (Text(&shell::quote(&bug.trial))) } " searches for a shorter one."
                 }
-                pre { (Text(text)) }
+                pre { (Text(&with_name(text, bug))) }
             }
         };
-        document(&bug.title, false, &header, &main)
+        document(&bug.case, false, &header, &main)
     }
 
     fn program_link(&self, bug: &Bug) -> Markup {
@@ -120,13 +119,27 @@ fn state(bug: &Bug) -> Markup {
         b { (bug.state.words()) }
         @if let Some(trial) = regression(bug) {
             "; a regression: fails since " b { (Text(&trial.from)) } ", passed on "
-            b { (Text(trial.before.as_deref().unwrap_or_default())) }
+            b { (Text(trial.before.as_deref().unwrap_or_default())) } (passes(bug, trial))
         }
     }
 }
 
+/// Returns the program with the name of its file in the command that builds it.
+fn with_name(text: &str, bug: &Bug) -> String {
+    text.replacen("repro.cpp", &program_name(bug), 1)
+}
+
 fn program_name(bug: &Bug) -> String {
     format!("{}.cpp", bug.id)
+}
+
+/// Returns how many runs passed on the last build before a regression, of all trials of the bug in the same series.
+fn passes(bug: &Bug, trial: &BugTrial) -> String {
+    let mut series = bug.series.iter().filter(|series| series.trials.contains(trial));
+    let builds = series.next().map(|series| series.builds.as_slice()).unwrap_or_default();
+    let before = builds.iter().find(|build| Some(&build.build) == trial.before.as_ref());
+    let passed = |build: &BugBuild| format!(" in {}", count(build.passed as usize, "run"));
+    before.map(passed).unwrap_or_default()
 }
 
 fn series_markup(series: &BugSeries) -> Markup {
@@ -140,7 +153,8 @@ fn series_markup(series: &BugSeries) -> Markup {
                     @if let Some(before) = &trial.before { "; passed before, last on " (Text(before)) }
                 }
             }
-            table {
+            @if series.trials.len() > 1 { p { "All these trials together, build by build:" } }
+            table.rates {
                 thead { tr {
                     th scope="col" { "build" } th scope="col" { "failed, 95 % interval" } th scope="col" { "runs" }
                 } }
