@@ -24,6 +24,9 @@ use crate::{
 };
 
 mod own;
+mod torch_builds;
+
+pub use torch_builds::{TorchBuilds, UnknownTorchBuilds};
 
 /// Name of the file that marks a folder as an environment made by rocrepro, which rocrepro may therefore remove.
 const MARK: &str = "rocrepro-environment.json";

@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
+use engine::environments::TorchBuilds;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -13,7 +14,9 @@ Python's venv and pip create the environment, without ROCm. Its requirements.txt
 const CREATE: &str = "\
 Examples:
   rocrepro stack env create solver triton==3.9.0 numpy
-  rocrepro stack env create nightly --index-url URL --pre torch
+  rocrepro stack env create torch --torch rocm7.2 torch==2.11.0
+  rocrepro stack env create nightly --torch therock-gfx1151
+  rocrepro stack env create other --index-url URL --pre torch
   rocrepro stack env create older --python /usr/bin/python3.11 triton==3.3.0";
 
 const LIST: &str = "\
@@ -39,6 +42,13 @@ pub(crate) enum Env {
         /// Path of the Python interpreter for the environment
         #[arg(long, value_name = "PATH", default_value = "python3")]
         python: PathBuf,
+        /// Install PyTorch for ROCm from a known index
+        ///
+        /// `rocm7.2`: releases of PyTorch with this ROCm in the wheel; `nightly-rocm7.2`: PyTorch's nightly builds;
+        /// `therock-gfx1151`: AMD's nightly builds of PyTorch and ROCm for this architecture. The addresses are those of
+        /// 2026; if they change, use --index-url
+        #[arg(long, value_name = "SOURCE", conflicts_with = "index_url")]
+        torch: Option<TorchBuilds>,
         /// Take packages from this index instead of PyPI
         #[arg(long, value_name = "URL")]
         index_url: Option<String>,
@@ -55,7 +65,7 @@ pub(crate) enum Env {
         #[arg(long)]
         pre: bool,
         /// Packages to install, as for pip: `triton==3.9.0`, or the file of a wheel
-        #[arg(required = true, value_name = "PACKAGE")]
+        #[arg(required_unless_present = "torch", value_name = "PACKAGE")]
         packages: Vec<String>,
     },
     /// List the environments with the packages that they were made for

@@ -3,7 +3,7 @@ use std::process::ExitCode;
 use crate::{args::Env, console, outputs};
 use engine::{
     Stop,
-    environments::{Environments, PackageSources},
+    environments::{Environments, PackageSources, TorchBuilds},
 };
 
 /// Makes, lists and removes Python environments.
@@ -13,6 +13,7 @@ pub(crate) fn env(args: &Env) -> Result<ExitCode, Stop> {
         Env::Create {
             name,
             python,
+            torch,
             index_url,
             extra_index_url,
             find_links,
@@ -20,14 +21,19 @@ pub(crate) fn env(args: &Env) -> Result<ExitCode, Stop> {
             pre,
             packages,
         } => {
+            let of_torch = torch.as_ref().map(TorchBuilds::sources).unwrap_or_default();
             let sources = PackageSources {
-                index_url: index_url.clone(),
+                index_url: index_url.clone().or(of_torch.index_url),
                 extra_index_urls: extra_index_url.clone(),
                 find_links: find_links.clone(),
                 constraints: constraint.clone(),
-                pre: *pre,
+                pre: *pre || of_torch.pre,
             };
-            let made = all.create(name, python, packages, &sources, &console::reporting())?;
+            let packages = match torch {
+                Some(torch) => torch.packages(packages),
+                None => packages.clone(),
+            };
+            let made = all.create(name, python, &packages, &sources, &console::reporting())?;
             format!("{}\n", made.venv().display())
         }
         Env::List => {
