@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_of_both_channels_is_no_change_of_this_night() {
+    fn failures_of_both_channels_are_not_bisected() {
         let lines = [
             ("same", "news-fail", "hang"),
             ("other", "news-fail", "crash"),

@@ -17,7 +17,7 @@ use crate::{Done, recipes, wheel};
 const README: &str = "README.md";
 const FOUND: &str = "docs/found-in-releases.md";
 
-/// Folder of the root. It is made once; the folder of the user in it is made anew in every run.
+/// Folder of the root, which later runs use again, except for the folder of the user in it.
 const ROOT: &str = "target/readme/root";
 
 /// A program that the user has: it asks HIP for the number of devices.

@@ -116,10 +116,10 @@ mod tests {
     fn binstall_names_the_archive() {
         let manifest: toml::Table =
             toml::from_str(include_str!("../../harness/cli/Cargo.toml")).expect("a manifest");
-        let told = &manifest["package"]["metadata"]["binstall"];
+        let metadata = &manifest["package"]["metadata"]["binstall"];
         let name = archive_name("{ version }");
-        let word = |key: &str| told[key].as_str().unwrap_or_default().to_owned();
-        assert!(word("pkg-url").ends_with(&format!("/v{{ version }}/{name}.tar.gz")), "{told}");
+        let word = |key: &str| metadata[key].as_str().unwrap_or_default().to_owned();
+        assert!(word("pkg-url").ends_with(&format!("/v{{ version }}/{name}.tar.gz")), "{metadata}");
         assert_eq!(word("bin-dir"), format!("{name}/{{ bin }}"));
     }
 

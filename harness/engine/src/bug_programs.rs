@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ::export::{Form, Header};
 use report::{
-    Bug, Program,
+    Bug, BugProgram,
     issue::{Identity, Syntax, redact_program},
 };
 
@@ -19,13 +19,13 @@ pub fn bug_programs(
     library: &CaseLibrary,
     bugs: &[Bug],
     who: &Identity,
-) -> Result<BTreeMap<String, Program>, Stop> {
+) -> Result<BTreeMap<String, BugProgram>, Stop> {
     let mut programs = BTreeMap::new();
     for bug in bugs {
         let Ok(selected) = select(library, std::slice::from_ref(&bug.trial)) else { continue };
         let [entry] = &selected[..] else { continue };
         let program = match entry.case.is_program() {
-            true => Program::None("the case itself runs a program".to_owned()),
+            true => BugProgram::None("the case itself runs a program".to_owned()),
             false => printed(library, entry, who)?,
         };
         programs.insert(bug.id.clone(), program);
@@ -33,7 +33,11 @@ pub fn bug_programs(
     Ok(programs)
 }
 
-fn printed(library: &CaseLibrary, entry: &Selected<'_>, who: &Identity) -> Result<Program, Stop> {
+fn printed(
+    library: &CaseLibrary,
+    entry: &Selected<'_>,
+    who: &Identity,
+) -> Result<BugProgram, Stop> {
     let header = Header {
         title: entry.case.title.clone(),
         wrong: Vec::new(),
@@ -49,7 +53,7 @@ fn printed(library: &CaseLibrary, entry: &Selected<'_>, who: &Identity) -> Resul
     let text =
         jobs.iter().map(|job| ::export::print(&job.lowered.plan, Form::Hiprtc, &version, &header));
     Ok(match text.collect::<Result<String, _>>() {
-        Ok(text) => Program::Text(redact_program(&text, Syntax::Cpp, who)),
-        Err(why) => Program::None(why),
+        Ok(text) => BugProgram::Text(redact_program(&text, Syntax::Cpp, who)),
+        Err(why) => BugProgram::None(why),
     })
 }

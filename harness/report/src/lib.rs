@@ -75,7 +75,7 @@ pub use minimised::{minimised, minimised_program};
 pub use mitigations::mitigations;
 pub use must::must_hold;
 pub use pages::{
-    BugPages, Column, Dot, MatrixPage, PageFile, Past, Program, SearchPage, Stretch, Tested,
+    BugPages, BugProgram, Column, Dot, MatrixPage, PageFile, Past, SearchPage, Stretch, Tested,
 };
 pub use program::{CheckRun, ProgramRun};
 pub use prove::{Cell, Mutation, Proof, Racy, Row, Unnoticed, matrix, prove, racy, result};

@@ -1,6 +1,7 @@
 //! Writes the HTML pages. Each page is one file that loads nothing else.
 
 mod bisect;
+mod bug_files;
 mod bug_index;
 mod bug_page;
 mod findings;
@@ -11,6 +12,6 @@ mod over_time;
 mod tests;
 
 pub use bisect::{Dot, SearchPage, Stretch, Tested};
-pub use bug_page::{BugPages, PageFile, Program};
+pub use bug_files::{BugPages, BugProgram, PageFile};
 pub use matrix::MatrixPage;
 pub use over_time::{Column, Past};

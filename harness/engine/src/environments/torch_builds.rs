@@ -19,7 +19,7 @@ pub enum TorchBuilds {
 /// The text is not the name of a known source.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no known source of PyTorch; known are rocmX.Y, such as rocm7.2 (releases of PyTorch), nightly-rocmX.Y (its \
+    "`{0}` is not a known source of PyTorch; known are rocmX.Y, such as rocm7.2 (releases of PyTorch), nightly-rocmX.Y (its \
      nightly builds) and therock-ARCHITECTURE, such as therock-gfx1151 (AMD's nightly builds)"
 )]
 pub struct UnknownTorchBuilds(String);

@@ -3,11 +3,11 @@
 use maud::{Markup, html};
 
 use super::{
-    bug_page::BugPages,
+    bug_files::{BugPages, page_name, regression},
     layout::{Text, document, filter, issues},
 };
 use crate::{
-    bugs::{Bug, BugState, BugTrial},
+    bugs::{Bug, BugState},
     words::{count, without_lines},
 };
 
@@ -17,13 +17,6 @@ const CHOICES: [(&str, &str); 3] = [
     ("regressions", "regressions: an earlier build passed"),
     ("all", "all bugs"),
 ];
-
-/// Returns the trial of a bug that failed after an earlier build of its series had passed; `None` if the bug is no
-/// regression, or if it no longer fails.
-pub(super) fn regression(bug: &Bug) -> Option<&BugTrial> {
-    let trials = bug.series.iter().flat_map(|series| &series.trials);
-    trials.into_iter().find(|trial| trial.before.is_some() && trial.state.is_open())
-}
 
 /// Returns the bugs in the order of the page: regressions first, the newest one first; then the other bugs that need
 /// attention.
@@ -136,9 +129,4 @@ fn observed(bug: &Bug) -> String {
 /// Returns the day of a date.
 fn day(date: &str) -> &str {
     date.split('T').next().unwrap_or_default()
-}
-
-/// Returns the file name of the page about a bug.
-pub(super) fn page_name(bug: &Bug) -> String {
-    format!("{}.html", bug.id)
 }

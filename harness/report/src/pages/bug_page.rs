@@ -1,12 +1,10 @@
 //! Writes the HTML page about one bug.
 
-use std::collections::BTreeMap;
-
 use judge::Rate;
 use maud::{Markup, html};
 
 use super::{
-    bug_index::{page_name, regression},
+    bug_files::{BugPages, BugProgram, program_name, regression, with_name},
     layout::{Text, document, issues},
 };
 use crate::{
@@ -15,60 +13,8 @@ use crate::{
     words::{count, without_lines},
 };
 
-/// Content of the pages about the bugs of a store: a list of all bugs, and a page for each.
-#[derive(Clone, Debug)]
-pub struct BugPages<'a> {
-    /// Bugs of the store.
-    pub bugs: &'a [Bug],
-    /// For each bug, by its id: the stand-alone program of the trial that failed most recently.
-    pub programs: &'a BTreeMap<String, Program>,
-    /// Date of the pages, RFC 3339 in UTC.
-    pub date: &'a str,
-}
-
-/// Stand-alone program that shows a bug.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Program {
-    /// Text of the program, in C++.
-    Text(String),
-    /// There is no program, for this reason.
-    None(String),
-}
-
-/// A file of the pages.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PageFile {
-    /// Name of the file: `index.html`, or the id of the bug and `.html` or `.cpp`.
-    pub name: String,
-    /// Content of the file.
-    pub text: String,
-    /// True for a program, false for a page.
-    pub is_program: bool,
-}
-
 impl BugPages<'_> {
-    /// Renders all files. The list of bugs comes last, so that it links only to files that are already written.
-    pub fn files(&self) -> Vec<PageFile> {
-        let mut files = Vec::new();
-        for bug in self.bugs {
-            if let Some(Program::Text(text)) = self.programs.get(&bug.id) {
-                files.push(PageFile {
-                    name: program_name(bug),
-                    text: with_name(text, bug),
-                    is_program: true,
-                });
-            }
-            files.push(PageFile { name: page_name(bug), text: self.page(bug), is_program: false });
-        }
-        files.push(PageFile {
-            name: "index.html".to_owned(),
-            text: self.index(),
-            is_program: false,
-        });
-        files
-    }
-
-    fn page(&self, bug: &Bug) -> String {
+    pub(super) fn page(&self, bug: &Bug) -> String {
         let header = html! {
             p { a href="index.html" { "all bugs" } ", " (Text(self.date)) }
             h1 { (Text(&bug.case)) }
@@ -90,7 +36,7 @@ impl BugPages<'_> {
             h2 { "Draft of a comment" }
             p { "For the upstream issue. Read it before you post it." }
             pre { (Text(&bug.comment())) }
-            @if let Some(Program::Text(text)) = self.programs.get(&bug.id) {
+            @if let Some(BugProgram::Text(text)) = self.programs.get(&bug.id) {
                 h2 { "Program" }
                 p {
                     "The trial as one C++ file, which depends on HIP only. "
@@ -105,8 +51,8 @@ impl BugPages<'_> {
     fn program_link(&self, bug: &Bug) -> Markup {
         html! {
             @match self.programs.get(&bug.id) {
-                Some(Program::Text(_)) => a href=(program_name(bug)) download { "Download the program " (program_name(bug)) },
-                Some(Program::None(why)) => { "There is no stand-alone program: " (Text(why)) "." },
+                Some(BugProgram::Text(_)) => a href=(program_name(bug)) download { "Download the program " (program_name(bug)) },
+                Some(BugProgram::None(why)) => { "No stand-alone program: " (Text(why)) "." },
                 None => "The case is not in the case library that made these pages.",
             }
         }
@@ -122,15 +68,6 @@ fn state(bug: &Bug) -> Markup {
             b { (Text(trial.before.as_deref().unwrap_or_default())) } (passes(bug, trial))
         }
     }
-}
-
-/// Returns the program with the name of its file in the command that builds it.
-fn with_name(text: &str, bug: &Bug) -> String {
-    text.replacen("repro.cpp", &program_name(bug), 1)
-}
-
-fn program_name(bug: &Bug) -> String {
-    format!("{}.cpp", bug.id)
 }
 
 /// Returns how many runs passed on the last build before a regression, of all trials of the bug in the same series.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{BugPages, PageFile, Program};
+use super::{BugPages, BugProgram, PageFile};
 use crate::{
     Bug, Bugs, Record,
     fixture::{failed, passed},
@@ -40,7 +40,7 @@ fn three_bugs() -> Vec<Bug> {
     bugs(&records)
 }
 
-fn files(bugs: &[Bug], programs: &BTreeMap<String, Program>) -> BTreeMap<String, PageFile> {
+fn files(bugs: &[Bug], programs: &BTreeMap<String, BugProgram>) -> BTreeMap<String, PageFile> {
     let files = BugPages { bugs, programs, date: "2026-07-04T00:00:00Z" }.files();
     files.into_iter().map(|file| (file.name.clone(), file)).collect()
 }
@@ -72,11 +72,11 @@ fn the_newest_regression_comes_first() {
 }
 
 #[test]
-fn a_page_offers_the_program_or_says_why_there_is_none() {
+fn each_page_offers_the_program_or_says_why_not() {
     let bugs = three_bugs();
     let programs = BTreeMap::from([
-        (id(&bugs, "a/old"), Program::Text("int main() { return 1 < 2; }".to_owned())),
-        (id(&bugs, "b/second"), Program::None("the case has files <1>".to_owned())),
+        (id(&bugs, "a/old"), BugProgram::Text("int main() { return 1 < 2; }".to_owned())),
+        (id(&bugs, "b/second"), BugProgram::None("the case has files <1>".to_owned())),
     ]);
     let files = files(&bugs, &programs);
     let name = format!("{}.cpp", id(&bugs, "a/old"));
@@ -85,7 +85,7 @@ fn a_page_offers_the_program_or_says_why_there_is_none() {
     let page = |case| &files[&format!("{}.html", id(&bugs, case))].text;
     assert!(page("a/old").contains(&format!("<a href=\"{name}\" download>")), "{}", page("a/old"));
     assert!(page("a/old").contains("<pre>int main() { return 1 &lt; 2; }</pre>"));
-    assert!(page("b/second").contains("no stand-alone program: the case has files &lt;1&gt;."));
+    assert!(page("b/second").contains("No stand-alone program: the case has files &lt;1&gt;."));
     assert!(page("c/third").contains("The case is not in the case library that made these pages."));
     assert_eq!(files.values().filter(|file| file.is_program).count(), 1);
 }
@@ -116,7 +116,7 @@ fn texts_of_records_are_escaped() {
 }
 
 #[test]
-fn a_store_without_bugs_has_a_page() {
+fn empty_stores_have_a_page() {
     let files = files(&[], &BTreeMap::new());
     assert_eq!(files.keys().collect::<Vec<_>>(), ["index.html"]);
     assert!(files["index.html"].text.contains("<h1>0 bugs</h1>"), "{}", files["index.html"].text);
