@@ -129,10 +129,21 @@ impl<'de> Deserialize<'de> for Address {
     }
 }
 
+/// Reads a hash of 32 hexadecimal digits. Because the hash is the name of a file, other text is refused: it could lead out
+/// of the folder.
+fn digits<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    let text = String::deserialize(from)?;
+    match text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        true => Ok(text),
+        false => Err(D::Error::custom(format!("`{}` is not a hash", text.escape_default()))),
+    }
+}
+
 /// Description of bytes that a call read or wrote.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Content {
     /// XXH3 hash of the bytes, which is also the name of the file that contains them.
+    #[serde(deserialize_with = "digits")]
     pub xxh3: String,
     /// Number of bytes.
     pub bytes: u64,
@@ -230,6 +241,20 @@ pub enum TraceError {
     },
 }
 
+/// Returns true if the path is a folder that contains a recording, or the recording of one process. A folder whose name
+/// ends with `.trace` counts even if it is empty, because the program may have made no call.
+pub fn is_recording(path: &Path) -> bool {
+    let has_name = || path.extension().is_some_and(|ending| ending == "trace");
+    let of_process = || {
+        let entries = fs::read_dir(path).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).any(|path| path.join(CALLS).is_file())
+    };
+    path.is_dir()
+        && (has_name()
+            || [CALLS, LOADED].iter().any(|name| path.join(name).is_file())
+            || of_process())
+}
+
 /// Reads the recordings of all processes in a folder, in the order in which the processes made their first call.
 ///
 /// # Errors
@@ -290,4 +315,102 @@ pub fn read_process(folder: &Path) -> Result<ProcessTrace, TraceError> {
         }
     }
     Ok(trace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines() -> Vec<TraceLine> {
+        let start = ProcessStart {
+            version: TRACE_VERSION,
+            process: 7,
+            command: vec!["pröŋ".to_owned(), "\n\"\u{1F600}".to_owned()],
+            library: "libamdhip64.so.7".to_owned(),
+        };
+        let call = |number, thread, function: &str| {
+            let content = Content { xxh3: "0123456789abcdef".repeat(2), bytes: 4, stored: true };
+            let memory =
+                ArgumentValue::Memory { at: Address(0x1000), bytes: 4, content: Some(content) };
+            let text = ArgumentValue::Text("größer".to_owned());
+            let argument = |name: &str, value| Argument { name: name.to_owned(), value };
+            TraceLine::Call(TraceCall {
+                number,
+                thread,
+                function: function.to_owned(),
+                arguments: Some(vec![argument("src", memory), argument("text", text)]),
+                kernel: Some(KernelLaunch { name: "k".to_owned(), arguments: None }),
+            })
+        };
+        let end = |number, status| {
+            TraceLine::End(CallReturn {
+                number,
+                status,
+                text: Some("é".to_owned()),
+                out: [("ptr".to_owned(), ArgumentValue::Address(Address(u64::MAX)))].into(),
+                code: None,
+                wrote: None,
+                read_backs: Vec::new(),
+            })
+        };
+        vec![
+            TraceLine::Start(start),
+            call(0, 1, "hipMalloc"),
+            call(1, 2, "hipMemcpy"),
+            end(1, -1),
+            TraceLine::Note("ñ".to_owned()),
+            end(0, 0),
+            call(2, 1, "hipFree"),
+        ]
+    }
+
+    #[test]
+    fn recording_can_be_read_after_a_cut_at_any_byte() {
+        let folder = tempfile::tempdir().unwrap();
+        let lines: Vec<_> =
+            lines().iter().map(|line| serde_json::to_string(line).unwrap() + "\n").collect();
+        let whole = lines.concat();
+        for cut in 0..=whole.len() {
+            fs::write(folder.path().join(CALLS), &whole.as_bytes()[..cut]).unwrap();
+            let trace = read_process(folder.path()).unwrap();
+            let mut rest = cut;
+            let complete = lines.iter().take_while(|line| {
+                let is_whole = line.len() <= rest;
+                rest = rest.saturating_sub(line.len());
+                is_whole
+            });
+            let complete = complete.count();
+            let kinds = |kind: &str| {
+                lines.iter().take(complete).filter(|line| line.starts_with(kind)).count()
+            };
+            assert_eq!(trace.start.is_some(), kinds("{\"start") == 1, "{cut}");
+            assert_eq!(trace.calls.len(), kinds("{\"call"), "{cut}");
+            let returned = trace.calls.iter().filter(|(_, end)| end.is_some()).count();
+            assert_eq!(returned, kinds("{\"end"), "{cut}");
+            assert_eq!(trace.notes.len(), kinds("{\"note"), "{cut}");
+            let bytes: usize = lines.iter().take(complete).map(String::len).sum();
+            assert_eq!(trace.is_cut, bytes != cut, "{cut}");
+        }
+    }
+
+    #[test]
+    fn hash_that_leads_out_of_the_folder_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let read = |hash: &str| {
+            let end = format!(
+                r#"{{"end":{{"number":0,"status":0,"wrote":{{"xxh3":"{hash}","bytes":1,"stored":true}}}}}}"#
+            );
+            let call = r#"{"call":{"number":0,"thread":1,"function":"hipMemcpy"}}"#;
+            fs::write(folder.path().join(CALLS), format!("{call}\n{end}\n")).unwrap();
+            read_process(folder.path()).map_err(|error| error.to_string())
+        };
+        for hash in ["../../../../etc/passwd", "", "0", "../../../../../../../etc/hostname"] {
+            let error = read(hash).unwrap_err();
+            assert!(
+                error.contains(":2 is not a line of a trace: ") && error.contains("is not a hash"),
+                "{error}"
+            );
+        }
+        assert!(read("0123456789abcdef0123456789abcdef").is_ok());
+    }
 }
