@@ -1,4 +1,4 @@
-use std::sync::OnceLock;
+use std::{collections::BTreeMap, sync::OnceLock};
 
 use device::{Fault, Planted};
 use plan::VersionRange;
@@ -47,10 +47,22 @@ pub struct Case {
     /// Content of the file that contains the program. `None` means that it has not been read, `Some(None)` that the
     /// file does not exist.
     pub(crate) file: Option<Option<String>>,
+    /// Calls of a recording from which the steps of the case were made, by the lines of the steps. Empty if the case
+    /// was not made from a recording.
+    pub recorded: BTreeMap<u32, RecordedStep>,
     pub(crate) matrix: Matrix,
     is_program: bool,
     text: String,
     body: OnceLock<Node>,
+}
+
+/// The call of a recording from which a step was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordedStep {
+    /// Number of the call in the recording.
+    pub number: u64,
+    /// Function that the program called.
+    pub function: String,
 }
 
 /// A fault that trials must detect.
@@ -328,6 +340,7 @@ pub(crate) fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
         faults,
         known,
         file: None,
+        recorded: BTreeMap::new(),
         matrix,
         is_program: body.is_some(),
         text: text.to_owned(),

@@ -49,7 +49,7 @@ pub use call_pattern::{ArgumentPattern, CallPattern, StatusPattern};
 pub use diagnostic::{At, Diagnostic};
 pub use draft::{Language, doubts, draft};
 pub use expectation::{Expectation, ExpectationKind, is_document};
-pub use header::{Case, FaultEntry, Known};
+pub use header::{Case, FaultEntry, Known, RecordedStep};
 pub use interposer::interposer;
 pub use kernels::{FILE_ENDINGS, Kernels};
 pub use lower::{Body, Lowered, analyse, lower};

@@ -188,7 +188,8 @@ pub(crate) enum Command {
 #[derive(Args)]
 pub(crate) struct Selection {
     /// Cases (`copies/small-sizes`), folders (`copies`) or patterns (`*small*`); also with values
-    /// (`copies/small-sizes[bytes=2]`); or a case file of yours (`my-case.yaml`) [default: every case]
+    /// (`copies/small-sizes[bytes=2]`); or a case file of yours (`my-case.yaml`) or a recording (`program.trace`)
+    /// [default: every case]
     #[arg(value_name = "CASE")]
     pub(crate) cases: Vec<String>,
 
@@ -203,7 +204,7 @@ pub(crate) struct Selection {
 /// Options that select where the cases come from.
 #[derive(Args, Clone, Debug, PartialEq)]
 pub(crate) struct Origin {
-    /// Read cases from this folder or file; the built-in cases are then left out
+    /// Read cases from this folder, file or recording; the built-in cases are then left out
     #[arg(long, value_name = "PATH")]
     cases_from: Option<PathBuf>,
 

@@ -6,6 +6,7 @@ mod check;
 mod demo;
 mod device;
 mod diff;
+mod diff_recordings;
 mod doctor;
 mod env;
 mod exec;

@@ -58,6 +58,7 @@ mod program_text;
 pub mod prove;
 mod python_syntax;
 pub mod record;
+pub mod record_calls;
 pub mod record_file;
 pub mod recording;
 pub mod rerun;

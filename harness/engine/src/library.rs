@@ -12,15 +12,15 @@ use std::{
 use case::{Case, Kernels, mistakes_of};
 use include_dir::{Dir, include_dir};
 
-use crate::{Stop, case_names::named_by, diagnostics, python_syntax};
+use crate::{Stop, case_names::named_by, diagnostics, python_syntax, recording};
 
 static CASES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../cases");
 static KERNELS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../kernels");
 
-/// A file or folder of the user with cases, which replace the built-in ones.
+/// A file, folder or recording of the user with cases, which replace the built-in ones.
 #[derive(Clone, Debug)]
 pub struct CasesFrom {
-    /// Path of a folder, or of one case file.
+    /// Path of a folder, of one case file, or of a recording.
     pub path: PathBuf,
     /// True if the user trusts the cases like programs, so that they run with the rights of the user.
     pub trusted: bool,
@@ -54,6 +54,8 @@ pub struct CaseLibrary {
     cases: BTreeMap<String, Case>,
     sources: BTreeMap<String, Source>,
     kernels: Kernels,
+    /// Differences between a recorded program and the case that was made from its calls.
+    notes: Vec<String>,
 }
 
 impl CaseLibrary {
@@ -114,6 +116,7 @@ impl CaseLibrary {
         let mut kernels = CaseLibrary::shipped_kernels();
         let (mut sources, mut programs) = (BTreeMap::new(), BTreeMap::new());
         let mut mistakes = Mistakes::default();
+        let mut converted = None;
         match from {
             None => {
                 let mut all = BTreeMap::new();
@@ -133,6 +136,13 @@ impl CaseLibrary {
                     });
                 }
             }
+            Some(from) if recording::is_recording(&from.path) => {
+                let (id, case) = files::read_recording(from, &mut kernels)?;
+                let source =
+                    Source { path: from.path.display().to_string(), text: case.yaml.clone() };
+                sources.insert(id, source);
+                converted = Some(case);
+            }
             Some(from) => {
                 let found = files::read(from, &mut sources, &mut programs, &mut kernels)?;
                 let texts = found.into_iter().map(|mistake| Stop::from(mistake).to_string());
@@ -147,7 +157,14 @@ impl CaseLibrary {
             cases.extend(case.map(|case| (id.clone(), case)));
             mistakes.of_cases.extend(found.map(|found| (id.clone(), found)));
         }
-        Ok((CaseLibrary { cases, sources, kernels }, mistakes))
+        let mut notes = Vec::new();
+        if let (Some(converted), Some(case)) = (converted, cases.values_mut().next()) {
+            // Mistakes in the case are in the list already.
+            case.recorded =
+                recording::calls_by_line(case, &kernels, &converted).unwrap_or_default();
+            notes.extend(converted.notes);
+        }
+        Ok((CaseLibrary { cases, sources, kernels, notes }, mistakes))
     }
 
     /// Returns a library with one case, whose YAML is `text` instead of the content of a file.
@@ -162,7 +179,14 @@ impl CaseLibrary {
         };
         let case = Case::parse(id, text).map_err(|_| shown(&case::mistakes(id, text, &kernels)))?;
         let cases = BTreeMap::from([(id.to_owned(), case)]);
-        Ok(CaseLibrary { cases, sources: BTreeMap::from([(id.to_owned(), source)]), kernels })
+        let sources = BTreeMap::from([(id.to_owned(), source)]);
+        Ok(CaseLibrary { cases, sources, kernels, notes: Vec::new() })
+    }
+
+    /// Returns the differences between a recorded program and its case that do not change what the calls do. The list is
+    /// empty for cases that were not made from a recording.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// Returns all cases in the order of their ids.

@@ -77,6 +77,15 @@ pub fn record(
         device,
     };
     record.verdict = judged(session, job, &record);
+    let call = record.outcome.at.line.and_then(|line| job.case.recorded.get(&line));
+    if let Some(case::RecordedStep { number, function }) =
+        call.filter(|_| record.outcome.kind.is_failure())
+    {
+        record.outcome.add_hint(&format!(
+            "the first unexpected result is that of call {number} of the recording, {function}; `rocrepro case new` \
+             writes the case whose lines are named here"
+        ));
+    }
     if record.verdict.kind == VerdictKind::NewsFail {
         let known = job.case.known.iter();
         let known: Vec<_> = known.map(|it| (it.on.matches(job.trial), window(it))).collect();

@@ -1,87 +1,26 @@
-//! Records the HIP calls of a program, and summarises a recording.
+//! Reads, summarises, converts and compares recordings of HIP calls.
 
 mod arguments;
 mod convert;
+mod difference;
 mod generic;
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    io::{self, Read as _},
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, fs, path::Path};
 
-use flate2::read::ZlibDecoder;
-use recorder::{
-    FILE_NAME, FOLDER_VARIABLE,
-    trace::{self, ArgumentValue, LOADED, ProcessTrace, TraceCall},
-};
-use supervise::Start;
+use case::{Case, Kernels, RecordedStep};
+use recorder::trace::{self, ArgumentValue, LOADED, ProcessTrace, TraceCall};
 
 pub use convert::{ConvertedCase, convert};
+pub use difference::{
+    FirstDifference, PartDifference, RecordingDifference, ShownCall, ThreadDifference, difference,
+};
+pub use recorder::trace::is_recording;
 
-use crate::{CaseLibrary, Session, Stop, home};
-
-/// Digest, length in bytes and compressed content of the library that records.
-const BUILT: (&str, usize, &[u8]) = embed::file!("ROCREPRO_BUILT_RECORDER");
-
-/// Variable that names the libraries that the dynamic loader asks about bindings, see rtld-audit(7).
-const AUDIT: &str = "LD_AUDIT";
+use crate::Stop;
 
 /// Prefix of functions whose calls a compiler inserts to prepare kernel launches. These calls have no effect on the
 /// device.
 const OF_COMPILER: &str = "__hip";
-
-/// Makes a program and its children write their HIP calls into a folder, which must exist.
-///
-/// # Errors
-/// Returns an error if the library cannot be written, or if the dynamic loader cannot load it from the cache folder.
-pub fn record(start: &mut Start, session: &Session, folder: &Path) -> Result<(), Stop> {
-    let stop = |why: String| Stop::no_verdict(format!("error: cannot record calls: {why}"));
-    let library = library(&session.folders.cache).map_err(stop)?;
-    // ld.so(8): colons separate the libraries of the list and cannot be escaped.
-    if library.to_string_lossy().contains(':') {
-        let why = format!(
-            "the dynamic loader cannot load `{}`, because its path contains a colon",
-            library.display()
-        );
-        return Err(stop(format!("{why}\nhint: choose another cache folder with XDG_CACHE_HOME")));
-    }
-    let mut libraries = library.into_os_string();
-    if let Some(given) = start.environment.get(AUDIT.as_ref() as &std::ffi::OsStr) {
-        libraries.push(":");
-        libraries.push(given);
-    }
-    let folder = std::path::absolute(folder).map_err(|error| stop(error.to_string()))?;
-    start.environment.insert(AUDIT.into(), libraries);
-    start.environment.insert(FOLDER_VARIABLE.into(), folder.into());
-    Ok(())
-}
-
-fn library(cache: &Path) -> Result<PathBuf, String> {
-    let (_, length, packed) = BUILT;
-    let mut library = Vec::with_capacity(length);
-    ZlibDecoder::new(packed).read_to_end(&mut library).map_err(|error| error.to_string())?;
-    home::kept(cache, "recorder", FILE_NAME, &library)
-}
-
-/// Creates the folder of a recording.
-///
-/// # Errors
-/// Returns an error if the folder has files, or cannot be created.
-pub fn create_folder(folder: &Path) -> Result<(), Stop> {
-    let is_used = fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some());
-    if is_used {
-        let shown = folder.display();
-        return Err(Stop::usage(format!(
-            "error: `{shown}` is not empty\nhint: name another folder with --out"
-        )));
-    }
-    let made = fs::create_dir_all(folder);
-    made.map_err(|error: io::Error| {
-        Stop::no_verdict(format!("error: cannot create `{}`: {error}", folder.display()))
-    })
-}
 
 /// The calls of a recording, counted.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -119,16 +58,19 @@ pub fn summary(folder: &Path) -> Result<RecordingSummary, Stop> {
     Ok(summary)
 }
 
-/// Converts the recording in a folder, or that of one process, to a case, and checks the case.
+/// Converts the recording in a folder, or that of one process, to a case, and checks the case. `library` contains the
+/// kernels of rocrepro.
 ///
 /// # Errors
 /// Returns an error if the recording cannot be read, has several processes, or has calls that a case cannot express.
-pub fn case_of(folder: &Path) -> Result<ConvertedCase, Stop> {
+pub fn case_of(folder: &Path, library: &Kernels) -> Result<ConvertedCase, Stop> {
     let shown = folder.display();
-    let traces = match folder.join(trace::CALLS).is_file() {
-        true => vec![trace::read_process(folder).map_err(unreadable)?],
-        false => read(folder)?,
-    };
+    let traces = read_any(folder)?;
+    if traces.is_empty() {
+        return Err(Stop::usage(format!(
+            "error: `{shown}` has no recorded call\nhint: record a program that uses HIP with `rocrepro record`"
+        )));
+    }
     let [trace] = traces.as_slice() else {
         let folders = traces.iter().map(|trace| format!("\n  {}", trace.folder.display()));
         return Err(Stop::usage(format!(
@@ -138,13 +80,13 @@ pub fn case_of(folder: &Path) -> Result<ConvertedCase, Stop> {
             folders.collect::<String>()
         )));
     };
-    let name = folder.file_stem().unwrap_or_default().display().to_string();
+    let name = case_name(folder);
     let title = format!(
         "The recorded calls of {} give the recorded statuses",
         name.trim_start_matches("rocrepro-")
     );
-    let mut kernels = CaseLibrary::shipped_kernels();
-    let problems = match convert(trace, &kernels, &title) {
+    let mut kernels = library.clone();
+    let problems = match convert(trace, library, &title) {
         Ok(converted) => {
             kernels.files = converted.files.clone();
             let found = case::mistakes("recorded/calls", &converted.yaml, &kernels);
@@ -159,6 +101,34 @@ pub fn case_of(folder: &Path) -> Result<ConvertedCase, Stop> {
     Err(Stop::usage(format!("error: the calls in `{shown}` cannot be steps of a case:{lines}")))
 }
 
+/// Returns the name of the case of a recording: that of the folder without its ending.
+pub fn case_name(folder: &Path) -> String {
+    // The path may be `.`, which has no name.
+    let whole = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    let named = if folder.file_stem().is_some() { folder } else { &whole };
+    named.file_stem().unwrap_or_default().display().to_string()
+}
+
+/// Returns the recorded calls by the lines of the steps that were made from them.
+///
+/// # Errors
+/// Returns the mistakes in the case.
+pub(crate) fn calls_by_line(
+    case: &Case,
+    kernels: &Kernels,
+    converted: &ConvertedCase,
+) -> Result<BTreeMap<u32, RecordedStep>, Vec<case::Diagnostic>> {
+    let mut found = BTreeMap::new();
+    for trial in case.trials() {
+        // The case that the converter writes has the same steps in the same order.
+        let plan = case::lower(case, &trial, kernels, &[])?.plan;
+        for (step, call) in plan.body.iter().zip(&converted.calls) {
+            found.extend(call.clone().map(|call| (step.line, call)));
+        }
+    }
+    Ok(found)
+}
+
 fn unreadable(error: trace::TraceError) -> Stop {
     Stop::no_verdict(format!("error: {error}"))
 }
@@ -169,6 +139,17 @@ fn unreadable(error: trace::TraceError) -> Stop {
 /// Returns an error if a file cannot be read, or is not a trace of this version.
 pub fn read(folder: &Path) -> Result<Vec<ProcessTrace>, Stop> {
     trace::read(folder).map_err(unreadable)
+}
+
+/// Reads the recordings in a folder, or that of one process if the folder is that of a process.
+///
+/// # Errors
+/// Returns an error if a file cannot be read, or is not a trace of this version.
+pub fn read_any(folder: &Path) -> Result<Vec<ProcessTrace>, Stop> {
+    match folder.join(trace::CALLS).is_file() {
+        true => Ok(vec![trace::read_process(folder).map_err(unreadable)?]),
+        false => read(folder),
+    }
 }
 
 impl RecordingSummary {
@@ -200,11 +181,14 @@ const NOT_READY: i32 = 600;
 /// Returns true if the status means that this call of the function failed. Some functions return the status of an
 /// earlier call.
 fn can_fail_with(function: &str, status: i32) -> bool {
-    let known = device::library_function(function);
     let of_earlier_call = ["hipExtGetLastError", "hipGetLastError", "hipPeekAtLastError"];
+    has_status(function) && !of_earlier_call.contains(&function) && status != NOT_READY
+}
+
+/// Returns true if the function returns a status.
+fn has_status(function: &str) -> bool {
+    let known = device::library_function(function);
     known.is_some_and(|known| ["hipError_t", "hiprtcResult"].contains(&known.returns))
-        && !of_earlier_call.contains(&function)
-        && status != NOT_READY
 }
 
 /// Names that `hipGetErrorName` never returns, because it returns another name of the same status.

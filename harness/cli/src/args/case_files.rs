@@ -1,14 +1,19 @@
-//! Accepts a case file in place of the name of a case: `run my-case.yaml` means `run --cases-from my-case.yaml`.
+//! Accepts a case file or a recording in place of the name of a case: `run my-case.yaml` means `run --cases-from
+//! my-case.yaml`.
 
 use std::path::{Path, PathBuf};
 
-use engine::Stop;
+use engine::{Stop, recording};
 
 use super::{Case, Command, Origin};
 
 /// Divides `FILE.yaml` or `FILE.yaml[axis=value]` into the path of an existing file and the selection of its trials.
-/// `None` if the text is not the name of an existing case file.
+/// The folder of a recording counts as a case file with one trial. `None` if the text is not the name of an existing case
+/// file or recording.
 fn divided(text: &str) -> Option<(PathBuf, String)> {
+    if recording::is_recording(Path::new(text)) {
+        return Some((PathBuf::from(text), String::new()));
+    }
     let at = [".yaml", ".yml"].iter().find_map(|ending| Some(text.find(ending)? + ending.len()))?;
     let (file, values) = text.split_at(at);
     let is_whole = values.is_empty() || values.starts_with('[');
@@ -49,7 +54,10 @@ impl Origin {
             && divided(named).is_some()
         {
             // The file's only case has the name of the file.
-            let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let stem = match recording::is_recording(file) {
+                true => recording::case_name(file),
+                false => file.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+            };
             *named = cases.pop().unwrap_or(stem);
         }
         Ok(())

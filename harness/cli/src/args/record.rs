@@ -9,6 +9,8 @@ Examples:
   rocrepro record ./saxpy                            writes ./rocrepro-saxpy.trace
   rocrepro record --gfx gfx90a -- python3 train.py   with its child processes
   rocrepro record --out calls --fault copy.zero ./saxpy
+  rocrepro run rocrepro-saxpy.trace --rocm debian:6.4.3    makes the recorded calls again, on another release
+  rocrepro records diff rocrepro-saxpy.trace calls         the first call that differs
 
 Every call of libamdhip64 and libhiprtc is recorded, also a failing one, with the status that it returned and the bytes that copies
 from the host read. The recorder adds no call and no synchronisation. The folder has one file `calls.jsonl` for each process that used HIP.

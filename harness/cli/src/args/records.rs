@@ -22,7 +22,7 @@ pub(crate) enum Records {
     /// Show a run again from its record files
     #[command(after_help = show::EXAMPLES)]
     Show(Show),
-    /// Compare two runs: outcomes and configurations that differ
+    /// Compare two runs, or two recordings of a program: what differs
     #[command(after_help = diff::EXAMPLES)]
     Diff(Diff),
     /// Merge the shards of a run into one record file

@@ -2,11 +2,14 @@ use std::{path::Path, process::ExitCode};
 
 use report::{Changes, Side};
 
-use super::store;
+use super::{diff_recordings, store};
 use crate::{args::Diff, outputs};
 use engine::{Stop, record_file::RecordFile};
 
 pub(crate) fn diff(args: &Diff) -> Result<ExitCode, Stop> {
+    if let Some(code) = diff_recordings::diff(args)? {
+        return Ok(code);
+    }
     let (old, new) = match &args.store {
         Some(path) => {
             let kept = store::open(path)?;

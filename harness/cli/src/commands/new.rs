@@ -68,7 +68,7 @@ fn written(args: &New) -> Result<PathBuf, Stop> {
 
 /// Writes the case of a recording and returns its path.
 fn from_recording(args: &New) -> Result<PathBuf, Stop> {
-    let converted = recording::case_of(&args.program)?;
+    let converted = recording::case_of(&args.program, &CaseLibrary::shipped_kernels())?;
     let path = args.out.clone().unwrap_or_else(|| args.program.with_extension("yaml"));
     write_new(&path, converted.yaml.as_bytes())?;
     for (name, file) in &converted.files {

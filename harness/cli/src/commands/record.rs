@@ -6,7 +6,7 @@ use std::{
 };
 
 use engine::{
-    Stop,
+    Stop, record_calls,
     recording::{self, RecordingSummary},
 };
 
@@ -20,11 +20,11 @@ const MOST_LINES: usize = 8;
 pub(crate) fn record(args: &Record) -> Result<ExitCode, Stop> {
     let launch = &args.launch;
     let folder = args.out.clone().unwrap_or_else(|| default_folder(&args.launch.program));
-    let (checked, ()) = Stop::both(checked(launch), recording::create_folder(&folder))?;
+    let (checked, ()) = Stop::both(checked(launch), record_calls::create_folder(&folder))?;
     // A signal of the terminal reaches the program too. This process waits for the program and reports its calls.
     let _cancel = interrupt::cancel()?;
     let ReadyProgram { session, mut start } = ready(launch, checked)?;
-    recording::record(&mut start, &session, &folder)?;
+    record_calls::record(&mut start, &session, &folder)?;
     let _uses = session.folders.temporary.of_the_next_program();
     let _program = session.own_program();
     let ended = session.command(&start).status().map_err(|error| {

@@ -48,6 +48,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     if let Some(faulty) = &faulty {
         outputs::note(&faulty.text);
     }
+    library.notes().iter().for_each(|note| outputs::note(format!("note: {note}")));
     let selected = args.selection.select(&library);
     let setup = setup_at_any_level(&args.on, Some(&args.emulation), &args.fault);
     let known = Baseline::read(&(&args.known).into(), &library);

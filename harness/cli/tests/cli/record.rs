@@ -1,5 +1,5 @@
 //! Tests `rocrepro record`: calls found by dlsym are recorded with their statuses and contents, and a recording can be
-//! read after the program was killed at any moment.
+//! read after the program was killed at any moment. Recordings are replayed and compared.
 
 use std::{
     fs,
@@ -8,8 +8,12 @@ use std::{
     time::Duration,
 };
 
-use engine::recording::read;
+use engine::{
+    CaseLibrary,
+    recording::{case_of, difference, read},
+};
 use recorder::trace::{ArgumentValue, CALLS, CONTENTS, ProcessTrace};
+use serde_json::Value;
 
 use crate::common::{check_command, rocrepro, wait_until};
 
@@ -271,5 +275,169 @@ fn kernels_of_compiled_programs_become_files_of_a_case() {
         let on = ["run", "--cases-from", &path, "--rocm", "debian:7.2.4"];
         let untrusted = ["is a code object, whose content nothing checks", "add `--trust`"];
         check_command(rocrepro(&[&on[..], &ON].concat()), 2, &[], &untrusted);
+        // The recording has the same verdicts as the case.
+        let calls = folder.path().join(format!("{name}-calls")).display().to_string();
+        let replay = |rocm: &str, more: &[&str]| {
+            rocrepro(&[&["run", &calls, "--rocm", rocm], &ON[..], more].concat())
+        };
+        let untrusted = ["has kernels of its own, whose code nothing checks", "add `--trust`"];
+        check_command(replay("debian:7.2.4", &[]), 2, &[], &untrusted);
+        check_command(replay("debian:6.4.3", &["--trust"]), 0, &["1 of 1 trial passed"], &[]);
+        let differs = ["wrong-data", "first unexpected result is that of call "];
+        let drop = ["--trust", "--fault", "kernel.drop"];
+        check_command(replay("debian:7.2.4", &drop), 1, &differs, &[]);
+    }
+}
+
+/// Records [`COPIES`] in the folder `name`, with more options.
+fn record_copies(folder: &Path, name: &str, more: &[&str]) -> String {
+    let out = folder.join(name);
+    let path = out.display().to_string();
+    let on = ["record", "--rocm", "debian:7.2.4", "--device", "emulated", "--gfx", "gfx1151"];
+    let program = COPIES.replace("hip.hipEventSynchronize(None)", "hip.hipStreamQuery(s)");
+    let words = ["--out", &path, "--", "python3", "-c", &program];
+    check_command(rocrepro(&[&on[..], more, &words].concat()), 0, &[], &["10 calls of HIP"]);
+    path
+}
+
+#[test]
+fn recording_is_accepted_in_place_of_a_case_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let calls = record_copies(folder.path(), "copies.trace", &[]);
+    let words = |command: &str, rocm: &str, more: &[&str]| {
+        rocrepro(&[&[command, &calls, "--rocm", rocm], &ON[..], more].concat())
+    };
+    let run = |rocm: &str, more: &[&str]| words("run", rocm, more);
+    let replaced =
+        ["note: the bytes that the program copies from the host are replaced by patterns"];
+    check_command(run("debian:7.2.4", &[]), 0, &["1 of 1 trial passed"], &replaced);
+    check_command(run("debian:6.4.3", &[]), 0, &["1 of 1 trial passed"], &replaced);
+    // The first call with another result is named by its number in the recording, with both results.
+    let wrong_bytes = [
+        "wrong-data:h01:zero",
+        "got at 0x0000: 00 00",
+        "right at 0x0000: 07 07",
+        "result is that of call 7 of the recording, hipMemcpy;",
+        "Again: rocrepro run copies --rocm debian:7.2.4 --device emulated --gfx gfx1151 --cases-from ",
+    ];
+    check_command(run("debian:7.2.4", &["--fault", "copy.zero"]), 1, &wrong_bytes, &[]);
+    let refused = [
+        "hipMemsetAsync",
+        "hipErrorInvalidValue",
+        "result is that of call 4 of the recording, hipMemsetAsync;",
+    ];
+    let fault = "call.refused,call=hipMemsetAsync,status=hipErrorInvalidValue";
+    check_command(run("debian:7.2.4", &["--fault", fault]), 1, &refused, &[]);
+    // The folder of the process is a recording too, and the printed command works.
+    let process = of_child(Path::new(&calls)).expect("a folder").display().to_string();
+    let again = ["run", "--cases-from", &process, "--rocm", "debian:7.2.4"];
+    check_command(rocrepro(&[&again[..], &ON].concat()), 0, &["1 of 1 trial passed"], &[]);
+
+    let small = folder.path().join("small").display().to_string();
+    let smaller = ["--fault", "copy.zero", "--out", &small];
+    check_command(words("minimise", "debian:7.2.4", &smaller), 0, &["wrong-data:h01:zero"], &[]);
+    check_command(words("prove", "debian:7.2.4", &[]), 0, &["1 of 1 injected fault detected"], &[]);
+    let program = folder.path().join("program.cpp").display().to_string();
+    check_command(words("export", "debian:7.2.4", &["--out", &program]), 0, &[], &[]);
+    assert!(fs::read_to_string(program).expect("a program").contains("hipMemsetAsync"));
+    check_command(
+        rocrepro(&["case", "explain", &calls]),
+        0,
+        &["The recorded calls of copies"],
+        &[],
+    );
+    check_command(rocrepro(&["case", "check", &calls]), 0, &["1 case is well-formed"], &[]);
+}
+
+#[test]
+fn recording_that_cannot_be_replayed_is_refused_with_all_reasons() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("calls.trace");
+    let run = |out: &Path, more: &[&str]| {
+        let out = out.display().to_string();
+        rocrepro(&[&["run", &out], &ON[..], more].concat())
+    };
+    let program =
+        CALLS_OF_PYTHON.replace("hip.hipSetDevice(9)", "hip.hipHostRegister(src, size(64), 0)");
+    check_command(record(&out, &["python3", "-c", &program]), 5, &[], &[]);
+    let reasons = [
+        "cannot be steps of a case",
+        "call 3: hipMemcpy: ",
+        "call 4: hipHostRegister: `hostPtr` is not in recorded memory",
+    ];
+    check_command(run(&out, &[]), 2, &[], &reasons);
+    let empty = folder.path().join("empty.trace");
+    fs::create_dir(&empty).expect("a folder");
+    check_command(run(&empty, &[]), 2, &[], &["has no recorded call", "hint: record a program"]);
+    // Two recordings would be two cases of different origins.
+    let both = out.display().to_string();
+    check_command(run(&empty, &[&both]), 2, &[], &["only one case file can be named"]);
+}
+
+#[test]
+fn recordings_of_a_program_are_compared() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let good = record_copies(folder.path(), "good", &[]);
+    let again = record_copies(folder.path(), "again", &[]);
+    let bad = record_copies(folder.path(), "bad", &["--fault", "copy.zero"]);
+    let diff = |words: &[&str]| rocrepro(&[&["records", "diff"], words].concat());
+    check_command(diff(&[&good, &again]), 0, &["10 calls are the same\n"], &[]);
+    let shown = [
+        "process 1, thread 1: the first calls that differ",
+        "call 7: hipMemcpy(dst=address of the program, 64 bytes, src=`ptr` of call 2, 64 bytes,",
+        "from byte 0 of 64: 07 07 07",
+        "from byte 0 of 64: 00 00 00",
+        "9 calls are the same, 1 is only in ",
+    ];
+    check_command(diff(&[&good, &bad]), 1, &shown, &[]);
+    let output = check_command(diff(&[&good, &bad, "--json"]), 1, &[], &[]);
+    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(
+        (&json["same"], &json["missing"], &json["additional"]),
+        (&9.into(), &1.into(), &1.into())
+    );
+    let first = &json["threads"][0]["first"];
+    assert_eq!(
+        (&first["old"]["number"], &first["new"]["function"]),
+        (&7.into(), &"hipMemcpy".into())
+    );
+    assert_eq!(first["parts"][0]["part"], "bytes that the call copied");
+
+    let file = folder.path().join("runs.jsonl").display().to_string();
+    fs::write(&file, "").expect("a file");
+    for words in [[&good, &file], [&file, &good]] {
+        let words = words.map(String::as_str);
+        let mixed = ["is a recording, but `", "runs.jsonl` is not", "hint: name two folders"];
+        check_command(diff(&words), 2, &[], &mixed);
+    }
+    let stored = ["`--store` selects runs, but recordings are named", "hint: leave out `--store`"];
+    check_command(diff(&[&good, &bad, "--store", &file]), 2, &[], &stored);
+}
+
+#[test]
+fn recording_is_read_up_to_any_byte() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = PathBuf::from(record_copies(folder.path(), "calls.trace", &[]));
+    let whole = read(&out).expect("a recording");
+    let kernels = CaseLibrary::shipped_kernels();
+    let calls = of_child(&out).expect("a folder").join(CALLS);
+    let bytes = fs::read(&calls).expect("a file");
+    for cut in 0..=bytes.len() {
+        fs::write(&calls, &bytes[..cut]).expect("a file");
+        let part = read(&out).unwrap_or_else(|error| panic!("{cut}: {error}"));
+        let lines = bytes[..cut].iter().filter(|byte| **byte == b'\n').count();
+        let returned = part[0].calls.iter().filter(|(_, end)| end.is_some()).count();
+        let open = part[0].calls.len() - returned;
+        // The first line describes the process. Each call has a line, and another one if it returned.
+        assert_eq!((2 * returned + open, open <= 1), (lines.saturating_sub(1), true), "{cut}");
+        let found = difference(&whole, &part);
+        let counts = (found.same, found.missing, found.additional);
+        assert_eq!(counts, (returned, 10 - returned, open), "{cut}");
+        // A conversion takes longer, so it is tried only where a line ends, and one byte before.
+        if bytes[..cut].ends_with(b"\n") || bytes[cut..].starts_with(b"\n") {
+            let refused = case_of(&out, &kernels).err().map(|stop| stop.to_string());
+            let names_open_call = refused.is_some_and(|why| why.contains(" did not return"));
+            assert_eq!(names_open_call, open == 1, "{cut}");
+        }
     }
 }

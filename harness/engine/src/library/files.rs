@@ -14,7 +14,10 @@ use rustix::fs::{Mode, OFlags};
 use thiserror::Error;
 
 use super::{CasesFrom, Source, in_parallel};
-use crate::{FailedOperation, FailureClass};
+use crate::{
+    FailedOperation, FailureClass, Stop,
+    recording::{self, ConvertedCase},
+};
 
 /// A mistake in the files of cases.
 #[derive(Debug, Error)]
@@ -47,6 +50,9 @@ pub(super) enum CaseFileError {
     /// An untrusted GPU kernel uses a feature that only trusted kernels may use.
     #[error("`{}` {}", .0.display(), .1)]
     ForeignKernel(PathBuf, String),
+    /// An untrusted recording has code objects and contents of memory.
+    #[error("`{}` has kernels of its own, whose code nothing checks", .0.display())]
+    ForeignRecording(PathBuf),
     /// In untrusted cases, a symbolic link leads out of the folder.
     #[error("`{}` is a link to a place outside of `{}`", .0.display(), .1.display())]
     Outside(PathBuf, PathBuf),
@@ -71,7 +77,9 @@ impl FailedOperation for CaseFileError {
             }
             Self::CaseTwice(..) => "rename one",
             Self::KernelTwice(..) | Self::ContentTwice(_) => "rename this one",
-            Self::ForeignKernel(..) => "if you trust it like a program of your own, add `--trust`",
+            Self::ForeignKernel(..) | Self::ForeignRecording(_) => {
+                "if you trust it like a program of your own, add `--trust`"
+            }
             Self::Outside(..) => "if you trust it, add `--trust`",
             Self::Unreadable(..) | Self::NoCase(_) | Self::FolderTwice(_) => return None,
         };
@@ -95,6 +103,23 @@ const MOST_NESTED: usize = 256;
 
 /// Largest number of files. If there are more, the user probably did not mean this folder.
 const MOST_FILES: usize = 100_000;
+
+/// Converts a recording to a case. Returns the name of the case, and adds the files of the case to `kernels`.
+pub(super) fn read_recording(
+    from: &CasesFrom,
+    kernels: &mut Kernels,
+) -> Result<(String, ConvertedCase), Stop> {
+    let id = recording::case_name(&from.path);
+    if let Some(mistake) = bad_name(&id) {
+        return Err(mistake.into());
+    }
+    let converted = recording::case_of(&from.path, kernels)?;
+    if !from.trusted && !converted.files.is_empty() {
+        return Err(CaseFileError::ForeignRecording(from.path.clone()).into());
+    }
+    kernels.files.extend(converted.files.clone());
+    Ok((id, converted))
+}
 
 /// Reads one case file, or all cases and GPU kernels below a folder, and returns the mistakes in them.
 pub(super) fn read(

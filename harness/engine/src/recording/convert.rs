@@ -13,7 +13,7 @@ mod memory;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use case::{Header, Kernels};
+use case::{Header, Kernels, RecordedStep};
 use device::{Fault, Planted};
 use plan::{
     Buffer, ByVersion, Call, CaptureMode, DEFAULT_STREAM, Files, Memory, Place, Plan, Step,
@@ -32,6 +32,8 @@ pub struct ConvertedCase {
     pub notes: BTreeSet<String>,
     /// Files that the case names.
     pub files: Files,
+    /// The recorded call of each step, in the order of the steps of the case; `None` for a step that no call made.
+    pub calls: Vec<Option<RecordedStep>>,
 }
 
 /// Functions that query the runtime or the device, or that only a compiled program calls. They cause no work.
@@ -116,6 +118,12 @@ struct Converter<'t> {
     /// True after the first read of a guard.
     reads_guards: bool,
     counts: HashMap<&'static str, usize>,
+    /// The call that is being converted.
+    current: Option<RecordedStep>,
+    /// The calls from which the steps were made, in the order of the steps.
+    calls: Vec<Option<RecordedStep>>,
+    /// The last copy to each host buffer, by the name of the buffer.
+    copies: HashMap<String, RecordedStep>,
 }
 
 /// Converts the recording of one process.
@@ -170,10 +178,15 @@ pub fn convert(
         in_setup: true,
         reads_guards: false,
         counts: HashMap::new(),
+        current: None,
+        calls: Vec::new(),
+        copies: HashMap::new(),
     };
     let mut rest = &calls[..body];
     while let Some((first, more)) = rest.split_first() {
         rest = more;
+        let (number, function) = (first.call.number, first.call.function.clone());
+        converter.current = Some(RecordedStep { number, function });
         if let Err(why) = converter.call(*first, &mut rest) {
             let call = format!("call {}: {}", first.call.number, first.name());
             converter.problems.push(format!("{call}: {why}"));
@@ -239,7 +252,7 @@ impl<'t> Converter<'t> {
             ..Header::default()
         };
         let yaml = case::write(&self.plan, &header, self.library);
-        ConvertedCase { yaml, notes: self.notes, files: self.plan.files }
+        ConvertedCase { yaml, notes: self.notes, files: self.plan.files, calls: self.calls }
     }
 
     fn step(&mut self, recorded: Option<RecordedCall<'_>>, call: Call) {
@@ -250,6 +263,12 @@ impl<'t> Converter<'t> {
         let failed = recorded.filter(|recorded| !recorded.succeeded());
         let returns = failed.map(|call| vec![status_name(call.name(), call.end.status)]);
         let id = self.plan.body.len() as u32;
+        let mut of = self.current.clone();
+        if let Call::Check { buffer, .. } = &call {
+            // A check compares the bytes that a copy wrote.
+            of = self.copies.get(buffer).cloned();
+        }
+        self.calls.push(of);
         self.plan.body.push(Step {
             id,
             call,
@@ -397,6 +416,7 @@ impl<'t> Converter<'t> {
                 && self.plan.body.last().is_some_and(|s| s.call == Call::DeviceSynchronize)
             {
                 self.plan.body.pop();
+                self.calls.pop();
             }
             self.reads_guards = true;
             return Ok(());
@@ -404,7 +424,7 @@ impl<'t> Converter<'t> {
         if self.reads_guards {
             return Err("it follows reads of guards, which a case makes at its end".to_owned());
         }
-        let (step, gives) = match must_be_generic(call) {
+        let (step, gives) = match generic::must_be_generic(call) {
             true => (
                 Call::Hip { function: name.to_owned(), args: generic::arguments(call, self)? },
                 None,
@@ -571,16 +591,4 @@ impl<'t> Converter<'t> {
         };
         Ok((step, None))
     }
-}
-
-/// Output parameters that only a `hip` step passes as a null pointer. All other steps pass a pointer, because the
-/// worker needs the result.
-const RESULTS: &[&str] =
-    &["flags", "numNodes", "pCaptureStatus", "pGraph", "pGraphExec", "priority"];
-
-/// Returns true if the call must become a `hip` step, because the more specific step would pass other arguments.
-fn must_be_generic(call: RecordedCall<'_>) -> bool {
-    let is_null = |name: &&&str| call.argument(name).is_some() && call.address(name) == Ok(0);
-    let waits_with_flags = call.name() == "hipStreamWaitEvent" && call.number("flags") != Ok(0);
-    waits_with_flags || RESULTS.iter().any(|name| is_null(&name))
 }

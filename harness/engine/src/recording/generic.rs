@@ -5,6 +5,18 @@ use recorder::trace::ArgumentValue;
 
 use super::arguments::RecordedCall;
 
+/// Output parameters that only a `hip` step passes as a null pointer. All other steps pass a pointer, because the
+/// worker needs the result.
+const RESULTS: &[&str] =
+    &["flags", "numNodes", "pCaptureStatus", "pGraph", "pGraphExec", "priority"];
+
+/// Returns true if the call must become a `hip` step, because the more specific step would pass other arguments.
+pub(super) fn must_be_generic(call: RecordedCall<'_>) -> bool {
+    let is_null = |name: &&&str| call.argument(name).is_some() && call.address(name) == Ok(0);
+    let waits_with_flags = call.name() == "hipStreamWaitEvent" && call.number("flags") != Ok(0);
+    waits_with_flags || RESULTS.iter().any(|name| is_null(&name))
+}
+
 /// The objects that the arguments of a call can name.
 pub(super) trait Objects {
     /// Returns the name of an object of the case, by its handle.

@@ -202,6 +202,9 @@ impl<'t> Converter<'t> {
             } else {
                 self.unchecked.insert(buffer, stream.clone());
             }
+            if let Some(copy) = self.current.clone() {
+                self.copies.insert(to_place.buffer.clone(), copy);
+            }
             let written = call.end.wrote.as_ref().map(|content| content.xxh3.clone());
             self.know(&to_place, bytes, written);
         }
