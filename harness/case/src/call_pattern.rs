@@ -5,7 +5,10 @@ use std::{fmt, str::FromStr};
 /// A pattern of a HIP call: `hipStreamEndCapture(s) -> hipErrorStreamCaptureInvalidated`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallPattern {
-    /// Name of the function; `None` (written `*`) means any function.
+    /// Number of calls that must match.
+    pub times: Times,
+    /// Name of the function, which may end in `*`, such as `hipGraphInstantiate*`; `None` (written `*`) means any
+    /// function.
     pub function: Option<String>,
     /// Patterns of arguments. If the function is named, they apply to its first arguments in order, and further
     /// arguments may have any value. If `function` is `None`, each pattern may match an argument at any position.
@@ -14,12 +17,25 @@ pub struct CallPattern {
     pub status: StatusPattern,
 }
 
+/// Number of calls that must match a pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Times {
+    /// One call.
+    Once,
+    /// This many calls or more, with other calls between them; written `at least 20000 hipLaunchKernel`.
+    AtLeast(u32),
+    /// No call between the call of the pattern before and that of the next one; written `not hipStreamEndCapture(s)`.
+    Never,
+}
+
 /// A pattern of an argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ArgumentPattern {
     /// Any value, written `_`.
     Any,
-    /// A handle or address that must be the same wherever the name occurs, such as `s`.
+    /// The null stream or a null pointer, written `null`.
+    Null,
+    /// A handle, address or number that must be the same wherever the name occurs, such as `s`.
     Same(String),
     /// The value as the log shows it, such as `0` or `hipMemcpyDeviceToHost`.
     Value(String),
@@ -30,8 +46,8 @@ pub enum ArgumentPattern {
 pub enum StatusPattern {
     /// Any status.
     Any,
-    /// The named status, such as `hipErrorInvalidValue`.
-    Status(String),
+    /// One of the named statuses, such as `hipErrorInvalidValue or hipErrorIllegalState`.
+    OneOf(Vec<String>),
     /// The call did not return, written `-> no return`.
     NoReturn,
 }
@@ -40,15 +56,16 @@ impl FromStr for CallPattern {
     type Err = String;
 
     fn from_str(text: &str) -> Result<CallPattern, String> {
-        let (call, status) = match text.split_once("->") {
+        let (times, rest) = Times::read(text)?;
+        let (call, status) = match rest.split_once("->") {
             Some((call, status)) => (call.trim(), Some(status.trim())),
-            None => (text.trim(), None),
+            None => (rest.trim(), None),
         };
         let (name, rest) = call.split_once('(').map_or((call, None), |(n, rest)| (n, Some(rest)));
         let name = name.trim();
         let function = match name {
             "*" => None,
-            _ if device::library_function(name).is_some() => Some(name.to_owned()),
+            _ if is_function(name) => Some(name.to_owned()),
             _ => return Err(format!("`{name}` is not a HIP function; use `*` for any function")),
         };
         let arguments = match rest.map(|rest| rest.strip_suffix(')')) {
@@ -61,20 +78,51 @@ impl FromStr for CallPattern {
         let status = match status {
             None => StatusPattern::Any,
             Some("no return") => StatusPattern::NoReturn,
-            Some(status) if device::hip_statuses().iter().any(|(name, _)| *name == status) => {
-                StatusPattern::Status(status.to_owned())
-            }
-            Some(status) => {
-                return Err(format!(
-                    "`{status}` is not a status; write one such as hipErrorInvalidValue after `->`, or `no return`"
-                ));
+            Some(statuses) => {
+                let statuses = statuses.split(" or ").map(|name| is_status(name.trim()));
+                StatusPattern::OneOf(statuses.collect::<Result<_, _>>()?)
             }
         };
         if function.is_none() && matches!(status, StatusPattern::Any) {
             return Err(format!("`{text}` matches every call: name a function or a status"));
         }
-        Ok(CallPattern { function, arguments, status })
+        Ok(CallPattern { times, function, arguments, status })
     }
+}
+
+impl Times {
+    /// Reads the number at the beginning of a pattern, and returns it with the rest of the text.
+    fn read(text: &str) -> Result<(Times, &str), String> {
+        if let Some(rest) = text.strip_prefix("not ") {
+            return Ok((Times::Never, rest));
+        }
+        let Some(rest) = text.strip_prefix("at least ") else { return Ok((Times::Once, text)) };
+        let number = rest.split_once(' ').and_then(|(n, rest)| Some((n.parse().ok()?, rest)));
+        let (number, rest) = number.ok_or(format!("`{text}` has no number after `at least`"))?;
+        Ok((Times::AtLeast(number), rest))
+    }
+}
+
+/// Name of the C library's function that ends a process. In a log of HIP calls, it stands for a process that died of a
+/// signal while it ended.
+pub const EXIT: &str = "exit";
+
+fn is_function(name: &str) -> bool {
+    match name.strip_suffix('*') {
+        Some(beginning) => {
+            device::library_functions().iter().any(|it| it.name.starts_with(beginning))
+        }
+        None => name == EXIT || device::library_function(name).is_some(),
+    }
+}
+
+fn is_status(name: &str) -> Result<String, String> {
+    if device::hip_statuses().iter().any(|(status, _)| *status == name) {
+        return Ok(name.to_owned());
+    }
+    Err(format!(
+        "`{name}` is not a status; write one such as hipErrorInvalidValue after `->`, or `no return`"
+    ))
 }
 
 impl ArgumentPattern {
@@ -83,6 +131,7 @@ impl ArgumentPattern {
             word.starts_with(|c: char| c.is_ascii_lowercase()) && !word.starts_with("hip");
         match word {
             "_" => ArgumentPattern::Any,
+            "null" => ArgumentPattern::Null,
             _ if is_name => ArgumentPattern::Same(word.to_owned()),
             _ => ArgumentPattern::Value(word.to_owned()),
         }
@@ -91,17 +140,23 @@ impl ArgumentPattern {
 
 impl fmt::Display for CallPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.times {
+            Times::Once => {}
+            Times::AtLeast(number) => write!(f, "at least {number} ")?,
+            Times::Never => f.write_str("not ")?,
+        }
         f.write_str(self.function.as_deref().unwrap_or("*"))?;
         if !self.arguments.is_empty() {
             let words = self.arguments.iter().map(|argument| match argument {
                 ArgumentPattern::Any => "_",
+                ArgumentPattern::Null => "null",
                 ArgumentPattern::Same(name) | ArgumentPattern::Value(name) => name,
             });
             write!(f, "({})", words.collect::<Vec<_>>().join(", "))?;
         }
         match &self.status {
             StatusPattern::Any => Ok(()),
-            StatusPattern::Status(status) => write!(f, " -> {status}"),
+            StatusPattern::OneOf(statuses) => write!(f, " -> {}", statuses.join(" or ")),
             StatusPattern::NoReturn => f.write_str(" -> no return"),
         }
     }
@@ -117,7 +172,12 @@ mod tests {
             "hipStreamBeginCapture(s)",
             "* -> hipErrorStreamCaptureUnsupported",
             "hipMemsetAsync(_, _, 0, s) -> hipErrorInvalidValue",
-            "hipGraphInstantiate -> no return",
+            "hipGraphInstantiate* -> no return",
+            "at least 20000 hipLaunchKernel(_, _, _, _, _, s)",
+            "not hipStreamEndCapture(s)",
+            "hipMallocAsync(_, _, null)",
+            "exit -> no return",
+            "*(s) -> hipErrorIllegalState or hipErrorInvalidValue",
         ] {
             assert_eq!(text.parse::<CallPattern>().unwrap().to_string(), text);
         }
@@ -126,6 +186,9 @@ mod tests {
             ("*", "matches every call"),
             ("hipMalloc(a -> hipSuccess", "no closing parenthesis"),
             ("hipMalloc -> success", "is not a status"),
+            ("hipMalloc -> hipSuccess or refused", "`refused` is not a status"),
+            ("hipMallocTo*", "is not a HIP function"),
+            ("at least hipMalloc", "has no number after `at least`"),
         ] {
             assert!(text.parse::<CallPattern>().unwrap_err().contains(why), "{text}");
         }

@@ -4,7 +4,7 @@ use device::{Fault, Planted};
 use plan::VersionRange;
 
 use crate::{
-    At, CallPattern, Diagnostic, Selector, Trial,
+    At, CallPattern, Diagnostic, Selector, Times, Trial,
     case_keys::KEYS,
     diagnostic::{finish, suggest},
     expectation::{Expectation, ExpectationKind, is_document, read_expectations},
@@ -470,7 +470,13 @@ fn read_pattern(reader: &mut Reader, node: &Node, what: &str) -> Option<String> 
 fn read_calls(reader: &mut Reader, node: &Node) -> Vec<CallPattern> {
     match &node.value {
         yaml::Value::List(items) if !items.is_empty() => {
-            items.iter().filter_map(|item| reader.parsed(item, "a call")).collect()
+            let calls: Vec<CallPattern> =
+                items.iter().filter_map(|item| reader.parsed(item, "a call")).collect();
+            let ends = [calls.first(), calls.last()];
+            if ends.into_iter().flatten().any(|call| call.times == Times::Never) {
+                reader.mistake(node.at, "`not` in `calls` must be between two calls that occur");
+            }
+            calls
         }
         yaml::Value::Scalar(_) | yaml::Value::List(_) | yaml::Value::Map(_) => {
             reader.mistake(node.at, "`calls` must be a list of at least one call");

@@ -45,7 +45,7 @@ mod write;
 mod yaml;
 
 pub use added_buffers::BACK;
-pub use call_pattern::{ArgumentPattern, CallPattern, StatusPattern};
+pub use call_pattern::{ArgumentPattern, CallPattern, EXIT, StatusPattern, Times};
 pub use diagnostic::{At, Diagnostic};
 pub use draft::{Language, doubts, draft};
 pub use expectation::{Expectation, ExpectationKind, is_document};

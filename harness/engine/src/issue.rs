@@ -2,6 +2,7 @@
 //! of the evidence folder.
 
 mod as_printed;
+mod call_sequence;
 mod controls;
 mod draft;
 mod error;
@@ -32,17 +33,17 @@ use report::{
 };
 use supervise::Cancel;
 
-pub use self::error::IssueError;
 use self::{
     controls::Controls,
     draft::Draft,
-    known_bug::{known_bugs, own_known_bug},
+    known_bug::{is_same, known_bugs, own_known_bug},
     logs::ProgramLog,
     minimal_case::MinimalCase,
     searches::Searches,
     shorter_program::ShorterProgram,
     unused_definitions::UnusedDefinitions,
 };
+pub use self::{error::IssueError, known_bug::known_bugs_in_log, logs::LEVEL as LOG_LEVEL};
 use crate::{
     CaseLibrary, Session, SessionOptions, Stop,
     command_line::CommandLine,
@@ -212,9 +213,9 @@ pub fn report(
         false => duplicates(library, &found, failed, &plan.libraries),
     };
     // The original trial decides: a shorter program still has the trial's known failure, although it is another case.
-    let own_known_bug: Vec<_> = own_known_bug(&found, &failed).into_iter().collect();
+    let mut known: Vec<_> = own_known_bug(&found, &failed).into_iter().collect();
     let is_of_the_user = found.command.is_some() || options.session.cases_from.is_some();
-    {
+    let first_log = {
         // A complete report exists from the first failing run on, and further steps improve it.
         let draft = Draft {
             subject: &found,
@@ -237,12 +238,28 @@ pub fn report(
             case: text_of(&found),
             variables: variables(session, &plan.environment),
             duplicates: duplicates_of(&failed, plan),
-            known_bugs: own_known_bug.clone(),
+            known_bugs: known.clone(),
             unfinished: Some("the other runs"),
             ..draft.findings(environment, &who)
         };
-        draft.write(findings, &who)?;
-    }
+        draft.write(findings.clone(), &who)?;
+        if is_program {
+            events(IssueEvent::Step("running the program with a log of its HIP calls"));
+            let log = logs::of_program(&found, session, &failed, &who, cancel)?;
+            // The known failures are those of the library, also for a program of the user.
+            let (case_library, on) = (CaseLibrary::load(None)?, record::ground(&failed));
+            let by_calls = known_bugs(&case_library, &log.text, &failed.stacks, &on);
+            for bug in by_calls {
+                if !known.iter().any(|own| is_same(own, &bug)) {
+                    known.push(bug);
+                }
+            }
+            draft.write(Findings { known_bugs: known.clone(), ..findings }, &who)?;
+            Some(log)
+        } else {
+            None
+        }
+    };
     let runs = all_runs(&found, runs.records, session, repeat, cancel)?;
     let failed = runs.failed().cloned().ok_or(IssueError::NoFailure)?;
     let deadline = Instant::now() + options.budget;
@@ -368,7 +385,7 @@ pub fn report(
         case: text_of(&subject),
         variables: variables(session, &plan.environment),
         duplicates: duplicates_of(&failed, plan),
-        known_bugs: own_known_bug,
+        known_bugs: known,
         ..draft.findings(environment, &who)
     };
     // From here on, the folder contains a complete report at every moment, and further steps improve it.
@@ -394,20 +411,13 @@ pub fn report(
     };
     let common = Findings { controls, not_judged, on_cpu, ..runs_alone };
     if is_program {
-        events(IssueEvent::Step("running the program with a log of its HIP calls"));
-        let ProgramLog { logs, open_call, refused_call, text } =
-            logs::of_program(&subject, session, &failed, &who, cancel)?;
-        // The known failures are those of the library, also for a program of the user.
-        let known = CaseLibrary::load(None)?;
-        let by_calls = known_bugs(&known, &text, &record::ground(&failed));
-        let mut all = common.known_bugs.clone();
-        all.extend(
-            by_calls
-                .into_iter()
-                .filter(|bug| common.known_bugs.iter().all(|other| other.upstream != bug.upstream)),
-        );
+        let log = match first_log {
+            Some(log) if shorter.is_none() => log,
+            _ => logs::of_program(&subject, session, &failed, &who, cancel)?,
+        };
+        let ProgramLog { logs, open_call, refused_call, text: _ } = log;
         let logs = common.logs.iter().cloned().chain(logs).collect();
-        let findings = Findings { logs, open_call, refused_call, known_bugs: all, ..common };
+        let findings = Findings { logs, open_call, refused_call, ..common };
         return draft.write(with_mitigations(findings)?, &who);
     }
     unfinished(&common, "a stand-alone program")?;

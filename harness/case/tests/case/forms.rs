@@ -84,3 +84,16 @@ fn forms_of_other_tools_have_hints() {
         "`{fault: call.hang, with: {call: hipFree}}`",
     );
 }
+
+#[test]
+fn absent_call_of_a_known_failure_must_be_between_two_others() {
+    let report = |calls| {
+        let head = "title: t\nsource: s\nfaults: copy.zero\nsteps: [{sync: device}]\n";
+        let known = format!("known: {{rocm: '*', signature: 'crash:hipFree', calls: [{calls}]}}\n");
+        let found = case::mistakes("a/b", &format!("{head}{known}"), &case::Kernels::new());
+        found.iter().any(|mistake| mistake.message.contains("must be between two calls that occur"))
+    };
+    assert!(report("not hipMalloc, hipFree"));
+    assert!(report("hipFree, not hipMalloc"));
+    assert!(!report("hipFree, not hipMalloc, hipFree"));
+}

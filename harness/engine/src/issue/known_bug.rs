@@ -1,13 +1,15 @@
 //! Recognises known failures of ROCm in the HIP calls of any program.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
-use ::case::{ArgumentPattern, CallPattern, StatusPattern};
+use case::EXIT;
 use export::{LoggedCall, logged_calls};
 use judge::{Ground, VerdictKind};
+use plan::Version;
 use report::{Record, issue::KnownBug};
 
-use crate::{CaseLibrary, failing_trial::FailingTrial, record};
+use super::{call_sequence::occurrence, logs::plain};
+use crate::{CaseLibrary, Stop, failing_trial::FailingTrial, record};
 
 /// Returns the known failure that a `known` entry of the trial's own case describes, if the record has that failure.
 pub(super) fn own_known_bug(subject: &FailingTrial<'_>, failed: &Record) -> Option<KnownBug> {
@@ -31,9 +33,29 @@ pub(super) fn own_known_bug(subject: &FailingTrial<'_>, failed: &Record) -> Opti
 }
 
 /// Returns the known failures whose calls occur in a log of HIP calls, in the same order and on the same objects. Only
-/// failures that are expected on the stack and device of the logged program are considered.
-pub(super) fn known_bugs(library: &CaseLibrary, log: &str, on: &Ground<'_>) -> Vec<KnownBug> {
+/// failures that are expected on the stack and device of the logged program are considered. `stacks` has the native
+/// stacks of a program that crashed.
+pub(super) fn known_bugs(
+    library: &CaseLibrary,
+    log: &str,
+    stacks: &[String],
+    on: &Ground<'_>,
+) -> Vec<KnownBug> {
     let calls = logged_calls(log);
+    let exit = LoggedCall {
+        process: String::new(),
+        name: EXIT.to_owned(),
+        arguments: Vec::new(),
+        status: None,
+    };
+    // The same address means different objects in different processes.
+    let mut processes: BTreeMap<&str, Vec<&LoggedCall>> = BTreeMap::new();
+    for call in &calls {
+        processes.entry(&call.process).or_default().push(call);
+    }
+    if died_in_exit(stacks) {
+        processes.values_mut().for_each(|calls| calls.push(&exit));
+    }
     let mut found: Vec<KnownBug> = Vec::new();
     for case in library.cases() {
         for known in &case.known {
@@ -41,88 +63,47 @@ pub(super) fn known_bugs(library: &CaseLibrary, log: &str, on: &Ground<'_>) -> V
             if known.calls.is_empty() || !record::window(known).holds(on) {
                 continue;
             }
-            if found.iter().any(|other| other.upstream == upstream && other.upstream.is_some()) {
-                continue;
+            let occurs = |calls: &Vec<&LoggedCall>| {
+                let places = occurrence(&known.calls, calls)?;
+                Some(places.into_iter().map(|at| shown(calls[at])).collect())
+            };
+            let Some(calls) = processes.values().find_map(occurs) else { continue };
+            let about = known.about.clone().unwrap_or_else(|| case.title.clone());
+            let bug = KnownBug { case: case.id.clone(), upstream, about, calls };
+            if !found.iter().any(|other| is_same(other, &bug)) {
+                found.push(bug);
             }
-            let Some(places) = occurrence(&known.calls, &calls) else { continue };
-            found.push(KnownBug {
-                case: case.id.clone(),
-                upstream,
-                about: known.about.clone().unwrap_or_else(|| case.title.clone()),
-                calls: places.into_iter().map(|at| shown(&calls[at])).collect(),
-            });
         }
     }
     found
 }
 
-/// Searches the calls for a sequence that matches the patterns. Returns the positions of the matching calls.
-fn occurrence(patterns: &[CallPattern], calls: &[LoggedCall]) -> Option<Vec<usize>> {
-    fn search<'c>(
-        patterns: &[CallPattern],
-        calls: &'c [LoggedCall],
-        from: usize,
-        bound: &HashMap<String, &'c str>,
-        tries: &mut u32,
-    ) -> Option<Vec<usize>> {
-        let Some((pattern, rest)) = patterns.split_first() else { return Some(Vec::new()) };
-        for (at, call) in calls.iter().enumerate().skip(from) {
-            // A bound for logs in which a pattern with several names occurs very often.
-            *tries += 1;
-            if *tries > 2_000_000 {
-                return None;
-            }
-            let Some(more) = matched(pattern, call, bound) else { continue };
-            if let Some(mut places) = search(rest, calls, at + 1, &more, tries) {
-                places.insert(0, at);
-                return Some(places);
-            }
-        }
-        None
-    }
-    search(patterns, calls, 0, &HashMap::new(), &mut 0)
+/// Returns true if two known failures are those of one case or of one upstream issue.
+pub(super) fn is_same(one: &KnownBug, other: &KnownBug) -> bool {
+    one.case == other.case || one.upstream.is_some() && one.upstream == other.upstream
 }
 
-/// Compares a call with a pattern. Returns the names in the patterns with their values so far; `None` if the call does
-/// not match.
-fn matched<'c>(
-    pattern: &CallPattern,
-    call: &'c LoggedCall,
-    bound: &HashMap<String, &'c str>,
-) -> Option<HashMap<String, &'c str>> {
-    let is_function = pattern.function.as_ref().is_none_or(|name| *name == call.name);
-    let is_status = match &pattern.status {
-        StatusPattern::Any => true,
-        StatusPattern::Status(status) => call.status.as_ref() == Some(status),
-        StatusPattern::NoReturn => call.status.is_none(),
-    };
-    if !is_function || !is_status || pattern.arguments.len() > call.arguments.len() {
-        return None;
-    }
-    if pattern.function.is_none() {
-        let is_there = |argument: &ArgumentPattern| match argument {
-            ArgumentPattern::Any => true,
-            ArgumentPattern::Value(wanted) => call.arguments.contains(wanted),
-            ArgumentPattern::Same(name) => {
-                bound.get(name).is_some_and(|value| call.arguments.iter().any(|own| own == value))
-            }
-        };
-        return pattern.arguments.iter().all(is_there).then(|| bound.clone());
-    }
-    let mut bound = bound.clone();
-    for (argument, value) in pattern.arguments.iter().zip(&call.arguments) {
-        let fits = match argument {
-            ArgumentPattern::Any => true,
-            ArgumentPattern::Value(wanted) => wanted == value,
-            ArgumentPattern::Same(name) => {
-                bound.entry(name.clone()).or_insert(value.as_str()) == value
-            }
-        };
-        if !fits {
-            return None;
-        }
-    }
-    Some(bound)
+/// Returns true if a thread died of a signal after the program had called `exit`. A line of the stacks is, for example,
+/// ``thread `python` died of SIGSEGV; libamdhip64.so.7+0x43a526 < libc.so.6+0x42b4f < exit+0x1b (libc.so.6)``.
+fn died_in_exit(stacks: &[String]) -> bool {
+    let in_exit = |line: &String| line.split(" < ").any(|frame| frame.starts_with("exit+"));
+    stacks.iter().any(|line| line.contains(" died of SIG") && in_exit(line))
+}
+
+/// Returns the known failures of the library that occur in a log of HIP calls, as `report` finds them. The log may
+/// contain colours. `output` is what `exec` wrote for the program, which has the native stacks of a crash.
+///
+/// # Errors
+/// Returns an error if the case library cannot be read.
+pub fn known_bugs_in_log(
+    log: &str,
+    output: &str,
+    rocm: &Version,
+    gfx: &str,
+) -> Result<Vec<KnownBug>, Stop> {
+    let on = Ground { gfx, rocm: Some(rocm), ..Ground::default() };
+    let stacks: Vec<String> = output.lines().map(str::to_owned).collect();
+    Ok(known_bugs(&CaseLibrary::load(None)?, &plain(log), &stacks, &on))
 }
 
 fn shown(call: &LoggedCall) -> String {
@@ -132,43 +113,88 @@ fn shown(call: &LoggedCall) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::{fs, path::Path};
+
     use super::*;
 
-    fn call(name: &str, arguments: &[&str], status: &str) -> LoggedCall {
-        LoggedCall {
-            name: name.to_owned(),
-            arguments: arguments.iter().map(|text| (*text).to_owned()).collect(),
-            status: Some(status.to_owned()),
+    /// Reads a log of HIP calls. `# 20000 times:` before a call stands for so many of them.
+    fn read(file: &Path) -> String {
+        let text = fs::read_to_string(file).unwrap();
+        let mut log = String::new();
+        let mut lines = text.lines();
+        while let Some(line) = lines.next() {
+            let times = line.strip_prefix("# ").and_then(|rest| rest.strip_suffix(" times:"));
+            let (times, repeated) = match times {
+                Some(number) => {
+                    (number.parse().unwrap(), [lines.next().unwrap(), lines.next().unwrap(), ""])
+                }
+                None => (1, [line, "", ""]),
+            };
+            for _ in 0..times {
+                repeated.iter().for_each(|line| log.push_str(&format!("{line}\n")));
+            }
         }
+        log
+    }
+
+    /// The logs are those of PyTorch programs on the emulated gfx1151 with ROCm 7.2.4 (`ci -- matching`), without calls
+    /// that only ask for properties. The first line names the case, or `none`.
+    #[test]
+    fn logs_of_pytorch_match_the_bugs_that_they_show_and_no_others() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/issue/call_logs");
+        let (mut known, mut others) = (0, 0);
+        for entry in fs::read_dir(&folder).unwrap() {
+            let file = entry.unwrap().path();
+            let log = read(&file);
+            let expected = log.lines().next().and_then(|line| line.strip_prefix("# ")).unwrap();
+            let bugs = |rocm: &str| {
+                let bugs =
+                    known_bugs_in_log(&log, &log, &rocm.parse().unwrap(), "gfx1151").unwrap();
+                bugs.into_iter().map(|bug| bug.case).collect::<Vec<_>>()
+            };
+            let found = bugs("7.2.4");
+            match expected {
+                "none" => others += 1,
+                _ => known += 1,
+            }
+            let right = match expected {
+                "none" => found.is_empty(),
+                case => found.iter().any(|name| name == case),
+            };
+            assert!(right, "{}: {expected}, but found {found:?}", file.display());
+        }
+        assert!(known >= 18 && others >= 12, "{known} and {others}");
     }
 
     #[test]
-    fn calls_match_only_in_order_and_on_the_same_objects() {
-        let patterns: Vec<CallPattern> = [
-            "hipStreamBeginCapture(s)",
-            "* -> hipErrorStreamCaptureUnsupported",
-            "hipStreamEndCapture(s) -> hipErrorStreamCaptureInvalidated",
-            "*(s) -> hipErrorStreamCaptureInvalidated",
-        ]
-        .map(|text| text.parse().unwrap())
-        .into();
-        let begin = |s| call("hipStreamBeginCapture", &[s, "0"], "hipSuccess");
-        let refused = call("hipHostMalloc", &["0x1"], "hipErrorStreamCaptureUnsupported");
-        let end = |s| call("hipStreamEndCapture", &[s], "hipErrorStreamCaptureInvalidated");
-        let launch = |s| call("hipLaunchKernel", &["0x1", s], "hipErrorStreamCaptureInvalidated");
-        let found = |calls: &[&LoggedCall]| {
-            occurrence(&patterns, &calls.iter().map(|call| (*call).clone()).collect::<Vec<_>>())
+    fn calls_of_two_processes_do_not_make_one_failure() {
+        let log = |pid: [u32; 4]| {
+            let calls = [
+                ("hipStreamBeginCapture ( 0x5, 0 )", "hipSuccess"),
+                ("hipStreamSynchronize ( 0x5 )", "hipErrorStreamCaptureUnsupported"),
+                ("hipStreamEndCapture ( 0x5, 0x6 )", "hipErrorStreamCaptureInvalidated"),
+                ("hipStreamSynchronize ( 0x5 )", "hipErrorStreamCaptureInvalidated"),
+            ];
+            let lines = calls.iter().zip(pid).map(|((call, status), pid)| {
+                let name = call.split(' ').next().unwrap();
+                let ids = format!(":3: :0 : 1 us: [pid:{pid} tid: 0xa]");
+                format!("{ids} {call}\n{ids} {name}: Returned {status} :\n")
+            });
+            lines.collect::<String>()
         };
-        let (a, b) = ("0xa", "0xb");
-        let whole = [&begin(a), &refused, &end(a), &launch(a)];
-        assert_eq!(found(&whole), Some(vec![0, 1, 2, 3]));
-        let with_another = [&begin(b), &begin(a), &refused, &end(a), &launch(b), &launch(a)];
-        assert_eq!(found(&with_another), Some(vec![1, 2, 3, 5]));
-        // The program's own mistake: a refused call in a capture, after which the stream is not used.
-        assert_eq!(found(&whole[..3]), None);
-        assert_eq!(found(&[&begin(b), &refused, &end(a), &launch(a)]), None);
-        assert_eq!(found(&[&refused, &begin(a), &end(a), &launch(a)]), None);
-        let fine = call("hipStreamEndCapture", &[a], "hipSuccess");
-        assert_eq!(found(&[&begin(a), &refused, &fine, &launch(a)]), None);
+        let found = |pid| {
+            known_bugs_in_log(&log(pid), "", &"7.2.4".parse().unwrap(), "gfx1151").unwrap().len()
+        };
+        assert_eq!((found([7, 7, 7, 7]), found([7, 7, 7, 8])), (1, 0));
+    }
+
+    #[test]
+    fn only_a_signal_in_exit_is_a_crash_at_the_end() {
+        let line = |text: &str| [text.to_owned()];
+        let crash =
+            "rocrepro:   thread `python` died of SIGSEGV; liba.so+0x1 < exit+0x1b (libc.so.6)";
+        assert!(died_in_exit(&line(crash)));
+        assert!(!died_in_exit(&line("thread `python` died of SIGSEGV; liba.so+0x1 < main+0x1b")));
+        assert!(!died_in_exit(&line("thread `python`; liba.so+0x1 < exit+0x1b (libc.so.6)")));
     }
 }

@@ -22,6 +22,9 @@ use crate::{
     failing_trial::{FailingTrial, is_same_after_edit},
 };
 
+/// Variables for a log of a program's HIP calls (mask 1) and kernels (128). Lower levels write no ids of processes and
+/// threads, so that calls of several threads cannot be separated.
+pub const LEVEL: [(&str, &str); 2] = [("AMD_LOG_LEVEL", "4"), ("AMD_LOG_MASK", "129")];
 /// Number of lines of the runtime's log that are reported, from the failing call on.
 const LINES: usize = 40;
 /// Number of log lines before the failing call that are reported, because earlier calls often lead to the failure.
@@ -92,8 +95,8 @@ pub(super) struct ProgramLog {
     pub(super) text: String,
 }
 
-/// Runs a program again with a log of its HIP calls if the failure ended the program, for example a crash or a hang.
-/// The result is empty for other failures, and if the program does not fail in the same way again.
+/// Runs a program again with a log of its HIP calls. The result is empty if the failure has nothing to do with calls,
+/// for example if a kernel did not compile for other failures, and if the program does not fail in the same way again.
 pub(super) fn of_program(
     subject: &FailingTrial<'_>,
     session: &Session,
@@ -101,15 +104,21 @@ pub(super) fn of_program(
     who: &Identity,
     cancel: &Cancel,
 ) -> Result<ProgramLog, Stop> {
-    let by_its_end =
-        [Kind::ApiError, Kind::Crash, Kind::Hang, Kind::LibraryExit, Kind::TeardownCrash];
-    if !by_its_end.contains(&failed.outcome.kind) {
+    const LOGGED: [Kind; 6] = [
+        Kind::ApiError,
+        Kind::Crash,
+        Kind::Hang,
+        Kind::LibraryExit,
+        Kind::TeardownCrash,
+        Kind::WrongData,
+    ];
+    if !LOGGED.contains(&failed.outcome.kind) {
         return Ok(ProgramLog::default());
     }
     let folder = program_folder(session)?;
     let file = folder.path().join("hip").display().to_string();
-    let variables =
-        [("AMD_LOG_LEVEL".to_owned(), "3".to_owned()), ("AMD_LOG_LEVEL_FILE".to_owned(), file)];
+    let level = LEVEL.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let variables: Vec<_> = level.chain([("AMD_LOG_LEVEL_FILE".to_owned(), file)]).collect();
     let records = subject.run(session, 1, 0, &variables, cancel)?;
     let text = plain(&read(folder.path(), "hip"));
     if text.is_empty() || !records.iter().any(|r| is_same_after_edit(&r.outcome, &failed.outcome)) {
@@ -128,7 +137,7 @@ pub(super) fn of_program(
         None => (AT_THE_END.to_owned(), lines.len().saturating_sub(LINES)),
     };
     let log = Log {
-        title: format!("AMD_LOG_LEVEL=3 of one more run: {title}"),
+        title: format!("AMD_LOG_LEVEL=4 of one more run: {title}"),
         text: redact(&shown(&lines, from), who),
     };
     let refused_call = ::export::logged_calls(&text).iter().rev().find_map(refused);
@@ -157,8 +166,8 @@ fn read(folder: &Path, prefix: &str) -> String {
         .collect()
 }
 
-/// Number of bytes that are read from the end of a log.
-const LONGEST: u64 = 16 << 20;
+/// Number of bytes that are read from the end of a log. PyTorch's log of a graph of 30 000 kernels has 50 MB.
+const LONGEST: u64 = 128 << 20;
 
 /// Reads the last [`LONGEST`] bytes of a file.
 fn end_of(file: &Path) -> io::Result<Vec<u8>> {
@@ -181,7 +190,7 @@ fn unique<'t>(lines: &[&'t str]) -> Vec<&'t str> {
 }
 
 /// Removes the escape sequences for colours from a log.
-fn plain(text: &str) -> String {
+pub(super) fn plain(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("\u{1b}[") {

@@ -7,6 +7,8 @@ use super::{Entry, entry, split};
 /// A HIP call in the log of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoggedCall {
+    /// Id of the process as the log shows it; empty if the log contains none.
+    pub process: String,
     /// Name of the function.
     pub name: String,
     /// The arguments as the log shows them, such as addresses and names of enumerators.
@@ -21,12 +23,18 @@ pub fn logged_calls(log: &str) -> Vec<LoggedCall> {
     let mut calls: Vec<LoggedCall> = Vec::new();
     let mut open: HashMap<&str, Vec<usize>> = HashMap::new();
     for line in log.lines() {
-        let of_thread = open.entry(thread(line)).or_default();
+        let of_thread = open.entry(process_and_thread(line)).or_default();
         match entry(line) {
             Some(Entry::Called(name, arguments)) => {
                 of_thread.push(calls.len());
                 let arguments = split(arguments).into_iter().map(str::to_owned).collect();
-                calls.push(LoggedCall { name: name.to_owned(), arguments, status: None });
+                let process = process_and_thread(line).split(' ').next().unwrap_or_default();
+                calls.push(LoggedCall {
+                    process: process.to_owned(),
+                    name: name.to_owned(),
+                    arguments,
+                    status: None,
+                });
             }
             Some(Entry::Returned(name)) => {
                 if let Some(at) = of_thread.iter().rposition(|n| calls[*n].name == name) {
@@ -44,10 +52,12 @@ pub fn logged_calls(log: &str) -> Vec<LoggedCall> {
     calls
 }
 
-/// Returns the id of the thread that wrote a line of the log; an empty text if the line contains none.
-fn thread(line: &str) -> &str {
-    let id = line.split_once("tid:").map_or("", |(_, rest)| rest.trim_start());
-    id.split([' ', ']']).next().unwrap_or_default()
+/// Returns the ids of the process and the thread that wrote a line of the log, such as `7 tid: 0x7f`; an empty text if
+/// the line contains none. The runtime writes them at AMD_LOG_LEVEL=4. The first threads of a process and of a child
+/// that it forked have the same id.
+fn process_and_thread(line: &str) -> &str {
+    let ids = line.split_once("[pid:").map_or("", |(_, rest)| rest.trim_start());
+    ids.split_once(']').map_or("", |(ids, _)| ids)
 }
 
 #[cfg(test)]
@@ -68,5 +78,19 @@ mod tests {
             calls.iter().map(|c| (c.arguments[1].as_str(), c.status.as_deref())).collect();
         let out_of_memory = ("64", Some("hipErrorOutOfMemory"));
         assert_eq!(shown, [out_of_memory, ("32", Some("hipSuccess")), ("stream:<null>", None)]);
+    }
+
+    #[test]
+    fn calls_of_a_forked_process_have_their_own_statuses() {
+        let log = "\
+:3:     :0   : 1 us: [pid:7 tid: 0xa] hipMalloc ( 0x7f, 64 ) 
+:3:     :0   : 2 us: [pid:8 tid: 0xa] hipMalloc ( 0x7f, 32 ) 
+:3:     :0   : 3 us: [pid:7 tid: 0xa] hipMalloc: Returned hipErrorOutOfMemory : duration: 2 us
+:3:     :0   : 4 us: [pid:8 tid: 0xa] hipMalloc: Returned hipSuccess : 0x1: duration: 2 us
+";
+        let calls = logged_calls(log);
+        let shown: Vec<_> =
+            calls.iter().map(|c| (c.process.as_str(), c.status.as_deref().unwrap())).collect();
+        assert_eq!(shown, [("7", "hipErrorOutOfMemory"), ("8", "hipSuccess")]);
     }
 }
