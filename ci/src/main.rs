@@ -18,6 +18,7 @@ mod issues;
 mod launchers;
 mod levels;
 mod licences;
+mod matching;
 mod miri;
 mod module_cycles;
 mod mutants;
@@ -163,6 +164,9 @@ usage: cargo run -p ci -- TASK
   first-run  updates the output of the two commands in docs/first-run.md, with an empty cache
   readme   runs every command of README.md as an ordinary user in the root of a new Debian, and each cell of its table;
            needs root, debootstrap and g++; with another program than the release build: `readme target/debug/rocrepro`
+  matching runs 20 PyTorch programs that hit a known bug and 100 that hit none, and writes reports/known-bug-matching.md:
+           how many are matched to the bug by their HIP calls; needs ROCREPRO_TORCH. `matching reports`: a report about
+           each of the 20 names the bug
   release  makes and tests the release archive; fails if the program needs a newer C library than the given version:
            `release 2.31`
   wheel    makes a Python wheel of the release build, or of the given program, and installs it in an empty environment
@@ -255,6 +259,10 @@ fn main() -> ExitCode {
         "foreign" => {
             let words: Vec<String> = std::env::args().skip(2).collect();
             shell().and_then(|sh| foreign::foreign(&sh, &words))
+        }
+        "matching" => {
+            let words: Vec<String> = std::env::args().skip(2).collect();
+            shell().and_then(|sh| matching::matching(&sh, &words))
         }
         "locks" => locks(),
         "order" => order(),
