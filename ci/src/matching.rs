@@ -239,6 +239,11 @@ Exit status 124 is the time limit of 60 s; 134 and 139 are SIGABRT and SIGSEGV. 
 `ci/src/matching/known`; some call libamdhip64 by ctypes, as an extension would. The others are drawn from the
 templates of `ci/src/matching/other.py` by their numbers.
 
+The programs and the calls of the cases were written together, so that these numbers say that the calls are what PyTorch
+makes, and not how often a stranger's program is matched. hipMemset3D's log has neither the pitch nor the rows of the
+memory, so `copies/set-rows` looks like a right call and states no calls. A program whose log is there from an
+earlier run is not run again.
+
 ";
 
 /// Makes a report about each program that hits a known bug, and checks that its first lines name the bug.

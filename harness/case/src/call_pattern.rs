@@ -22,7 +22,7 @@ pub struct CallPattern {
 pub enum Times {
     /// One call.
     Once,
-    /// This many calls or more, with other calls between them; written `at least 20000 hipLaunchKernel`.
+    /// Minimum number of calls, with other calls between them; written `at least 20000 hipLaunchKernel`.
     AtLeast(u32),
     /// No call between the call of the pattern before and that of the next one; written `not hipStreamEndCapture(s)`.
     Never,
@@ -103,8 +103,8 @@ impl Times {
     }
 }
 
-/// Name of the C library's function that ends a process. In a log of HIP calls, it stands for a process that died of a
-/// signal while it ended.
+/// Name of the C library's function that ends a process. Among HIP calls, it means that a process died of a signal while
+/// it ended.
 pub const EXIT: &str = "exit";
 
 fn is_function(name: &str) -> bool {

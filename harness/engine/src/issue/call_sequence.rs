@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_must_be_absent_ends_the_sequence() {
+    fn absent_call_ends_the_sequence() {
         let texts = [
             "hipEventRecord(e, 0x1) -> hipSuccess",
             "not hipEventRecord(e)",

@@ -117,7 +117,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads a log of HIP calls. `# 20000 times:` before a call stands for so many of them.
+    /// Reads a log of HIP calls. `# 20000 times:` before a call repeats the call.
     fn read(file: &Path) -> String {
         let text = fs::read_to_string(file).unwrap();
         let mut log = String::new();
