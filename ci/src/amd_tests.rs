@@ -14,8 +14,8 @@ use std::{
 
 use xshell::{Shell, cmd};
 
-pub(crate) use self::drawn::{Outcome, drawn_of, format_counts};
-use crate::{Done, STACK, product};
+pub(crate) use self::drawn::{Outcome, draw_tests, format_counts};
+use crate::{STACK, TaskResult, build_and_fetch};
 
 /// Test programs below the stack's `usr/libexec/rocm`, each with the number of tests in it.
 const SAMPLE: &[(&str, u32)] = &[
@@ -48,17 +48,17 @@ const ARCHITECTURES: &[&str] = &["gfx1151", "gfx90a"];
 
 /// Runs the sample on both architectures. If `words` is not empty, it contains the options of a draw, and the drawn
 /// tests are run instead of the sample.
-pub(crate) fn amd_tests(sh: &Shell, words: &[String]) -> Done {
+pub(crate) fn amd_tests(sh: &Shell, words: &[String]) -> TaskResult {
     if words.is_empty() {
         tests(sh, |_, _| true)
     } else {
-        drawn::run(sh, &drawn::Draw::parse(words)?)
+        drawn::run(sh, &drawn::SampleOptions::parse(words)?)
     }
 }
 
 /// Runs the tests of random numbers on the first architecture, and the tests of matrix products on the second one. The
 /// latter need the matrix instructions of the second architecture.
-pub(crate) fn half(sh: &Shell) -> Done {
+pub(crate) fn half(sh: &Shell) -> TaskResult {
     tests(sh, |gfx, products| products != (gfx == ARCHITECTURES[0]))
 }
 
@@ -67,8 +67,8 @@ pub(crate) fn half(sh: &Shell) -> Done {
 ///
 /// # Errors
 /// Fails if a test fails, is skipped or is missing.
-fn tests(sh: &Shell, wanted: impl Fn(&str, bool) -> bool) -> Done {
-    let program = product(sh)?;
+fn tests(sh: &Shell, wanted: impl Fn(&str, bool) -> bool) -> TaskResult {
+    let program = build_and_fetch(sh)?;
     let root = cmd!(sh, "{program} rocm path {STACK}").quiet().read()?;
     let folder = sh.create_temp_dir()?;
     let data = folder.path().join("rocblas-sample.data");
@@ -77,7 +77,7 @@ fn tests(sh: &Shell, wanted: impl Fn(&str, bool) -> bool) -> Done {
     let hipblaslt_data =
         format!("{root}/usr/libexec/rocm/libhipblaslt1-tests/hipblaslt_gtest.data");
     for gfx in ARCHITECTURES {
-        let run = |name: &str, arguments: &[&str], tests: u32| -> Done {
+        let run = |name: &str, arguments: &[&str], tests: u32| -> TaskResult {
             let test = format!("{root}/usr/libexec/rocm/{name}");
             let said = cmd!(
                 sh,
@@ -116,7 +116,7 @@ fn tests(sh: &Shell, wanted: impl Fn(&str, bool) -> bool) -> Done {
 /// The file begins with a header, which is one record between two magic words. Records of fixed size follow. Each
 /// record begins with three texts: function, name and category (rocBLAS, `rocblas_arguments.hpp` and
 /// `rocblas_gentest.py`).
-fn sample(from: &Path, to: &Path) -> Done {
+fn sample(from: &Path, to: &Path) -> TaskResult {
     const TEXT: usize = 64;
     const RECORD: usize = 576;
     const HEADER: usize = 8 + RECORD + 8;

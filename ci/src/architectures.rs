@@ -57,13 +57,13 @@ fn problems_of(file: &str, text: &str, enums: &[String]) -> Vec<String> {
     };
     for (at, line) in lines.iter().enumerate().filter(|_| !is_test) {
         let code = line.split("//").next().unwrap_or_default();
-        if enums.iter().any(|name| compares(code, name)) {
+        if enums.iter().any(|name| compares_variant(code, name)) {
             broken(
                 at,
                 "replace this comparison with a match that lists every value, or with a field of `Facts`",
             );
         }
-        if let Some(arm) = wildcard(&lines, at, enums) {
+        if let Some(arm) = wildcard_arm(&lines, at, enums) {
             broken(arm, "list every value instead of `_`");
         }
         if is_product && names_an_architecture(code) {
@@ -78,7 +78,7 @@ fn problems_of(file: &str, text: &str, enums: &[String]) -> Vec<String> {
 
 /// Returns true if a line compares a value with a variant of the enum `name`, or tests for such variants with
 /// `matches!`.
-fn compares(code: &str, name: &str) -> bool {
+fn compares_variant(code: &str, name: &str) -> bool {
     let value = format!("{name}::");
     let operators = ["==", "!=", ">=", "<=", ">", "<"];
     let compared = |operator: &&str| {
@@ -92,7 +92,7 @@ fn compares(code: &str, name: &str) -> bool {
 
 /// If a `match` on one of the enums begins at line `at` and has the arm `_ =>`, returns the index of the line with this
 /// arm. Arms are recognised by an indent of four more spaces, because all code is formatted.
-fn wildcard(lines: &[&str], at: usize, enums: &[String]) -> Option<usize> {
+fn wildcard_arm(lines: &[&str], at: usize, enums: &[String]) -> Option<usize> {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let first = lines[at];
     if !(first.contains("match ") && first.trim_end().ends_with('{')) {

@@ -8,7 +8,7 @@ use std::{
 
 use xshell::{Shell, cmd};
 
-use crate::{Done, product};
+use crate::{TaskResult, build_and_fetch};
 
 struct Change {
     trial: &'static str,
@@ -47,16 +47,16 @@ impl Change {
         Change { more, ..self }
     }
 
-    const fn and_program(self, signature: &'static str) -> Change {
+    const fn with_program_signature(self, signature: &'static str) -> Change {
         Change { program: Some(signature), ..self }
     }
 }
 
 /// Signature of the failure if a check in an exported program fails.
-const CHECK: &str = "exit:1:FAILED: # expectations were not met";
+const CHECK_FAILURE: &str = "exit:1:FAILED: # expectations were not met";
 const BETWEEN_5_AND_6: (&str, &str) = ("debian:5.7.1", "debian:6.4.3");
 const BETWEEN_6_AND_7: (&str, &str) = ("debian:6.4.3", "debian:7.2.4");
-const MENDED_IN_5_7: (&str, &str) = ("debian:5.7.1", "debian:5.2.3");
+const FIXED_IN_5_7: (&str, &str) = ("debian:5.7.1", "debian:5.2.3");
 
 /// Known changes of behaviour. Each `answer` was determined by running the trial on all four releases. The table of
 /// results is in reports/.
@@ -86,53 +86,55 @@ const CHANGES: [Change; 12] = [
         BETWEEN_6_AND_7,
         "crash:hipGraphInstantiate",
     )
-    .and_program("signal:11:"),
+    .with_program_signature("signal:11:"),
     Change::fix(
         "copies/memset[offset=1,bytes=1,async=false]",
-        MENDED_IN_5_7,
+        FIXED_IN_5_7,
         "memory-fault:__amd_rocclr_fillBufferAligned",
     )
-    .and_program("signal:6:rocrepro-device: fault: kernel __amd_rocclr_fillBufferAligned"),
+    .with_program_signature(
+        "signal:6:rocrepro-device: fault: kernel __amd_rocclr_fillBufferAligned",
+    ),
     Change::fix(
         "graphs/exec-update[words=1024,nodes=1]",
-        MENDED_IN_5_7,
+        FIXED_IN_5_7,
         "wrong-data:out.back:later",
     )
-    .and_program(CHECK),
+    .with_program_signature(CHECK_FAILURE),
     Change::fix(
         "graphs/exec-update-refused[change=more_nodes]",
-        MENDED_IN_5_7,
+        FIXED_IN_5_7,
         "api-error:hipGraphExecUpdate:hipSuccess",
     )
-    .and_program(CHECK),
-    Change::fix("graphs/many-replays[replays=50,waits=each]", MENDED_IN_5_7, "wrong-data:")
+    .with_program_signature(CHECK_FAILURE),
+    Change::fix("graphs/many-replays[replays=50,waits=each]", FIXED_IN_5_7, "wrong-data:")
         .with_arguments(&["--regress", "wrong"]),
     Change::fix(
         "graphs/recapture[mode=global]",
-        MENDED_IN_5_7,
+        FIXED_IN_5_7,
         "unexpected-value:hipGraphGetNodes:0",
     )
-    .and_program(CHECK),
+    .with_program_signature(CHECK_FAILURE),
     Change::fix(
         "copies/small-sizes[bytes=2,host=registered,api=memcpy]",
-        MENDED_IN_5_7,
+        FIXED_IN_5_7,
         "teardown-crash",
     ),
-    Change::fix("copies/pool-small-sizes[bytes=8]", MENDED_IN_5_7, "hang:teardown")
+    Change::fix("copies/pool-small-sizes[bytes=8]", FIXED_IN_5_7, "hang:teardown")
         .with_arguments(&["--regress", "hang", "--quiet-timeout", "4"]),
 ];
 
 /// Arguments that select an emulated device which all four releases support.
-const ON: [&str; 4] = ["--gfx", "gfx90a", "--device", "emulated"];
+const DEVICE_ARGUMENTS: [&str; 4] = ["--gfx", "gfx90a", "--device", "emulated"];
 /// Release whose headers and expected results the exported programs use.
-const OLD: &str = "debian:5.7.1";
+const REFERENCE_RELEASE: &str = "debian:5.7.1";
 
 /// Runs all bisects and prints the tables for the reports.
 ///
 /// # Errors
 /// Fails if an answer or a signature differs from that in [`CHANGES`], or if a command cannot be run.
-pub(crate) fn bisects(sh: &Shell) -> Done {
-    let program = product(sh)?;
+pub(crate) fn bisects(sh: &Shell) -> TaskResult {
+    let program = build_and_fetch(sh)?;
     let folder = sh.create_temp_dir()?;
     let folder = folder.path();
     let mut wrong = Vec::new();
@@ -140,8 +142,8 @@ pub(crate) fn bisects(sh: &Shell) -> Done {
     for (n, change) in CHANGES.iter().enumerate() {
         let out = folder.join(n.to_string());
         let what = [&[change.trial][..], change.more].concat();
-        let printed = ends(sh, &program, &what, change, &out)?;
-        wrong.extend(row(change.trial, &printed, change, change.signature));
+        let printed = run_bisect(sh, &program, &what, change, &out)?;
+        wrong.extend(print_row(change.trial, &printed, change, change.signature));
     }
     let library = library(sh, &program, folder)?;
     for change in &CHANGES {
@@ -149,15 +151,15 @@ pub(crate) fn bisects(sh: &Shell) -> Done {
         let name = change.trial.split(['/', '[']).nth(1).unwrap_or(change.trial);
         let built = compile(sh, &program, change.trial, &library, &folder.join(name))?;
         let out = folder.join(format!("{name}.out"));
-        let printed = ends(sh, &program, &["--program", &built], change, &out)?;
-        wrong.extend(row(name, &printed, change, signature));
+        let printed = run_bisect(sh, &program, &["--program", &built], change, &out)?;
+        wrong.extend(print_row(name, &printed, change, signature));
     }
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n").into()) }
 }
 
 /// Runs `rocrepro bisect` on `what`, a trial or program, between the good and the bad release of a change. Returns the
 /// standard output.
-fn ends(
+fn run_bisect(
     sh: &Shell,
     program: &Path,
     what: &[&str],
@@ -168,7 +170,7 @@ fn ends(
     let (good, bad) = (change.good, change.bad);
     let printed = cmd!(
         sh,
-        "{program} bisect {what...} --good {good} --bad {bad} {fixed...} {ON...} --out {out}"
+        "{program} bisect {what...} --good {good} --bad {bad} {fixed...} {DEVICE_ARGUMENTS...} --out {out}"
     )
     .quiet()
     .ignore_stderr()
@@ -179,7 +181,7 @@ fn ends(
 
 /// Prints a row of the table from the output of a bisect. Returns a message if the answer or the signature is not the
 /// expected one.
-fn row(name: &str, printed: &str, change: &Change, signature: &str) -> Option<String> {
+fn print_row(name: &str, printed: &str, change: &Change, signature: &str) -> Option<String> {
     let value = |key: &str| {
         let line = printed.lines().find_map(|line| line.strip_prefix(key))?;
         Some(line.trim())
@@ -205,7 +207,7 @@ fn library(
     program: &Path,
     folder: &Path,
 ) -> Result<PathBuf, Box<dyn std::error::Error>> {
-    let root = cmd!(sh, "{program} rocm path {OLD}").read()?;
+    let root = cmd!(sh, "{program} rocm path {REFERENCE_RELEASE}").read()?;
     let names =
         cmd!(sh, "nm -D --defined-only {root}/usr/lib/x86_64-linux-gnu/libamdhip64.so.5").read()?;
     let names = names.lines().filter_map(|line| line.split(" T ").nth(1));
@@ -250,10 +252,13 @@ fn compile(
     to: &Path,
 ) -> Result<String, Box<dyn std::error::Error>> {
     let (source, rtc) = (to.with_extension("cpp"), to.with_extension("rtc.c"));
-    cmd!(sh, "{program} export {trial} --rocm {OLD} {ON...} --out {source}")
-        .quiet()
-        .ignore_stderr()
-        .run()?;
+    cmd!(
+        sh,
+        "{program} export {trial} --rocm {REFERENCE_RELEASE} {DEVICE_ARGUMENTS...} --out {source}"
+    )
+    .quiet()
+    .ignore_stderr()
+    .run()?;
     // In the program, calls of hipRTC are replaced by calls of the forwarding functions, whose names lack the first
     // letter of the original names.
     let text = fs::read_to_string(&source)?;

@@ -10,13 +10,13 @@ use std::{
 use serde_json::Value;
 use xshell::{Shell, cmd};
 
-use crate::{Done, product};
+use crate::{TaskResult, build_and_fetch};
 
 /// Versions of ROCm, each with a list of architectures.
-type Places = [(&'static str, &'static [&'static str]); 4];
+type Targets = [(&'static str, &'static [&'static str]); 4];
 
 /// Debian's releases, oldest first, each with the architectures on which the HIP runtime of the release finds a device.
-const RELEASES: Places = [
+const RELEASES: Targets = [
     ("5.2.3", &["gfx906", "gfx908", "gfx90a", "gfx1030"]),
     (
         "5.7.1",
@@ -26,12 +26,12 @@ const RELEASES: Places = [
         ],
     ),
     ("6.4.3", BEFORE_7),
-    ("7.2.4", ALL),
+    ("7.2.4", ALL_ARCHITECTURES),
 ];
 
 /// Releases and architectures in the sample of the gate. Each architecture occurs once; gfx1151 is also covered by
 /// `cargo test`.
-const SAMPLE: Places = [
+const SAMPLE: Targets = [
     ("5.2.3", &["gfx906", "gfx1030"]),
     ("5.7.1", &["gfx942"]),
     ("6.4.3", &["gfx90a", "gfx1100"]),
@@ -44,7 +44,7 @@ const BEFORE_7: &[&str] = &[
     "gfx1150", "gfx1151", "gfx1152", "gfx1200", "gfx1201",
 ];
 
-const ALL: &[&str] = &[
+const ALL_ARCHITECTURES: &[&str] = &[
     "gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1101", "gfx1102",
     "gfx1103", "gfx1150", "gfx1151", "gfx1152", "gfx1200", "gfx1201",
 ];
@@ -165,22 +165,22 @@ const CHECKS: [(&str, Evidence); 27] = [
 /// Result of a check on one release and architecture. If its trials have different results, the one that is last in
 /// this enum counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Answer {
+enum CheckResult {
     Pass,
     /// Trials failed, as their cases expect.
     Known,
     /// Trials were skipped, because the release lacks a function.
-    Lacks,
+    Unsupported,
     Fail,
 }
 
-impl Answer {
-    fn word(self) -> &'static str {
+impl CheckResult {
+    fn as_str(self) -> &'static str {
         match self {
-            Answer::Pass => "pass",
-            Answer::Known => "expected failure",
-            Answer::Lacks => "function missing",
-            Answer::Fail => "FAIL",
+            CheckResult::Pass => "pass",
+            CheckResult::Known => "expected failure",
+            CheckResult::Unsupported => "function missing",
+            CheckResult::Fail => "FAIL",
         }
     }
 }
@@ -189,26 +189,26 @@ impl Answer {
 ///
 /// # Errors
 /// Fails if a check fails unexpectedly.
-pub(crate) fn checks(sh: &Shell) -> Done {
+pub(crate) fn checks(sh: &Shell) -> TaskResult {
     check(sh, &RELEASES)
 }
 
-pub(crate) fn sample(sh: &Shell) -> Done {
+pub(crate) fn sample(sh: &Shell) -> TaskResult {
     check(sh, &SAMPLE)
 }
 
-fn check(sh: &Shell, places: &Places) -> Done {
-    let program = product(sh)?;
+fn check(sh: &Shell, places: &Targets) -> TaskResult {
+    let program = build_and_fetch(sh)?;
     let folder = sh.create_temp_dir()?;
-    let mut table: Vec<BTreeMap<Answer, Vec<String>>> = Vec::new();
+    let mut table: Vec<BTreeMap<CheckResult, Vec<String>>> = Vec::new();
     let mut failed = Vec::new();
     for (rocm, architectures) in places {
         for gfx in *architectures {
             let file = folder.path().join(format!("{rocm}-{gfx}.jsonl"));
             let records = run(sh, &program, rocm, gfx, file)?;
             for (index, (name, evidence)) in CHECKS.iter().enumerate() {
-                let answer = answer(evidence, &records, gfx);
-                if answer == Answer::Fail {
+                let answer = evaluate(evidence, &records, gfx);
+                if answer == CheckResult::Fail {
                     failed.push(format!("{name} on ROCm {rocm}, {gfx}: {}", what_failed(&records)));
                 }
                 let place = format!("{rocm} {gfx}");
@@ -253,10 +253,10 @@ fn run(
     Ok(lines.into_iter().filter(|line| !line["verdict"].is_null()).collect())
 }
 
-fn answer(evidence: &Evidence, records: &[Value], gfx: &str) -> Answer {
+fn evaluate(evidence: &Evidence, records: &[Value], gfx: &str) -> CheckResult {
     let all = |holds: &dyn Fn(&Value) -> bool| {
         let good = !records.is_empty() && records.iter().all(holds);
-        if good { Answer::Pass } else { Answer::Fail }
+        if good { CheckResult::Pass } else { CheckResult::Fail }
     };
     let skipped = |record: &Value| record["verdict"]["kind"] == "skip";
     match evidence {
@@ -265,10 +265,10 @@ fn answer(evidence: &Evidence, records: &[Value], gfx: &str) -> Answer {
             .map(|wanted| {
                 let of_it =
                     records.iter().filter(|r| r["case"] == *wanted || r["trial"] == *wanted);
-                of_it.map(verdict).max().unwrap_or(Answer::Fail)
+                of_it.map(verdict).max().unwrap_or(CheckResult::Fail)
             })
             .max()
-            .unwrap_or(Answer::Fail),
+            .unwrap_or(CheckResult::Fail),
         Found => {
             all(&|r| skipped(r) || r["device"]["proven"] == true && r["device"]["emulated"] == true)
         }
@@ -277,34 +277,36 @@ fn answer(evidence: &Evidence, records: &[Value], gfx: &str) -> Answer {
             // The reported name may contain features, for example `gfx90a:sramecc+:xnack-`.
             skipped(r) || text("gfx").split(':').next() == Some(gfx) && !text("name").is_empty()
         }),
-        Ended => all(&|r| verdict(r) != Answer::Pass || r["exit"]["exited"] == plan::WORKER_DONE),
+        Ended => {
+            all(&|r| verdict(r) != CheckResult::Pass || r["exit"]["exited"] == plan::WORKER_DONE)
+        }
     }
 }
 
 /// Returns the outcomes of the failed trials as one line.
 fn what_failed(records: &[Value]) -> String {
-    let failed = records.iter().filter(|r| verdict(r) == Answer::Fail);
+    let failed = records.iter().filter(|r| verdict(r) == CheckResult::Fail);
     let outcome = |r: &Value| format!("{} {}", r["trial"], r["outcome"]["summary"]);
     let each: Vec<String> = failed.map(outcome).collect();
     if each.is_empty() { "no trial failed".to_owned() } else { each.join("; ") }
 }
 
-fn verdict(record: &Value) -> Answer {
+fn verdict(record: &Value) -> CheckResult {
     match record["verdict"]["kind"].as_str() {
-        Some("pass") => Answer::Pass,
-        Some("known") => Answer::Known,
-        Some("skip") => Answer::Lacks,
-        _ => Answer::Fail,
+        Some("pass") => CheckResult::Pass,
+        Some("known") => CheckResult::Known,
+        Some("skip") => CheckResult::Unsupported,
+        _ => CheckResult::Fail,
     }
 }
 
-fn print(table: &[BTreeMap<Answer, Vec<String>>], releases: &Places) {
+fn print(table: &[BTreeMap<CheckResult, Vec<String>>], releases: &Targets) {
     let places: usize = releases.iter().map(|(_, architectures)| architectures.len()).sum();
     println!("| # | check | {} |", releases.map(|(rocm, _)| rocm).join(" | "));
     println!("| --- | --- | --- | --- | --- | --- |");
     for (index, ((name, _), answers)) in CHECKS.iter().zip(table).enumerate() {
         let cells = releases.map(|(rocm, architectures)| {
-            let of_release = |answer: &Answer| -> Vec<&str> {
+            let of_release = |answer: &CheckResult| -> Vec<&str> {
                 let places = answers.get(answer).into_iter().flatten();
                 places
                     .filter_map(|p| p.split_once(' '))
@@ -317,8 +319,8 @@ fn print(table: &[BTreeMap<Answer, Vec<String>>], releases: &Places) {
                 .map(|answer| (answer, of_release(answer)))
                 .filter(|(_, on)| !on.is_empty())
                 .map(|(answer, on)| match on.len() == architectures.len() {
-                    true => answer.word().to_owned(),
-                    false => format!("{} on {}", answer.word(), on.join(", ")),
+                    true => answer.as_str().to_owned(),
+                    false => format!("{} on {}", answer.as_str(), on.join(", ")),
                 })
                 .collect();
             each.join("; ")
@@ -329,15 +331,15 @@ fn print(table: &[BTreeMap<Answer, Vec<String>>], releases: &Places) {
     for (rocm, architectures) in releases {
         println!("ROCm {rocm}: {}", architectures.join(", "));
     }
-    let count = |wanted: &[Answer]| -> usize {
+    let count = |wanted: &[CheckResult]| -> usize {
         table.iter().flatten().filter(|(a, _)| wanted.contains(a)).map(|(_, on)| on.len()).sum()
     };
     println!(
         "{} of {} checks pass on {places} pairs of release and architecture, {} fail as expected, \
          {} need a function that the release lacks",
-        count(&[Answer::Pass]),
+        count(&[CheckResult::Pass]),
         CHECKS.len() * places,
-        count(&[Answer::Known]),
-        count(&[Answer::Lacks])
+        count(&[CheckResult::Known]),
+        count(&[CheckResult::Unsupported])
     );
 }

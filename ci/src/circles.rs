@@ -1,4 +1,4 @@
-//! Finds files of a crate that use each other in a circle. Such files can only be understood together.
+//! Finds files of a crate that use each other in a cycle. Such files can only be understood together.
 //!
 //! A file may use the declarations of its own parent modules, and a parent may use its children, because this is how a
 //! module is divided into files. Every other path from one file to another counts as a use. If a path uses a
@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use xshell::{Shell, cmd};
 
-/// An accepted circle: the crate, the paths of the files in the circle, and the reason why it is accepted.
-type Known = (&'static str, &'static [&'static str], &'static str);
+/// An accepted cycle: the crate, the paths of the files in the cycle, and the reason why it is accepted.
+type AcceptedCycle = (&'static str, &'static [&'static str], &'static str);
 
-const KNOWN: &[Known] = &[
+const ACCEPTED_CYCLES: &[AcceptedCycle] = &[
     (
         "emulator",
         &["copy_engine", "queue", "rest", "schedule", "signal"],
@@ -60,7 +60,7 @@ struct Files {
 /// Checks the files of all crates in `harness/`.
 ///
 /// # Errors
-/// Returns every circle that is not accepted, and every accepted circle that does not exist any more.
+/// Returns every cycle that is not accepted, and every accepted cycle that does not exist any more.
 pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     let mut crates: BTreeMap<String, Files> = BTreeMap::new();
     for file in cmd!(sh, "git ls-files harness/*/src/*.rs").read()?.lines() {
@@ -76,17 +76,17 @@ pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     let mut problems = Vec::new();
     for (name, files) in &crates {
         let found: BTreeSet<String> =
-            circles(&files.graph()).iter().map(|circle| circle.join(" ")).collect();
-        let known = KNOWN.iter().filter(|(of, ..)| of == name).map(|(_, circle, _)| circle);
-        let known: BTreeSet<String> = known.map(|circle| circle.join(" ")).collect();
+            find_cycles(&files.graph()).iter().map(|cycle| cycle.join(" ")).collect();
+        let known = ACCEPTED_CYCLES.iter().filter(|(of, ..)| of == name).map(|(_, cycle, _)| cycle);
+        let known: BTreeSet<String> = known.map(|cycle| cycle.join(" ")).collect();
         problems.extend(
             found
                 .difference(&known)
-                .map(|circle| format!("{name}: these files depend on each other: {circle}")),
+                .map(|cycle| format!("{name}: these files depend on each other: {cycle}")),
         );
-        problems.extend(known.difference(&found).map(|circle| {
+        problems.extend(known.difference(&found).map(|cycle| {
             let gone = "these files do not depend on each other any more; remove them from `KNOWN`";
-            format!("{name}: {gone}: {circle}")
+            format!("{name}: {gone}: {cycle}")
         }));
     }
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n").into()) }
@@ -227,7 +227,7 @@ fn paths(code: &str) -> impl Iterator<Item = Vec<String>> {
 }
 
 /// Returns the groups of files in which each file uses every other file, directly or through other files.
-fn circles(graph: &BTreeMap<String, BTreeSet<String>>) -> Vec<Vec<String>> {
+fn find_cycles(graph: &BTreeMap<String, BTreeSet<String>>) -> Vec<Vec<String>> {
     let reached = |from: &String| {
         let mut reached = BTreeSet::new();
         let mut open = vec![from];
@@ -242,9 +242,9 @@ fn circles(graph: &BTreeMap<String, BTreeSet<String>>) -> Vec<Vec<String>> {
     for (file, from) in &reached {
         let back =
             from.iter().filter(|other| reached.get(other).is_some_and(|r| r.contains(*file)));
-        let circle: Vec<String> = back.cloned().collect();
-        if circle.len() > 1 {
-            found.insert(circle);
+        let cycle: Vec<String> = back.cloned().collect();
+        if cycle.len() > 1 {
+            found.insert(cycle);
         }
     }
     found.into_iter().collect()
@@ -254,18 +254,18 @@ fn circles(graph: &BTreeMap<String, BTreeSet<String>>) -> Vec<Vec<String>> {
 mod tests {
     use super::*;
 
-    /// Checks which circles are found in a crate that consists of these files.
+    /// Checks which cycles are found in a crate that consists of these files.
     #[track_caller]
     fn check(files: &[(&str, &str)], expected: &[&[&str]]) {
         let mut all = Files::default();
         for (path, text) in files {
             all.add(path.split('/').map(str::to_owned).collect(), text);
         }
-        assert_eq!(circles(&all.graph()), expected);
+        assert_eq!(find_cycles(&all.graph()), expected);
     }
 
     #[test]
-    fn finds_circles_between_files_of_one_module() {
+    fn finds_cycles_between_files_of_one_module() {
         let a = "use super::b::{self, c::D};\nfn a() {}";
         check(&[("m/a", a), ("m/b", "fn b() { super::a::a() }"), ("m", "")], &[&["m/a", "m/b"]]);
         check(&[("m/a", a), ("m/b", "// super::a::a()"), ("m", "")], &[]);

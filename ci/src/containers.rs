@@ -6,7 +6,7 @@ use std::path::Path;
 
 use xshell::{Shell, cmd};
 
-use crate::{Done, STACK, built, frameworks};
+use crate::{STACK, TaskResult, build_program, frameworks};
 
 /// Seccomp filter like Docker's, which forbids user namespaces and mounts. podman's own filter allows them.
 const WITHOUT_NAMESPACES: &str = r#"{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[
@@ -17,45 +17,45 @@ const WITHOUT_NAMESPACES: &str = r#"{"defaultAction":"SCMP_ACT_ALLOW","syscalls"
 
 /// A kind of container: options of `podman run`, a shell prefix for the command, and the frameworks that cannot run in
 /// such a container.
-struct Place {
+struct ContainerKind {
     name: &'static str,
     options: &'static [&'static str],
-    before: &'static str,
+    shell_prefix: &'static str,
     /// Frameworks that cannot run in this kind of container, because their programs start other programs of the stack
     /// or search for GPUs below /sys.
-    not: &'static [&'static str],
+    unsupported: &'static [&'static str],
 }
 
-const PLACES: &[Place] = &[
-    Place { name: "a plain container", options: &[], before: "", not: &[] },
-    Place {
+const CONTAINER_KINDS: &[ContainerKind] = &[
+    ContainerKind { name: "a plain container", options: &[], shell_prefix: "", unsupported: &[] },
+    ContainerKind {
         name: "a container as an ordinary user",
         options: &[],
         // The prefix lets the user read root's Python and cache. This change of permissions is discarded with the
         // container.
-        before: "chmod 755 /root; export HOME=/tmp/home XDG_CACHE_HOME=; mkdir $HOME; chown 65534 $HOME; \
+        shell_prefix: "chmod 755 /root; export HOME=/tmp/home XDG_CACHE_HOME=; mkdir $HOME; chown 65534 $HOME; \
                  exec setpriv --reuid 65534 --regid 65534 --clear-groups ",
-        not: &[],
+        unsupported: &[],
     },
-    Place {
+    ContainerKind {
         name: "a container without namespaces",
         options: &["--security-opt", "seccomp=/tmp/rocrepro-seccomp.json"],
-        before: "",
-        not: &["cupy", "jax"],
+        shell_prefix: "",
+        unsupported: &["cupy", "jax"],
     },
 ];
 
-pub(crate) fn containers(sh: &Shell) -> Done {
-    let program = built(sh)?;
+pub(crate) fn containers(sh: &Shell) -> TaskResult {
+    let program = build_program(sh)?;
     sh.write_file("/tmp/rocrepro-seccomp.json", WITHOUT_NAMESPACES)?;
     let has_page = |name: &&str| sh.path_exists(format!("docs/programs/with_{name}.py"));
     let mut names = frameworks::names().filter(has_page);
-    let result = names.try_for_each(|name| everywhere(sh, &program, name));
+    let result = names.try_for_each(|name| run_in_all(sh, &program, name));
     sh.remove_path("/tmp/rocrepro-seccomp.json")?;
     result
 }
 
-fn everywhere(sh: &Shell, program: &Path, name: &str) -> Done {
+fn run_in_all(sh: &Shell, program: &Path, name: &str) -> TaskResult {
     frameworks::prepare(sh, name)?;
     let stack = cmd!(sh, "{program} rocm path {STACK}").read()?;
     let venv = cmd!(sh, "{program} env path {name}").read()?;
@@ -68,9 +68,9 @@ fn everywhere(sh: &Shell, program: &Path, name: &str) -> Done {
         ),
         _ => ("gfx90a", ""),
     };
-    for &Place { name: place, options, before, not } in PLACES {
+    for &ContainerKind { name: place, options, shell_prefix, unsupported } in CONTAINER_KINDS {
         let script = format!(
-            "cd {}; {before}{} exec --rocm {stack} --gfx {gfx} {more} -- {venv}/bin/python3 docs/programs/with_{name}.py",
+            "cd {}; {shell_prefix}{} exec --rocm {stack} --gfx {gfx} {more} -- {venv}/bin/python3 docs/programs/with_{name}.py",
             here.display(),
             program.display()
         );
@@ -83,7 +83,7 @@ fn everywhere(sh: &Shell, program: &Path, name: &str) -> Done {
         let text = String::from_utf8_lossy(&output.stdout);
         let right = output.status.success() && text.contains(": right") && !text.contains("WRONG");
         println!("{name} in {place}: {}", if right { "works" } else { "does not work" });
-        if right == not.contains(&name) {
+        if right == unsupported.contains(&name) {
             let stderr = String::from_utf8_lossy(&output.stderr);
             return Err(format!(
                 "{name} in {place}: the result differs from docs/programs.md:\n{text}{stderr}"

@@ -5,7 +5,7 @@ use std::fs;
 
 use xshell::{Shell, cmd};
 
-use crate::{Done, built};
+use crate::{TaskResult, build_program};
 
 /// Releases in the matrix, each with architectures that the HIP runtime of the release supports.
 const COLUMNS: [(&str, &[&str]); 4] = [
@@ -20,14 +20,14 @@ const COLUMNS: [(&str, &[&str]); 4] = [
 const FOLDER: &str = "target/evidence";
 
 /// Path of the published matrix page.
-pub(crate) const SHOWN: &str = "docs/matrix.html";
+pub(crate) const MATRIX_PAGE: &str = "docs/matrix.html";
 
 /// Maximum size of the matrix page, in bytes.
-const MOST_BYTES: u64 = 2_000_000;
+const MAX_PAGE_BYTES: u64 = 2_000_000;
 
 /// Runs `rocrepro matrix` and copies the resulting page. `more` contains additional options, for example `--jobs=1`.
-pub(crate) fn evidence(sh: &Shell, more: &[String]) -> Done {
-    let program = built(sh)?;
+pub(crate) fn evidence(sh: &Shell, more: &[String]) -> TaskResult {
+    let program = build_program(sh)?;
     let on = |(release, gfx): &(&str, &[&str])| -> Vec<String> {
         gfx.iter().map(|gfx| format!("--on=debian:{release}@{gfx}")).collect()
     };
@@ -38,11 +38,11 @@ pub(crate) fn evidence(sh: &Shell, more: &[String]) -> Done {
     ran.run()?;
     let page = sh.current_dir().join(FOLDER).join("index.html");
     let bytes = fs::metadata(&page)?.len();
-    if bytes >= MOST_BYTES {
-        return Err(format!("the page {SHOWN} is too large: {bytes} bytes").into());
+    if bytes >= MAX_PAGE_BYTES {
+        return Err(format!("the page {MATRIX_PAGE} is too large: {bytes} bytes").into());
     }
-    sh.copy_file(page, SHOWN)?;
-    println!("{SHOWN}: {bytes} bytes; read the page before you commit it");
+    sh.copy_file(page, MATRIX_PAGE)?;
+    println!("{MATRIX_PAGE}: {bytes} bytes; read the page before you commit it");
     Ok(())
 }
 
@@ -52,7 +52,7 @@ const RUN: &str = "cargo run --release -- run --rocm debian:7.2.4";
 const TEST: &str = "cargo test";
 
 /// Updates the output in [`FIRST_RUN`]. The commands run with an empty cache, as for a new user.
-pub(crate) fn first_run(sh: &Shell) -> Done {
+pub(crate) fn first_run(sh: &Shell) -> TaskResult {
     let cache = sh.create_temp_dir()?;
     let _cache = sh.push_env("XDG_CACHE_HOME", cache.path());
     // The command reports downloads on standard error, so both output streams are read.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use xshell::{Shell, cmd};
 
-use crate::{Done, STACK, product};
+use crate::{STACK, TaskResult, build_and_fetch};
 
 /// Folders of the examples, each with a trial that fails on [`STACK`].
 const EXAMPLES: [(&str, &str); 2] = [
@@ -19,15 +19,15 @@ const PROGRAMS: [(&str, &str); 2] = [
     ("programs-missing-architecture", "programs/missing-architecture"),
 ];
 
-const PASSING: [&str; 2] = ["debian:5.7.1", "debian:6.4.3"];
+const PASSING_RELEASES: [&str; 2] = ["debian:5.7.1", "debian:6.4.3"];
 
 /// Files of an example that are published. Records and journals are left out, because they depend on the machine.
-const SHOWN: [&str; 6] =
+const PUBLISHED_FILES: [&str; 6] =
     ["case.yaml", "export.json", "minimise.json", "mitigate.json", "repro.cpp", "report.md"];
 
-pub(crate) fn examples(sh: &Shell) -> Done {
-    let program = product(sh)?;
-    for release in PASSING {
+pub(crate) fn examples(sh: &Shell) -> TaskResult {
+    let program = build_and_fetch(sh)?;
+    for release in PASSING_RELEASES {
         cmd!(sh, "{program} rocm fetch {release} --with dev").run()?;
     }
     cmd!(sh, "{program} rocm fetch {STACK} --with dev").run()?;
@@ -37,7 +37,7 @@ pub(crate) fn examples(sh: &Shell) -> Done {
         let on = ["--rocm", STACK, "--device", "emulated", "--gfx", "gfx1151"];
         let report = cmd!(sh, "{program} report {trial} {on...} --out {out}");
         report.env_remove("LD_LIBRARY_PATH").run()?;
-        show(sh, out, name, "report.md")?;
+        publish(sh, out, name, "report.md")?;
     }
     for (name, trial) in EXAMPLES {
         let made = sh.create_temp_dir()?;
@@ -48,15 +48,15 @@ pub(crate) fn examples(sh: &Shell) -> Done {
         // cargo sets this variable. The report would otherwise show it as a property of the machine.
         let report = cmd!(sh, "{program} report {trial} {on...} --out {out}");
         report.env_remove("LD_LIBRARY_PATH").run()?;
-        for file in SHOWN {
-            show(sh, out, name, file)?;
+        for file in PUBLISHED_FILES {
+            publish(sh, out, name, file)?;
         }
     }
     Ok(())
 }
 
 /// Copies a generated file into the examples, and replaces the path of the cache in it.
-fn show(sh: &Shell, made: &Path, name: &str, file: &str) -> xshell::Result<()> {
+fn publish(sh: &Shell, made: &Path, name: &str, file: &str) -> xshell::Result<()> {
     let mut text = sh.read_file(made.join(file))?;
     if let Some(cache) = std::env::var("XDG_CACHE_HOME").ok().filter(|cache| !cache.is_empty()) {
         text = text.replace(&cache, "~/.cache");

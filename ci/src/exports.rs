@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs};
 
 use xshell::{Shell, cmd};
 
-use crate::{Done, EIGHTH, SLOW, STACK, every, product};
+use crate::{SAMPLE_INTERVAL, SLOW_CASES, STACK, TaskResult, build_and_fetch, sample_cases};
 
 /// Cases whose programs are also compiled with the clang of the stack. There are only a few, because clang takes
 /// seconds for each program: one case for each family of features, that is, expected failures, host and device memory,
@@ -26,21 +26,21 @@ const ARCHITECTURES: &[&str] = &["gfx1151", "gfx90a"];
 
 /// Exports and verifies all cases as programs that compile kernels with hipRTC. Does the same for hipcc with the cases
 /// in [`SAMPLE`].
-pub(crate) fn exports(sh: &Shell) -> Done {
+pub(crate) fn exports(sh: &Shell) -> TaskResult {
     verify(sh, &["--all".to_owned()], ARCHITECTURES)
 }
 
 /// Exports and verifies an eighth of all cases as programs that compile kernels with hipRTC. Does the same for hipcc
 /// with the cases in [`SAMPLE`], on one architecture.
-pub(crate) fn sample(sh: &Shell) -> Done {
-    let program = product(sh)?;
-    let eighth = every(sh, &program, EIGHTH, |case| {
-        !case.starts_with("programs/") && !SLOW.contains(&case)
+pub(crate) fn sample(sh: &Shell) -> TaskResult {
+    let program = build_and_fetch(sh)?;
+    let eighth = sample_cases(sh, &program, SAMPLE_INTERVAL, |case| {
+        !case.starts_with("programs/") && !SLOW_CASES.contains(&case)
     })?;
     verify(sh, &eighth, &ARCHITECTURES[1..])
 }
 
-fn verify(sh: &Shell, cases: &[String], architectures: &[&str]) -> Done {
+fn verify(sh: &Shell, cases: &[String], architectures: &[&str]) -> TaskResult {
     let families: BTreeSet<String> = fs::read_dir(sh.current_dir().join("cases"))?
         .filter_map(|entry| Some(entry.ok()?.path()))
         // `rocrepro export` rejects program cases.
@@ -56,7 +56,7 @@ fn verify(sh: &Shell, cases: &[String], architectures: &[&str]) -> Done {
         .into());
     }
 
-    let program = product(sh)?;
+    let program = build_and_fetch(sh)?;
     let on = ["--rocm", STACK, "--device", "emulated"];
     cmd!(sh, "{program} export {cases...} --form hiprtc --verify {on...}").run()?;
     for gfx in architectures {

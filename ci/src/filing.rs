@@ -13,26 +13,26 @@ use std::{
 
 use xshell::{Shell, cmd};
 
-use crate::{Done, STACK, product};
+use crate::{STACK, TaskResult, build_and_fetch};
 
 /// Number of cases for which reports are made at the same time.
-const AT_ONCE: usize = 3;
+const MAX_PARALLEL: usize = 3;
 
 /// Cases for which the gate makes reports, because they are quick. One has a fault in the device, one in a kernel, and
 /// one at a call.
 const SAMPLE: [&str; 3] = ["capture/begin-twice", "copies/memset", "kernels/saxpy"];
 
 /// Makes a report for every case under the first fault that the case declares.
-pub(crate) fn filing(sh: &Shell) -> Done {
-    file_all(sh, |_| true)
+pub(crate) fn filing(sh: &Shell) -> TaskResult {
+    report_all(sh, |_| true)
 }
 
-pub(crate) fn sample(sh: &Shell) -> Done {
-    file_all(sh, |case| SAMPLE.contains(&case))
+pub(crate) fn sample(sh: &Shell) -> TaskResult {
+    report_all(sh, |case| SAMPLE.contains(&case))
 }
 
-fn file_all(sh: &Shell, wanted: impl Fn(&str) -> bool) -> Done {
-    let program = product(sh)?;
+fn report_all(sh: &Shell, wanted: impl Fn(&str) -> bool) -> TaskResult {
+    let program = build_and_fetch(sh)?;
     let listed = cmd!(sh, "{program} list --faults").quiet().read()?;
     let mut planned: Vec<(&str, &str)> = Vec::new();
     for (trial, fault) in listed.lines().filter_map(|line| line.split_once('\t')) {
@@ -49,11 +49,11 @@ fn file_all(sh: &Shell, wanted: impl Fn(&str) -> bool) -> Done {
     let next = AtomicUsize::new(0);
     let failed = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
-        for _ in 0..AT_ONCE {
+        for _ in 0..MAX_PARALLEL {
             scope.spawn(|| {
                 while let Some((trial, fault)) = planned.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let out = folder.path().join(case(trial).replace('/', "-"));
-                    match file(&program, trial, fault, &out) {
+                    match write_report(&program, trial, fault, &out) {
                         Ok(line) => println!("ok      {trial} with the fault {fault}: {line}"),
                         Err(why) => {
                             println!(
@@ -83,7 +83,7 @@ fn case(trial: &str) -> &str {
 
 /// Makes the report for one case. Returns the line in which `rocrepro minimise` states the number of calls before and
 /// after.
-fn file(program: &Path, trial: &str, fault: &str, out: &Path) -> Result<String, String> {
+fn write_report(program: &Path, trial: &str, fault: &str, out: &Path) -> Result<String, String> {
     let run = |arguments: &[&str]| -> Result<Output, String> {
         let mut command = Command::new(program);
         // Each command runs one trial at a time, because other cases are processed at the same time.

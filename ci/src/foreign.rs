@@ -12,9 +12,9 @@ use std::{
 use xshell::{Shell, cmd};
 
 use crate::{
-    Done, STACK,
-    amd_tests::{Outcome, drawn_of, format_counts},
-    built,
+    STACK, TaskResult,
+    amd_tests::{Outcome, draw_tests, format_counts},
+    build_program,
     frameworks::FRAMEWORKS,
 };
 
@@ -43,10 +43,10 @@ const SUITES: &[Suite] = &[
 
 /// Shell script that merges the standard output and standard error of a command. Therefore messages of the device
 /// appear after the name of the test that is running.
-const TOGETHER: &str = r#"exec "$@" 2>&1"#;
+const MERGE_OUTPUT: &str = r#"exec "$@" 2>&1"#;
 
 #[derive(Debug, PartialEq)]
-struct Draw {
+struct SampleOptions {
     /// Index in [`SUITES`].
     suite: usize,
     /// Folder `tests` in a checkout of the framework.
@@ -63,7 +63,7 @@ struct Draw {
     names: Vec<String>,
 }
 
-impl Draw {
+impl SampleOptions {
     /// Parses `cupy at=FOLDER seed=7 gfx=gfx90a files=20 tests=15 limit=120 NAME...`.
     fn parse(words: &[String]) -> Result<Self, String> {
         let known: Vec<_> = SUITES.iter().map(|suite| suite.name).collect();
@@ -111,10 +111,10 @@ impl Draw {
 }
 
 /// Draws tests, runs them and prints their outcomes.
-pub(crate) fn foreign(sh: &Shell, words: &[String]) -> Done {
-    let draw = Draw::parse(words)?;
+pub(crate) fn foreign(sh: &Shell, words: &[String]) -> TaskResult {
+    let draw = SampleOptions::parse(words)?;
     let suite = &SUITES[draw.suite];
-    let program = built(sh)?;
+    let program = build_program(sh)?;
     let (name, gfx) = (suite.name, &draw.gfx);
     cmd!(sh, "{program} rocm fetch {STACK} --with {name} --gfx {gfx}").run()?;
     let venv = format!("{name}-tests");
@@ -137,37 +137,37 @@ pub(crate) fn foreign(sh: &Shell, words: &[String]) -> Done {
         }
         let limit = limit.to_string();
         let on = ["--rocm", STACK, "--device", "emulated", "--gfx", gfx.as_str()];
-        cmd!(sh, "sh -c {TOGETHER} sh timeout --kill-after=5 {limit} {program} exec {on...} --with {name} --in {venv} {environment...} -- python3 -m pytest --rootdir . -p no:cacheprovider -W ignore {words...}")
+        cmd!(sh, "sh -c {MERGE_OUTPUT} sh timeout --kill-after=5 {limit} {program} exec {on...} --with {name} --in {venv} {environment...} -- python3 -m pytest --rootdir . -p no:cacheprovider -W ignore {words...}")
             .quiet()
             .ignore_status()
             .output()
     };
     let mut files = Vec::new();
-    find(&draw.at, "", &mut files)?;
+    find_test_files(&draw.at, "", &mut files)?;
     files.retain(|file| {
         draw.names.is_empty() || draw.names.iter().any(|name| file.starts_with(name.as_str()))
     });
     let listed: Vec<&str> = files.iter().map(String::as_str).collect();
     let mut total = BTreeMap::<Outcome, usize>::new();
-    for file in drawn_of(draw.seed, &listed, draw.files) {
+    for file in draw_tests(draw.seed, &listed, draw.files) {
         let output = pytest(draw.limit, &["-q", "--collect-only", file])?;
-        let text = text_of(&output);
-        let tests = collected(&text, file);
-        let mut left = drawn_of(draw.seed, &tests, draw.tests);
+        let text = stdout_text(&output);
+        let tests = collected_tests(&text, file);
+        let mut left = draw_tests(draw.seed, &tests, draw.tests);
         let mut log = if tests.is_empty() { text.clone() } else { String::new() };
         let mut counts = BTreeMap::<Outcome, usize>::new();
         let mut worth = Vec::new();
         while !left.is_empty() {
             let words = ["-v", "-s", "--tb=short", "-rfE"].iter().chain(&left);
             let output = pytest(draw.limit, &words.copied().collect::<Vec<_>>())?;
-            let text = text_of(&output);
+            let text = stdout_text(&output);
             let late = matches!(output.status.code(), Some(124 | 137));
-            let became = became(&text, &left, late);
+            let became = parse_outcomes(&text, &left, late);
             log.push_str(&text);
             for (test, outcome) in &became {
                 *counts.entry(*outcome).or_default() += 1;
                 if outcome.is_bad() || *outcome == Outcome::Unfinished {
-                    worth.push(format!("  {outcome}: {test}{}", why(&text, test)));
+                    worth.push(format!("  {outcome}: {test}{}", failure_reason(&text, test)));
                 }
             }
             left.retain(|test| !became.iter().any(|(done, _)| done == test));
@@ -195,12 +195,12 @@ pub(crate) fn foreign(sh: &Shell, words: &[String]) -> Done {
     Ok(())
 }
 
-fn text_of(output: &Output) -> String {
+fn stdout_text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// Collects the pytest files in the folder `below` and its subfolders, sorted by name.
-fn find(at: &Path, below: &str, files: &mut Vec<String>) -> Done {
+fn find_test_files(at: &Path, below: &str, files: &mut Vec<String>) -> TaskResult {
     let mut entries = Vec::new();
     for entry in fs::read_dir(at).map_err(|error| format!("{}: {error}", at.display()))? {
         entries.push(entry?);
@@ -210,7 +210,7 @@ fn find(at: &Path, below: &str, files: &mut Vec<String>) -> Done {
         let name = entry.file_name().to_string_lossy().into_owned();
         let path = format!("{below}{name}");
         if entry.file_type()?.is_dir() {
-            find(&entry.path(), &format!("{path}/"), files)?;
+            find_test_files(&entry.path(), &format!("{path}/"), files)?;
         } else if let Some(stem) = name.strip_suffix(".py")
             && (stem.starts_with("test_") || stem.ends_with("_test"))
         {
@@ -221,7 +221,7 @@ fn find(at: &Path, below: &str, files: &mut Vec<String>) -> Done {
 }
 
 /// Returns the tests of a file from the output of `pytest -q --collect-only`.
-fn collected<'a>(text: &'a str, file: &str) -> Vec<&'a str> {
+fn collected_tests<'a>(text: &'a str, file: &str) -> Vec<&'a str> {
     let is_of = |line: &&str| line.strip_prefix(file).is_some_and(|rest| rest.starts_with("::"));
     text.lines().filter(is_of).collect()
 }
@@ -230,7 +230,7 @@ fn collected<'a>(text: &'a str, file: &str) -> Vec<&'a str> {
 /// begins, and the result after the output of the test. `late` is true if the time limit ended the process. If no test
 /// began, the first test gets an outcome nevertheless, so that each process makes progress. A test that the time limit
 /// ended gets an outcome only if it was the first one in its process. Otherwise it runs again in another process.
-fn became<'a>(text: &str, tests: &[&'a str], late: bool) -> Vec<(&'a str, Outcome)> {
+fn parse_outcomes<'a>(text: &str, tests: &[&'a str], late: bool) -> Vec<(&'a str, Outcome)> {
     // pytest prints its summary of the failures after the output of the tests.
     let run = text.split("\n=== short test summary").next().unwrap_or(text);
     let run = run.split("= FAILURES =").next().unwrap_or(run);
@@ -250,7 +250,7 @@ fn became<'a>(text: &str, tests: &[&'a str], late: bool) -> Vec<(&'a str, Outcom
     for (nth, (_, from, test)) in begun.iter().enumerate() {
         let to = begun.get(nth + 1).map_or(run.len(), |(at, ..)| *at);
         let said = &run[*from..to];
-        let outcome = match said.split_whitespace().rev().find_map(word) {
+        let outcome = match said.split_whitespace().rev().find_map(parse_outcome) {
             _ if said.contains("rocrepro-device: gap") => Outcome::Gap,
             Some(outcome) => outcome,
             None if !late => Outcome::Crashed,
@@ -267,7 +267,7 @@ fn became<'a>(text: &str, tests: &[&'a str], late: bool) -> Vec<(&'a str, Outcom
 }
 
 /// Converts the word with which pytest reports a result to an outcome. Expected failures (`xfail`) count as skipped.
-fn word(said: &str) -> Option<Outcome> {
+fn parse_outcome(said: &str) -> Option<Outcome> {
     match said {
         "PASSED" | "XPASS" => Some(Outcome::Passed),
         "SKIPPED" | "XFAIL" => Some(Outcome::Skipped),
@@ -278,7 +278,7 @@ fn word(said: &str) -> Option<Outcome> {
 
 /// Returns the reason for a test's failure from pytest's summary; an empty text if the summary does not contain the
 /// test.
-fn why<'a>(text: &'a str, test: &str) -> &'a str {
+fn failure_reason<'a>(text: &'a str, test: &str) -> &'a str {
     ["FAILED", "ERROR"]
         .iter()
         .find_map(|word| text.lines().find_map(|line| line.strip_prefix(&format!("{word} {test}"))))
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn parses_the_parameters_of_a_draw() {
         let parse = |text: &str| {
-            Draw::parse(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+            SampleOptions::parse(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
         };
         let draw =
             parse("jax at=/there seed=7 files=3 tests=4 limit=9 gfx=gfx1151 fft_test").unwrap();
@@ -308,14 +308,14 @@ mod tests {
     fn lists_tests_as_pytest_does() {
         let text =
             "rocrepro: note\na/test_b.py::C::test_d[1 2]\na/test_b.pyx::no\n\n1 test collected\n";
-        assert_eq!(collected(text, "a/test_b.py"), ["a/test_b.py::C::test_d[1 2]"]);
+        assert_eq!(collected_tests(text, "a/test_b.py"), ["a/test_b.py::C::test_d[1 2]"]);
     }
 
     #[test]
     fn passes_only_tests_that_report_it() {
         use Outcome::{Crashed, Failed, Gap, Passed, Skipped, Unfinished};
         let tests = ["f.py::a", "f.py::a b", "f.py::c"];
-        let of = |text: &str, late| became(text, &tests, late);
+        let of = |text: &str, late| parse_outcomes(text, &tests, late);
         let whole = "collecting\n\nf.py::a PASSED\nf.py::a b words\nPASSED by the way\nFAILED\n\
                      f.py::c SKIPPED (why)\n\n=== FAILURES ===\nf.py::c PASSED\n";
         let wanted = [(tests[0], Passed), (tests[1], Failed), (tests[2], Skipped)];
@@ -337,6 +337,6 @@ mod tests {
             [(tests[0], Gap)],
             "an unsupported feature invalidates the result"
         );
-        assert_eq!(why("x\nFAILED f.py::c - E: 1\n", "f.py::c"), " - E: 1");
+        assert_eq!(failure_reason("x\nFAILED f.py::c - E: 1\n", "f.py::c"), " - E: 1");
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use xshell::{Shell, cmd};
 
-use crate::{Done, STACK, built};
+use crate::{STACK, TaskResult, build_program};
 
 pub(crate) use self::table::table;
 
@@ -122,10 +122,10 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// Proves that every declared fault makes the cases of each framework fail.
-pub(crate) fn all(sh: &Shell) -> Done {
-    let program = built(sh)?;
+pub(crate) fn all(sh: &Shell) -> TaskResult {
+    let program = build_program(sh)?;
     for it in FRAMEWORKS {
-        prepared(sh, &program, it)?;
+        prepare_framework(sh, &program, it)?;
         let cases = format!("programs/{}-*", it.name);
         for (stack, gfx) in [(STACK, it.gfx)].into_iter().chain(it.older) {
             for gfx in gfx {
@@ -138,10 +138,10 @@ pub(crate) fn all(sh: &Shell) -> Done {
 }
 
 /// Proves that every declared fault makes the framework cases of the gate fail.
-pub(crate) fn sample(sh: &Shell) -> Done {
-    let program = built(sh)?;
+pub(crate) fn sample(sh: &Shell) -> TaskResult {
+    let program = build_program(sh)?;
     for it in FRAMEWORKS.iter().filter(|it| !it.sample.is_empty()) {
-        prepared(sh, &program, it)?;
+        prepare_framework(sh, &program, it)?;
         let (cases, gfx) = (it.sample, it.gfx[0]);
         cmd!(sh, "{program} prove {cases...} --rocm {STACK} --gfx {gfx} --device emulated")
             .run()?;
@@ -150,23 +150,29 @@ pub(crate) fn sample(sh: &Shell) -> Done {
 }
 
 /// Prepares the framework that a page of the same name describes. Does nothing if no framework has this name.
-pub(crate) fn prepare(sh: &Shell, name: &str) -> Done {
+pub(crate) fn prepare(sh: &Shell, name: &str) -> TaskResult {
     let Some(it) = FRAMEWORKS.iter().find(|it| it.name == name) else { return Ok(()) };
-    prepared(sh, &built(sh)?, it)
+    prepare_framework(sh, &build_program(sh)?, it)
 }
 
 /// Fetches a release with the libraries that a framework needs, for some architectures.
-fn fetched(sh: &Shell, program: &Path, it: &Framework, stack: &str, gfx: &str) -> Done {
+fn fetch_libraries(
+    sh: &Shell,
+    program: &Path,
+    it: &Framework,
+    stack: &str,
+    gfx: &str,
+) -> TaskResult {
     let with = it.with.map(|with| ["--with", with]).into_iter().flatten();
     cmd!(sh, "{program} rocm fetch {stack} {with...} --gfx {gfx}").run()?;
     Ok(())
 }
 
 /// Fetches the libraries that a framework needs, and creates its Python environment.
-fn prepared(sh: &Shell, program: &Path, it: &Framework) -> Done {
+fn prepare_framework(sh: &Shell, program: &Path, it: &Framework) -> TaskResult {
     let Framework { name, packages, gfx, older, .. } = *it;
     for (stack, gfx) in [(STACK, gfx)].into_iter().chain(older) {
-        fetched(sh, program, it, stack, &gfx.join(","))?;
+        fetch_libraries(sh, program, it, stack, &gfx.join(","))?;
     }
     if cmd!(sh, "{program} env path {name}").quiet().ignore_stdout().ignore_stderr().run().is_err()
     {

@@ -9,15 +9,15 @@ use std::{
 };
 
 use crate::{
-    Done, amd_tests, build, checks, exports, filing, frameworks, kernels_sample, lint,
+    TaskResult, amd_tests, build, checks, exports, filing, frameworks, kernels_sample, lint,
     prove_sample, shell, stack, stacks_sample, test,
 };
 
-type Part = (&'static str, fn() -> Done);
+type GateTask = (&'static str, fn() -> TaskResult);
 
 /// Phases of the gate. The parts of a phase use results of earlier phases. Two parts of a phase run at the same time,
 /// because many parts wait for downloads or for a single program. The longest part of a phase comes first.
-const PHASES: [&[Part]; 3] = [
+const PHASES: [&[GateTask]; 3] = [
     &[("build", build)],
     &[("stack", stack), ("lint", lint)],
     &[
@@ -33,19 +33,19 @@ const PHASES: [&[Part]; 3] = [
     ],
 ];
 
-const AT_ONCE: usize = 2;
+const MAX_PARALLEL: usize = 2;
 
-pub(crate) fn all() -> Done {
+pub(crate) fn run_all() -> TaskResult {
     PHASES.into_iter().try_for_each(run)
 }
 
 /// Runs the parts of a phase. Starts no further part after a failure.
-fn run(parts: &[Part]) -> Done {
+fn run(parts: &[GateTask]) -> TaskResult {
     let mut waiting = parts.iter();
     let mut running: Vec<Running> = Vec::new();
     let mut failed = Vec::new();
     loop {
-        while failed.is_empty() && running.len() < AT_ONCE {
+        while failed.is_empty() && running.len() < MAX_PARALLEL {
             let Some((name, _)) = waiting.next() else { break };
             running.push(Running::start(name)?);
         }
@@ -96,7 +96,7 @@ impl Running {
 }
 
 /// Runs a part of the gate in this process, and prints how long it took.
-pub(crate) fn part(name: &str) -> Done {
+pub(crate) fn run_task(name: &str) -> TaskResult {
     let named = PHASES.into_iter().flatten().find(|(part, _)| *part == name);
     let (name, part) = named.ok_or_else(|| format!("the gate has no part `{name}`"))?;
     let (begun, busy) = (Instant::now(), processor_seconds());

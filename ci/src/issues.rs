@@ -7,21 +7,21 @@ use std::{path::Path, time::Instant};
 
 use xshell::{Shell, cmd};
 
-use crate::{Done, STACK, frameworks, product, target};
+use crate::{STACK, TaskResult, build_and_fetch, frameworks, target_folder};
 use page::{Page, between};
 
 /// Time limit for making a report, in seconds.
-const LIMIT: u64 = 300;
+const TIME_LIMIT: u64 = 300;
 
 /// Maximum length of a title, which consists of a prefix and the title proper, in characters.
-const LONGEST_TITLE: usize = 150;
+const MAX_TITLE_LENGTH: usize = 150;
 
 /// Maximum number of runs to make a program fail. A program that fails in a fifth of its runs fails at least once in
 /// this many runs with a probability of 99.9 %.
-const TRIES: u32 = 30;
+const MAX_RUNS: u32 = 30;
 
 /// A failure about which a report is made.
-struct Subject {
+struct ReportSubject {
     name: &'static str,
     gfx: &'static str,
     /// Arguments of `report` that select the failure.
@@ -30,23 +30,27 @@ struct Subject {
     command: &'static [&'static str],
 }
 
-impl Subject {
-    const fn of(name: &'static str, gfx: &'static str, words: &'static [&'static str]) -> Subject {
-        Subject { name, gfx, words, command: &[] }
+impl ReportSubject {
+    const fn new(
+        name: &'static str,
+        gfx: &'static str,
+        words: &'static [&'static str],
+    ) -> ReportSubject {
+        ReportSubject { name, gfx, words, command: &[] }
     }
 }
 
-const SUBJECTS: [Subject; 12] = [
-    Subject::of("long-chain", "gfx90a", &["graphs/long-chain[nodes=30000]"]),
-    Subject::of("retry", "gfx1151", &["capture/retry-after-invalidated-capture"]),
-    Subject::of("refused-allocation", "gfx1151", &["programs/refused-allocation"]),
-    Subject::of("hang", "gfx1151", &["programs/event-destroyed-under-lock"]),
-    Subject::of(
+const SUBJECTS: [ReportSubject; 12] = [
+    ReportSubject::new("long-chain", "gfx90a", &["graphs/long-chain[nodes=30000]"]),
+    ReportSubject::new("retry", "gfx1151", &["capture/retry-after-invalidated-capture"]),
+    ReportSubject::new("refused-allocation", "gfx1151", &["programs/refused-allocation"]),
+    ReportSubject::new("hang", "gfx1151", &["programs/event-destroyed-under-lock"]),
+    ReportSubject::new(
         "teardown",
         "gfx1151",
         &["graphs/destroyed-in-flight[destroyed=exec,words=65536]", "--fault", "teardown.crash"],
     ),
-    Subject::of(
+    ReportSubject::new(
         "lost-copy",
         "gfx1151",
         &[
@@ -55,15 +59,15 @@ const SUBJECTS: [Subject; 12] = [
             "copy.zero,probability=0.3,seed=7",
         ],
     ),
-    Subject::of(
+    ReportSubject::new(
         "lost-kernel",
         "gfx1151",
         &["graphs/replay-changing-input", "--fault", "kernel.drop,probability=0.2,seed=3"],
     ),
-    Subject::of("wrong-data", "gfx1151", &["copies/set-rows"]),
-    Subject::of("missing-architecture", "gfx1151", &["programs/missing-architecture"]),
-    Subject::of("masked-multiply", "gfx1151", &["programs/masked-multiply"]),
-    Subject {
+    ReportSubject::new("wrong-data", "gfx1151", &["copies/set-rows"]),
+    ReportSubject::new("missing-architecture", "gfx1151", &["programs/missing-architecture"]),
+    ReportSubject::new("masked-multiply", "gfx1151", &["programs/masked-multiply"]),
+    ReportSubject {
         name: "triton",
         gfx: "gfx942",
         words: &[
@@ -76,7 +80,7 @@ const SUBJECTS: [Subject; 12] = [
         ],
         command: &["python3", "signed_atomics.py"],
     },
-    Subject {
+    ReportSubject {
         name: "command",
         gfx: "gfx1151",
         words: &[
@@ -112,17 +116,18 @@ const SIGNED_ATOMICS: &str = "reports/examples/triton-signed-atomics/signed_atom
 
 /// Makes a report about each subject in a folder, and tests the statements in it. `only` contains the names of the
 /// subjects; an empty list means all of them.
-pub(crate) fn issues(sh: &Shell, only: &[String]) -> Done {
-    let program = product(sh)?;
+pub(crate) fn issues(sh: &Shell, only: &[String]) -> TaskResult {
+    let program = build_and_fetch(sh)?;
     for release in ["debian:5.7.1", "debian:6.4.3", STACK] {
         cmd!(sh, "{program} stack fetch {release} --with dev").run()?;
     }
-    let folder = sh.current_dir().join(target()).join("issues");
+    let folder = sh.current_dir().join(target_folder()).join("issues");
     sh.create_dir(&folder)?;
-    let chosen = |subject: &&Subject| only.is_empty() || only.iter().any(|n| n == subject.name);
+    let chosen =
+        |subject: &&ReportSubject| only.is_empty() || only.iter().any(|n| n == subject.name);
     let mut wrong = Vec::new();
     for subject in SUBJECTS.iter().filter(chosen) {
-        let made = Made { sh, program: &program, subject, folder: &folder };
+        let made = ReportTest { sh, program: &program, subject, folder: &folder };
         let found = made.report()?;
         println!("{}: {}", subject.name, if found.is_empty() { "all right" } else { "WRONG" });
         for line in found {
@@ -137,23 +142,23 @@ pub(crate) fn issues(sh: &Shell, only: &[String]) -> Done {
 }
 
 /// State for making and testing one report.
-struct Made<'a> {
+struct ReportTest<'a> {
     sh: &'a Shell,
     program: &'a Path,
-    subject: &'a Subject,
+    subject: &'a ReportSubject,
     folder: &'a Path,
 }
 
 /// Result of a run: the exit status as a shell reports it, and the output.
-struct Ran {
+struct RunOutput {
     status: i32,
     output: String,
 }
 
-impl Made<'_> {
+impl ReportTest<'_> {
     /// Makes the report and returns all statements that are wrong.
     fn report(&self) -> Result<Vec<String>, Box<dyn std::error::Error>> {
-        let Subject { name, gfx, words, command } = *self.subject;
+        let ReportSubject { name, gfx, words, command } = *self.subject;
         let here = self.sh.clone();
         here.change_dir(self.folder);
         let out = self.folder.join(name);
@@ -180,19 +185,19 @@ impl Made<'_> {
         println!("{name}: report after {seconds} s");
         let page = Page::read(&here.read_file(out.join("report.md"))?);
         let mut wrong = Vec::new();
-        if seconds > LIMIT {
+        if seconds > TIME_LIMIT {
             wrong.push(format!("the report took {seconds} s"));
         }
-        self.form(&page, &mut wrong);
+        self.check_form(&page, &mut wrong);
         self.printed_program(&page, &mut wrong)?;
-        self.trial(&page, &mut wrong)?;
-        self.libraries(&page, &mut wrong)?;
+        self.check_trial(&page, &mut wrong)?;
+        self.check_libraries(&page, &mut wrong)?;
         Ok(wrong)
     }
 
     /// Tests the form of a report: the title, and the three lines at the beginning.
-    fn form(&self, page: &Page, wrong: &mut Vec<String>) {
-        if page.title.chars().count() > LONGEST_TITLE {
+    fn check_form(&self, page: &Page, wrong: &mut Vec<String>) {
+        if page.title.chars().count() > MAX_TITLE_LENGTH {
             wrong.push(format!("the title has {} characters", page.title.chars().count()));
         }
         for word in ["Fails", "Passes", "What helps"] {
@@ -220,7 +225,7 @@ impl Made<'_> {
             .or_else(|| page.quoted("it failed as described: ", "."));
         let last = page.quoted("the last line of its output was `", "`");
         let mut failed = None;
-        for _ in 0..if is_planted { 1 } else { TRIES } {
+        for _ in 0..if is_planted { 1 } else { MAX_RUNS } {
             let ran = self.run_program(file, text, &page.commands, STACK)?;
             if ran.status != 0 {
                 failed = Some(ran);
@@ -235,17 +240,17 @@ impl Made<'_> {
             (false, None, _) => wrong.push("the printed program does not fail".to_owned()),
             (false, Some(_), None) => {}
             (false, Some(ran), Some(stated)) => {
-                let as_stated =
-                    ends_as(&ran, stated) && last.is_none_or(|last| says(&ran.output, last));
+                let as_stated = ends_as(&ran, stated)
+                    && last.is_none_or(|last| contains_text(&ran.output, last));
                 if !as_stated {
-                    let Ran { status, output } = ran;
+                    let RunOutput { status, output } = ran;
                     wrong.push(format!(
                         "the report states `{stated}`, but the status is {status}, and the output is: {output}"
                     ));
                 }
             }
         }
-        for release in passing(page) {
+        for release in passing_releases(page) {
             let ran = self.run_program(file, text, &page.commands, &release)?;
             if ran.status != 0 {
                 wrong.push(format!(
@@ -259,7 +264,7 @@ impl Made<'_> {
 
     /// Repeats the trial as the report describes, then with each control, and with each setting that helps according to
     /// the report.
-    fn trial(
+    fn check_trial(
         &self,
         page: &Page,
         wrong: &mut Vec<String>,
@@ -273,9 +278,9 @@ impl Made<'_> {
         let rate = page.item("Fails").and_then(|item| between(item, "in ", " "));
         let always = rate.and_then(|rate| rate.split_once('/')).is_some_and(|(a, b)| a == b)
             && page.item("Fails").is_some_and(|item| !item.contains(" failed as described here"));
-        let ran = self.repeated(again, if always { 2 } else { TRIES })?;
+        let ran = self.repeat_command(again, if always { 2 } else { MAX_RUNS })?;
         // `exec` writes no record, so only the exit status shows how the program ended.
-        let is_alike = |ran: &&Repeated| match again.starts_with("rocrepro exec ") {
+        let is_alike = |ran: &&TrialRun| match again.starts_with("rocrepro exec ") {
             true => ran.has_failed == Some(true),
             false => ran.signature == signature,
         };
@@ -291,15 +296,15 @@ impl Made<'_> {
                 println!("    not tested: the control `{what}`");
                 continue;
             };
-            let ran = self.repeated(&command, 2)?;
+            let ran = self.repeat_command(&command, 2)?;
             let right = ran.iter().all(|ran| ran.has_failed == Some(*failed != 0));
             if !right {
                 wrong.push(format!("the control `{what}` has {failed}/{runs} failures, but `{command}` gives {ran:?}"));
             }
         }
-        for setting in settings(page) {
+        for setting in mitigations(page) {
             let command = with_option(again, &setting);
-            let ran = self.repeated(&command, 3)?;
+            let ran = self.repeat_command(&command, 3)?;
             if ran.iter().any(|ran| ran.has_failed != Some(false)) {
                 wrong.push(format!("the setting does not help: `{command}` gives {ran:?}"));
             }
@@ -308,7 +313,7 @@ impl Made<'_> {
     }
 
     /// Compares the stated build ids with the build ids of the files in the stack.
-    fn libraries(
+    fn check_libraries(
         &self,
         page: &Page,
         wrong: &mut Vec<String>,
@@ -335,7 +340,7 @@ impl Made<'_> {
         text: &str,
         commands: &[String],
         release: &str,
-    ) -> Result<Ran, Box<dyn std::error::Error>> {
+    ) -> Result<RunOutput, Box<dyn std::error::Error>> {
         let empty = self.sh.create_temp_dir()?;
         let here = self.sh.clone();
         here.change_dir(empty.path());
@@ -351,7 +356,7 @@ impl Made<'_> {
         here: &Shell,
         release: &str,
         script: &str,
-    ) -> Result<Ran, Box<dyn std::error::Error>> {
+    ) -> Result<RunOutput, Box<dyn std::error::Error>> {
         let (program, gfx) = (self.program, self.subject.gfx);
         let (release, gfx) = release.split_once('@').unwrap_or((release, gfx));
         let within: &[&str] = if self.subject.name == "triton" { &["--in", "triton"] } else { &[] };
@@ -365,15 +370,15 @@ impl Made<'_> {
             .read()?;
         let (output, status) = output.rsplit_once("ENDED ").unwrap_or((&output, "-1"));
         let status = status.lines().next().and_then(|text| text.trim().parse().ok()).unwrap_or(-1);
-        Ok(Ran { status, output: output.trim().to_owned() })
+        Ok(RunOutput { status, output: output.trim().to_owned() })
     }
 
     /// Runs a command of rocrepro up to `times` times. If `times` is more than three, stops after a failure.
-    fn repeated(
+    fn repeat_command(
         &self,
         command: &str,
         times: u32,
-    ) -> Result<Vec<Repeated>, Box<dyn std::error::Error>> {
+    ) -> Result<Vec<TrialRun>, Box<dyn std::error::Error>> {
         let here = self.sh.clone();
         // The evidence folder contains the shortened case or program.
         let evidence = self.folder.join(self.subject.name);
@@ -397,7 +402,7 @@ impl Made<'_> {
             let ended = ran.output()?;
             if !records_trials {
                 let has_failed = ended.status.code().map(|status| status != 0);
-                all.push(Repeated { has_failed, signature: String::new() });
+                all.push(TrialRun { has_failed, signature: String::new() });
                 continue;
             }
             let record = here.read_file(&records).unwrap_or_default();
@@ -409,7 +414,7 @@ impl Made<'_> {
                 "" | "skip" | "no-verdict" => None,
                 kind => Some(kind != "pass"),
             };
-            all.push(Repeated { has_failed, signature: text("signature") });
+            all.push(TrialRun { has_failed, signature: text("signature") });
             if has_failed == Some(true) && times > 3 {
                 break;
             }
@@ -420,7 +425,7 @@ impl Made<'_> {
 
 /// Outcome of one run of a trial.
 #[derive(Debug)]
-struct Repeated {
+struct TrialRun {
     /// True if the trial failed; `None` if the run had no verdict.
     has_failed: Option<bool>,
     signature: String,
@@ -437,7 +442,7 @@ fn with_libraries_of_release(command: &str) -> String {
 
 /// Returns true if a run ended as the report states: with the stated exit status or signal, or with the stated last
 /// line.
-fn ends_as(ran: &Ran, stated: &str) -> bool {
+fn ends_as(ran: &RunOutput, stated: &str) -> bool {
     const SIGNALS: [(&str, i32); 6] = [
         ("SIGABRT", 6),
         ("SIGSEGV", 11),
@@ -453,18 +458,18 @@ fn ends_as(ran: &Ran, stated: &str) -> bool {
         Some((_, status)) => {
             status.split(';').next().is_some_and(|s| s.trim() == ran.status.to_string())
         }
-        None => says(&ran.output, stated),
+        None => contains_text(&ran.output, stated),
     }
 }
 
 /// Returns true if an output contains a text. Spaces and line ends are ignored.
-fn says(output: &str, text: &str) -> bool {
+fn contains_text(output: &str, text: &str) -> bool {
     let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     plain(output).contains(&plain(text).replace("...", ""))
 }
 
 /// Returns the releases on which the report says that the program passes, for example `debian:6.4.3@gfx90a`.
-fn passing(page: &Page) -> Vec<String> {
+fn passing_releases(page: &Page) -> Vec<String> {
     let item = page.item("Passes").unwrap_or_default();
     // An exported program may expect other results on another release than the test does there.
     let item = item.split("the test passes").next().unwrap_or_default();
@@ -478,7 +483,7 @@ fn passing(page: &Page) -> Vec<String> {
 }
 
 /// Returns the settings that make the failure go away according to the report, as options of `rocrepro run`.
-fn settings(page: &Page) -> Vec<String> {
+fn mitigations(page: &Page) -> Vec<String> {
     let item = page.item("What helps").unwrap_or_default();
     // After these words, the page lists settings with which the program fails in a different way.
     let item = item.split("; with `").next().unwrap_or_default();

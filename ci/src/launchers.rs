@@ -11,7 +11,7 @@ use std::{
 
 use xshell::{Shell, cmd};
 
-use crate::{Done, STACK};
+use crate::{STACK, TaskResult};
 
 /// Debian packages that must be installed.
 const PACKAGES: &str =
@@ -19,7 +19,8 @@ const PACKAGES: &str =
 
 const PROGRAMS: &[&str] =
     &["/usr/sbin/slurmd", "/usr/sbin/slurmctld", "/usr/bin/srun", "/usr/sbin/munged"];
-const MORE: &[&str] = &["/usr/sbin/sshd", "/usr/bin/bwrap", "/usr/bin/podman", "/usr/bin/sudo"];
+const ADDITIONAL_PROGRAMS: &[&str] =
+    &["/usr/sbin/sshd", "/usr/bin/bwrap", "/usr/bin/podman", "/usr/bin/sudo"];
 
 const TRIAL: &str = "copies/small-sizes[bytes=2,host=pageable,api=memcpy]";
 
@@ -42,10 +43,10 @@ impl Drop for Daemon {
     }
 }
 
-pub(crate) fn launchers(sh: &Shell) -> Done {
+pub(crate) fn launchers(sh: &Shell) -> TaskResult {
     let missing: Vec<&str> = PROGRAMS
         .iter()
-        .chain(MORE)
+        .chain(ADDITIONAL_PROGRAMS)
         .copied()
         .filter(|program| !Path::new(program).exists())
         .collect();
@@ -56,16 +57,16 @@ pub(crate) fn launchers(sh: &Shell) -> Done {
         )
         .into());
     }
-    let built = crate::built(sh)?;
+    let built = crate::build_program(sh)?;
     let folder = PathBuf::from("/tmp/rocrepro-launchers");
     // Creating the folder must fail if it exists, because another user could have created it.
     fs::create_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let result = all(sh, &built, &folder);
+    let result = test_launchers(sh, &built, &folder);
     fs::remove_dir_all(&folder)?;
     result
 }
 
-fn all(sh: &Shell, built: &Path, folder: &Path) -> Done {
+fn test_launchers(sh: &Shell, built: &Path, folder: &Path) -> TaskResult {
     let program = folder.join("rocrepro");
     fs::copy(built, &program)?;
     cmd!(sh, "{program} rocm fetch {STACK}").run()?;
@@ -110,7 +111,9 @@ fn all(sh: &Shell, built: &Path, folder: &Path) -> Done {
                     String::from_utf8_lossy(&output.stderr)
                 ));
             }
-            problem.extend(left(&program).map(|left| format!("a process was left behind: {left}")));
+            problem.extend(
+                running_process(&program).map(|left| format!("a process was left behind: {left}")),
+            );
             let name = launcher.split(' ').next().unwrap_or_default();
             let verdict = if problem.is_empty() { "ok" } else { "WRONG" };
             println!("{verdict:5} {name:6} {:5.1?} {}", begun.elapsed(), more.join(" "));
@@ -125,7 +128,7 @@ fn all(sh: &Shell, built: &Path, folder: &Path) -> Done {
 
 /// Returns a description of one process of the program that is still running after the trials; `None` if all have
 /// ended.
-fn left(program: &Path) -> Option<String> {
+fn running_process(program: &Path) -> Option<String> {
     let begun = Instant::now();
     loop {
         let processes = fs::read_dir("/proc").into_iter().flatten().flatten();

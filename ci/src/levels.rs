@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use xshell::{Shell, cmd};
 
-use crate::{Done, HANGS, PACKAGED, STACK, product};
+use crate::{EXCLUDE_PACKAGED, QUIET_TIMEOUT, STACK, TaskResult, build_and_fetch};
 
 /// Architecture on which the levels are compared if the arguments name none.
-const USUAL: &str = "gfx1151";
+const DEFAULT_GFX: &str = "gfx1151";
 
 /// Signature of a trial that needs an unsupported feature.
-const GAP: &str = "(no-verdict:gap)";
+const UNSUPPORTED_SIGNATURE: &str = "(no-verdict:gap)";
 
 /// Trials whose results may differ, with the reason. A `*` at the end of a name matches any text.
 const EXPLAINED: &[(&str, &str)] = &[];
@@ -23,11 +23,11 @@ const EXPLAINED: &[(&str, &str)] = &[];
 ///
 /// # Errors
 /// Fails if results differ and the difference is not explained.
-pub(crate) fn levels(sh: &Shell, words: &[String]) -> Done {
-    let program = product(sh)?;
+pub(crate) fn levels(sh: &Shell, words: &[String]) -> TaskResult {
+    let program = build_and_fetch(sh)?;
     let (named, filters): (Vec<_>, Vec<_>) =
         words.iter().partition(|word| word.starts_with("gfx="));
-    let gfx = named.last().and_then(|word| word.strip_prefix("gfx=")).unwrap_or(USUAL);
+    let gfx = named.last().and_then(|word| word.strip_prefix("gfx=")).unwrap_or(DEFAULT_GFX);
     let folder = sh.create_temp_dir()?;
     let mut results = Vec::new();
     for level in ["hsa", "thunk"] {
@@ -36,8 +36,8 @@ pub(crate) fn levels(sh: &Shell, words: &[String]) -> Done {
         let (option, filters) = (format!("level={level}"), &filters);
         // Unexpected results are compared like all others.
         cmd!(sh, "{program} run {filters...} {on...} {file} --device-option {option}")
-            .args(PACKAGED)
-            .args(HANGS)
+            .args(EXCLUDE_PACKAGED)
+            .args(QUIET_TIMEOUT)
             .ignore_status()
             .run()?;
         results.push(read(&sh.read_file(&file)?)?);
@@ -123,7 +123,7 @@ fn compare(
                 continue;
             }
         };
-        if below.text.contains(GAP) && above.text != below.text {
+        if below.text.contains(UNSUPPORTED_SIGNATURE) && above.text != below.text {
             found.gaps += 1;
             found.lines.push(format!("{trial}: needs a feature that the thunk level lacks"));
             continue;
@@ -135,7 +135,7 @@ fn compare(
             continue;
         }
         found.different += 1;
-        let why = EXPLAINED.iter().find(|(name, _)| is_meant(name, trial));
+        let why = EXPLAINED.iter().find(|(name, _)| matches_name(name, trial));
         found.explained += usize::from(why.is_some());
         let why = why.map_or("NOT EXPLAINED", |(_, why)| why);
         found.lines.push(format!(
@@ -148,7 +148,7 @@ fn compare(
     found
 }
 
-fn is_meant(name: &str, trial: &str) -> bool {
+fn matches_name(name: &str, trial: &str) -> bool {
     name.strip_suffix('*').map_or(name == trial, |begin| trial.starts_with(begin))
 }
 
@@ -190,6 +190,8 @@ mod tests {
             ]
         );
         assert_eq!(compare(&hsa, &hsa).different, 0);
-        assert!(is_meant("copies/*", "copies/a[x=1]") && !is_meant("copies/a", "copies/ab"));
+        assert!(
+            matches_name("copies/*", "copies/a[x=1]") && !matches_name("copies/a", "copies/ab")
+        );
     }
 }

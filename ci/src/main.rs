@@ -46,21 +46,21 @@ const STACK: &str = "debian:7.2.4";
 
 /// Components of [`STACK`] to fetch in addition to HIP: libraries for the cases, the compiler for exported programs,
 /// and AMD's tests.
-const WITH: &str = "hiprand,hipblaslt,rocblas,dev,tests";
+const STACK_COMPONENTS: &str = "hiprand,hipblaslt,rocblas,dev,tests";
 
 /// ROCm releases on which every change is tested, each with an architecture that its runtime supports, and with
 /// options. `cargo test` runs all cases on the first release, except for the cases that need large libraries, which it
 /// does not fetch. The option `gemm` selects those cases. The short timeout on the oldest release saves minutes,
 /// because some trials are expected to hang there.
 const STACKS: [(&str, &str, &[&str]); 4] = [
-    (STACK, "gfx1151", &["--with", WITH, "gemm"]),
+    (STACK, "gfx1151", &["--with", STACK_COMPONENTS, "gemm"]),
     ("debian:6.4.3", "gfx1151", &[]),
     ("debian:5.7.1", "gfx1100", &[]),
     ("debian:5.2.3", "gfx90a", &["--quiet-timeout", "4"]),
 ];
 
 /// Options that exclude cases whose programs import Python packages. The gate does not install these packages.
-const PACKAGED: &[&str] = &[
+const EXCLUDE_PACKAGED: &[&str] = &[
     "--exclude",
     "programs/cupy-*",
     "--exclude",
@@ -83,16 +83,16 @@ const PACKAGED: &[&str] = &[
 
 /// Options that limit the time without output to 20 seconds. With the default, each fault that makes a program hang
 /// would take two minutes.
-const HANGS: &[&str] = &["--quiet-timeout", "20"];
+const QUIET_TIMEOUT: &[&str] = &["--quiet-timeout", "20"];
 
 /// Cases that take minutes, because they are slow to compile, or because their long programs are run once for each
 /// injected fault.
-const SLOW: &[&str] =
+const SLOW_CASES: &[&str] =
     &["programs/rocblas-shapes", "programs/eigenvectors-through-lds", "capture/every-call"];
 
 /// Arguments of `isa-verify fuzz` in the gate. The random kernels are the same each time and take less than half a
 /// minute.
-const SAMPLE: &[&str] = &["seed=1", "batches=1", "kernels=32", "jobs=2", "gfx90a", "gfx1151"];
+const FUZZ_SAMPLE: &[&str] = &["seed=1", "batches=1", "kernels=32", "jobs=2", "gfx90a", "gfx1151"];
 const WAITS: &[&str] = &["waits", "-O3", "loads=4", "gfx90a", "gfx1151"];
 /// Arguments of `isa-verify races` in the gate: four of nine architectures.
 const RACES: &[&str] = &["races", "-O3", "gfx90a", "gfx942", "gfx1151", "gfx1201"];
@@ -117,12 +117,12 @@ const FUZZ: &[&str] = &["seed=1000", "batches=50", "jobs=2"];
 
 /// Number of random programs that the order tests draw in the gate. `cargo test` alone draws 300, and `ci -- order`
 /// draws 5000.
-const ORDERED: &str = "75";
+const ORDER_PROGRAMS: &str = "75";
 
 /// Sampling interval for `exports` and `prove` in the gate (`ci -- all`): one case in eight.
-const EIGHTH: usize = 8;
+const SAMPLE_INTERVAL: usize = 8;
 /// Sampling interval for `prove --mutate` in the gate: one case in twenty.
-const TWENTIETH: usize = 20;
+const MUTATION_SAMPLE_INTERVAL: usize = 20;
 
 const USAGE: &str = "\
 usage: cargo run -p ci -- TASK
@@ -245,14 +245,14 @@ fn main() -> ExitCode {
         "readme" => shell().and_then(|sh| readme::readme(&sh, std::env::args().nth(2).as_ref())),
         "release" => shell().and_then(|sh| release::release(&sh, std::env::args().nth(2).as_ref())),
         "wheel" => shell().and_then(|sh| wheel::wheel(&sh, std::env::args().nth(2).as_ref())),
-        "recipes" => shell().and_then(|sh| recipes::recipes(&sh, arguments_have("--write"))),
+        "recipes" => shell().and_then(|sh| recipes::recipes(&sh, has_argument("--write"))),
         "amd" => {
             let words: Vec<String> = std::env::args().skip(2).collect();
             shell().and_then(|sh| amd_tests::amd_tests(&sh, &words))
         }
         "containers" => shell().and_then(|sh| containers::containers(&sh)),
         "frameworks" => shell().and_then(|sh| match std::env::args().nth(2).as_deref() {
-            None => built(&sh).and_then(|program| frameworks::table(&sh, &program)),
+            None => build_program(&sh).and_then(|program| frameworks::table(&sh, &program)),
             Some("prove") => frameworks::all(&sh),
             Some(program) => frameworks::table(&sh, Path::new(program)),
         }),
@@ -271,7 +271,7 @@ fn main() -> ExitCode {
             shell().and_then(|sh| mutants::mutants(&sh, &only))
         }
         "miri" => shell().and_then(|sh| miri::miri(&sh)),
-        "fuzz" => shell().and_then(|sh| drawn(&sh, FUZZ)),
+        "fuzz" => shell().and_then(|sh| run_random_kernels(&sh, FUZZ)),
         "waits" => shell().and_then(|sh| kernels(&sh, &["waits"])),
         "races" => shell().and_then(|sh| kernels(&sh, &["races"])),
         "words" => shell().and_then(|sh| kernels(&sh, &["words"])),
@@ -282,8 +282,8 @@ fn main() -> ExitCode {
         "soak" => soak(std::env::args().nth(2)),
         "night" => shell().and_then(|sh| night::night(&sh, std::env::args().nth(2).as_ref())),
         "nightly" => shell().and_then(|sh| nightly::nightly(&sh)),
-        "all" => gate::all(),
-        "part" => gate::part(&std::env::args().nth(2).unwrap_or_default()),
+        "all" => gate::run_all(),
+        "part" => gate::run_task(&std::env::args().nth(2).unwrap_or_default()),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
@@ -298,38 +298,38 @@ fn main() -> ExitCode {
     }
 }
 
-fn arguments_have(word: &str) -> bool {
+fn has_argument(word: &str) -> bool {
     std::env::args().skip(2).any(|argument| argument == word)
 }
 
 /// Builds rocrepro and fetches [`STACK`]. Returns the path of the program.
-fn product(sh: &Shell) -> Result<PathBuf, Box<dyn std::error::Error>> {
-    let program = built(sh)?;
-    fetched(sh, &program)?;
+fn build_and_fetch(sh: &Shell) -> Result<PathBuf, Box<dyn std::error::Error>> {
+    let program = build_program(sh)?;
+    fetch_stack(sh, &program)?;
     Ok(program)
 }
 
-fn fetched(sh: &Shell, program: &Path) -> xshell::Result<()> {
-    cmd!(sh, "{program} rocm fetch {STACK} --with {WITH}").run()
+fn fetch_stack(sh: &Shell, program: &Path) -> xshell::Result<()> {
+    cmd!(sh, "{program} rocm fetch {STACK} --with {STACK_COMPONENTS}").run()
 }
 
 /// Builds rocrepro with the profile of `cargo test`, which optimises the crates that need much computing time. Returns
 /// the path of the program.
-fn built(sh: &Shell) -> Result<PathBuf, Box<dyn std::error::Error>> {
+fn build_program(sh: &Shell) -> Result<PathBuf, Box<dyn std::error::Error>> {
     // Building only some packages would select other features of the dependencies, and therefore cause a second build.
     cmd!(sh, "cargo test --quiet --workspace --locked --no-run --test cli").run()?;
-    Ok(debug(sh))
+    Ok(debug_program(sh))
 }
 
-fn debug(sh: &Shell) -> PathBuf {
-    sh.current_dir().join(target()).join("debug/rocrepro")
+fn debug_program(sh: &Shell) -> PathBuf {
+    sh.current_dir().join(target_folder()).join("debug/rocrepro")
 }
 
-fn target() -> String {
+fn target_folder() -> String {
     std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned())
 }
 
-type Done = Result<(), Box<dyn std::error::Error>>;
+type TaskResult = Result<(), Box<dyn std::error::Error>>;
 
 fn shell() -> Result<Shell, Box<dyn std::error::Error>> {
     let shell = Shell::new()?;
@@ -356,7 +356,7 @@ fn oldest_rust(sh: &Shell) -> Result<Option<PushEnv<'_>>, Box<dyn std::error::Er
     }
 }
 
-fn lint() -> Done {
+fn lint() -> TaskResult {
     let sh = shell()?;
     cmd!(sh, "cargo fmt --all --check").run()?;
     // clippy also reports code that the oldest Rust cannot compile.
@@ -368,10 +368,10 @@ fn lint() -> Done {
         .env("RUSTDOCFLAGS", "-D warnings")
         .run()?;
     licences::check(&sh)?;
-    quick::texts(&sh)
+    quick::check_texts(&sh)
 }
 
-fn build() -> Done {
+fn build() -> TaskResult {
     let sh = shell()?;
     cmd!(sh, "cargo test --quiet --workspace --locked --no-run").run()?;
     Ok(())
@@ -379,19 +379,19 @@ fn build() -> Done {
 
 /// Fetches the stack for all parts of the gate. Uses the program that has already been built, because `cargo run` would
 /// wait for `lint`.
-fn stack() -> Done {
+fn stack() -> TaskResult {
     let sh = shell()?;
-    fetched(&sh, &debug(&sh))?;
+    fetch_stack(&sh, &debug_program(&sh))?;
     Ok(())
 }
 
-fn test() -> Done {
+fn test() -> TaskResult {
     let sh = shell()?;
     // Tests of hangs mostly wait. Therefore one thread more than there are processors keeps all processors busy.
     let processors = std::thread::available_parallelism().map_or(2, usize::from);
     cmd!(sh, "cargo test --workspace --locked")
         .env("RUST_TEST_THREADS", (processors + 1).to_string())
-        .env("ROCREPRO_ORDER_PROGRAMS", ORDERED)
+        .env("ROCREPRO_ORDER_PROGRAMS", ORDER_PROGRAMS)
         // With a fixed seed, only a change can make the gate fail, and not new random examples. Runs outside of the
         // gate draw new examples.
         .env("PROPTEST_RNG_SEED", "2026")
@@ -401,7 +401,7 @@ fn test() -> Done {
 
 /// Runs the part of the interpreter's verification that belongs to the gate. It needs no emulated device, always uses
 /// the same kernels, and takes two minutes.
-fn kernels_sample() -> Done {
+fn kernels_sample() -> TaskResult {
     let sh = shell()?;
     kernels(&sh, KERNELS)?;
     kernels(&sh, FORMS)?;
@@ -409,17 +409,17 @@ fn kernels_sample() -> Done {
     BITS.into_iter().try_for_each(|(stack, words)| kernels_of(&sh, stack, words))?;
     kernels(&sh, WAITS)?;
     kernels(&sh, RACES)?;
-    drawn(&sh, SAMPLE)
+    run_random_kernels(&sh, FUZZ_SAMPLE)
 }
 
 /// Runs random kernels in the interpreter, and compares their results with those that the host computes.
-fn drawn(sh: &Shell, words: &[&str]) -> Done {
+fn run_random_kernels(sh: &Shell, words: &[&str]) -> TaskResult {
     let words: Vec<&str> = ["fuzz"].iter().chain(words).copied().collect();
     kernels(sh, &words)
 }
 
 /// Compares how the interpreter decodes random instruction words with the disassembler of each release.
-fn bits() -> Done {
+fn bits() -> TaskResult {
     let sh = shell()?;
     let more: Vec<String> = std::env::args().skip(2).collect();
     let mut words = vec!["bits"];
@@ -434,12 +434,12 @@ fn bits() -> Done {
 }
 
 /// Runs the verification suite of the interpreter with the compiler of [`STACK`].
-fn kernels(sh: &Shell, words: &[&str]) -> Done {
+fn kernels(sh: &Shell, words: &[&str]) -> TaskResult {
     kernels_of(sh, STACK, words)
 }
 
-fn kernels_of(sh: &Shell, stack: &str, words: &[&str]) -> Done {
-    let program = product(sh)?;
+fn kernels_of(sh: &Shell, stack: &str, words: &[&str]) -> TaskResult {
+    let program = build_and_fetch(sh)?;
     if stack != STACK {
         cmd!(sh, "{program} rocm fetch {stack}").run()?;
     }
@@ -451,7 +451,7 @@ fn kernels_of(sh: &Shell, stack: &str, words: &[&str]) -> Done {
     Ok(())
 }
 
-fn coverage() -> Done {
+fn coverage() -> TaskResult {
     let sh = shell()?;
     cmd!(sh, "cargo test --quiet --locked -p case --test case coverage::")
         .env("ROCREPRO_WRITE_REFERENCE", "1")
@@ -459,21 +459,21 @@ fn coverage() -> Done {
     Ok(())
 }
 
-fn stacks() -> Done {
-    on_stacks(0, |_| Vec::new())
+fn stacks() -> TaskResult {
+    run_on_stacks(0, |_| Vec::new())
 }
 
 /// Runs a quarter of the trials, distributed over the older releases. `cargo test` tests the newest release.
-fn stacks_sample() -> Done {
+fn stacks_sample() -> TaskResult {
     let older = STACKS.len() - 1;
-    on_stacks(1, |part| vec!["--shard".to_owned(), format!("{part}/{}", 4 * older)])
+    run_on_stacks(1, |part| vec!["--shard".to_owned(), format!("{part}/{}", 4 * older)])
 }
 
 /// Runs the cases on the releases whose index is at least `first`. `words` returns additional arguments for the release
 /// with the given index.
-fn on_stacks(first: usize, words: impl Fn(usize) -> Vec<String>) -> Done {
+fn run_on_stacks(first: usize, words: impl Fn(usize) -> Vec<String>) -> TaskResult {
     let sh = shell()?;
-    let program = product(&sh)?;
+    let program = build_and_fetch(&sh)?;
     for (place, (spec, gfx, more)) in STACKS.into_iter().enumerate().skip(first) {
         let on = ["--rocm", spec, "--gfx", gfx, "--device", "emulated"];
         let words = words(place);
@@ -482,26 +482,32 @@ fn on_stacks(first: usize, words: impl Fn(usize) -> Vec<String>) -> Done {
     Ok(())
 }
 
-fn prove() -> Done {
+fn prove() -> TaskResult {
     let sh = shell()?;
-    let program = product(&sh)?;
-    cmd!(sh, "{program} prove --device emulated {HANGS...} {PACKAGED...}").run()?;
+    let program = build_and_fetch(&sh)?;
+    cmd!(sh, "{program} prove --device emulated {QUIET_TIMEOUT...} {EXCLUDE_PACKAGED...}").run()?;
     Ok(())
 }
 
-fn prove_sample() -> Done {
+fn prove_sample() -> TaskResult {
     let sh = shell()?;
-    let program = product(&sh)?;
-    let sample = every(&sh, &program, EIGHTH, |case| !SLOW.contains(&case))?;
-    cmd!(sh, "{program} prove --device emulated {HANGS...} {sample...} {PACKAGED...}").run()?;
+    let program = build_and_fetch(&sh)?;
+    let sample = sample_cases(&sh, &program, SAMPLE_INTERVAL, |case| !SLOW_CASES.contains(&case))?;
+    cmd!(
+        sh,
+        "{program} prove --device emulated {QUIET_TIMEOUT...} {sample...} {EXCLUDE_PACKAGED...}"
+    )
+    .run()?;
     // `--mutate` does not modify program cases.
-    let sample = every(&sh, &program, TWENTIETH, |case| !case.starts_with("programs/"))?;
+    let sample = sample_cases(&sh, &program, MUTATION_SAMPLE_INTERVAL, |case| {
+        !case.starts_with("programs/")
+    })?;
     cmd!(sh, "{program} prove --mutate --device emulated {sample...}").run()?;
     Ok(())
 }
 
 /// Selects the cases for which `wanted` returns true, and returns one in `one_of` of them.
-fn every(
+fn sample_cases(
     sh: &Shell,
     program: &Path,
     one_of: usize,
@@ -512,14 +518,14 @@ fn every(
     Ok(names.filter(|name| wanted(name)).step_by(one_of).map(str::to_owned).collect())
 }
 
-fn mutate() -> Done {
+fn mutate() -> TaskResult {
     let sh = shell()?;
-    let program = product(&sh)?;
-    cmd!(sh, "{program} prove --mutate --device emulated {PACKAGED...}").run()?;
+    let program = build_and_fetch(&sh)?;
+    cmd!(sh, "{program} prove --mutate --device emulated {EXCLUDE_PACKAGED...}").run()?;
     Ok(())
 }
 
-fn locks() -> Done {
+fn locks() -> TaskResult {
     let sh = shell()?;
     let store = stacks::StackCache::from_environment()?;
     let named: Vec<String> = std::env::args().skip(2).collect();
@@ -535,7 +541,7 @@ fn locks() -> Done {
     Ok(())
 }
 
-fn order() -> Done {
+fn order() -> TaskResult {
     let sh = shell()?;
     cmd!(sh, "cargo test --locked -p rocrepro --test cli order:: -- --nocapture")
         .env("ROCREPRO_ORDER_PROGRAMS", "5000")
@@ -543,9 +549,9 @@ fn order() -> Done {
     Ok(())
 }
 
-fn soak(minutes: Option<String>) -> Done {
+fn soak(minutes: Option<String>) -> TaskResult {
     let sh = shell()?;
-    let program = built(&sh)?;
+    let program = build_program(&sh)?;
     let minutes = minutes.unwrap_or_else(|| "60".to_owned());
     cmd!(sh, "cargo run --locked -p chaos")
         .env("ROCREPRO_PROGRAM", program)
@@ -554,9 +560,9 @@ fn soak(minutes: Option<String>) -> Done {
     Ok(())
 }
 
-fn interrupts(words: impl Iterator<Item = String>) -> Done {
+fn interrupts(words: impl Iterator<Item = String>) -> TaskResult {
     let sh = shell()?;
-    let program = product(&sh)?;
+    let program = build_and_fetch(&sh)?;
     let mut command = cmd!(sh, "cargo run --locked -p chaos").env("ROCREPRO_PROGRAM", program);
     command = command.env("ROCREPRO_MOMENTS", "7");
     for word in words {
@@ -570,9 +576,9 @@ fn interrupts(words: impl Iterator<Item = String>) -> Done {
     Ok(())
 }
 
-fn chaos() -> Done {
+fn chaos() -> TaskResult {
     let sh = shell()?;
-    let program = product(&sh)?;
+    let program = build_and_fetch(&sh)?;
     cmd!(sh, "cargo run --locked -p chaos")
         .env("ROCREPRO_PROGRAM", program)
         .env("ROCREPRO_CHAOS_MIXTURES", "3000")

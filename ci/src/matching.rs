@@ -11,7 +11,7 @@ use std::{
 use engine::issue::{LOG_LEVEL, known_bugs_in_log};
 use xshell::{Shell, cmd};
 
-use crate::{Done, STACK, product};
+use crate::{STACK, TaskResult, build_and_fetch};
 
 const PAGE: &str = "reports/known-bug-matching.md";
 
@@ -56,14 +56,14 @@ struct Ran {
 /// # Errors
 /// Fails if fewer than nine tenths of the bugs are found, if a bug is found in more than one in a hundred of the other
 /// programs, or if a program ends in another way than it states.
-pub(crate) fn matching(sh: &Shell, words: &[String]) -> Done {
+pub(crate) fn matching(sh: &Shell, words: &[String]) -> TaskResult {
     let Ok(torch) = std::env::var("ROCREPRO_TORCH") else {
         println!(
             "skipped: set ROCREPRO_TORCH to a folder with PyTorch for ROCm in venv/bin/python"
         );
         return Ok(());
     };
-    let program = product(sh)?;
+    let program = build_and_fetch(sh)?;
     let python = Path::new(&torch).join("venv/bin/python");
     let known = known_subjects(sh)?;
     if words.iter().any(|word| word == "reports") {
@@ -211,7 +211,7 @@ impl Measured {
         text
     }
 
-    fn verdict(&self) -> Done {
+    fn verdict(&self) -> TaskResult {
         println!("known bugs: {} of {} matched", self.hit, self.known.len());
         println!("no bug: {} of {} matched", self.wrong, self.others.len());
         if !self.otherwise.is_empty() {
@@ -247,7 +247,7 @@ earlier run is not run again.
 ";
 
 /// Makes a report about each program that hits a known bug, and checks that its first lines name the bug.
-fn reports(sh: &Shell, program: &Path, python: &Path, known: &[Subject]) -> Done {
+fn reports(sh: &Shell, program: &Path, python: &Path, known: &[Subject]) -> TaskResult {
     let mut missing = Vec::new();
     for subject in known {
         let out: PathBuf = sh.current_dir().join(FOLDER).join(format!("report-{}", subject.name));

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use xshell::{Shell, cmd};
 
 /// An accepted cycle: the crate, and each module of the cycle with the reason for its dependency.
-type Circle = (&'static str, &'static [(&'static str, &'static str)]);
+type AcceptedCycle = (&'static str, &'static [(&'static str, &'static str)]);
 
-const CIRCLES: [Circle; 2] = [
+const ACCEPTED_CYCLES: [AcceptedCycle; 2] = [
     (
         "emulator",
         &[
@@ -94,21 +94,22 @@ pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     let mut problems = Vec::new();
     for (name, Crate { root, uses: mut graph, public }) in crates {
         // A name that the root re-exports counts as a name of the module that declares it.
-        let handed_on = handed_on(&root, &public);
+        let handed_on = reexports(&root, &public);
         for (module, used) in &mut graph {
             let through = used.iter().filter_map(|name| handed_on.get(name)).cloned();
             let through: Vec<String> = through.filter(|other| other != module).collect();
             used.extend(through);
         }
-        let known = CIRCLES.iter().find(|(of, _)| *of == name).map_or(&[][..], |(_, known)| known);
+        let known =
+            ACCEPTED_CYCLES.iter().find(|(of, _)| *of == name).map_or(&[][..], |(_, known)| known);
         let known: BTreeSet<&str> = known.iter().map(|(module, _)| *module).collect();
-        if let Some(modules) = circle(&as_one(&graph, &known)) {
+        if let Some(modules) = find_cycle(&merge_modules(&graph, &known)) {
             problems.push(format!(
                 "{name}: these modules depend on each other in a cycle: {}",
                 modules.join(" -> ")
             ));
         }
-        for module in known.iter().filter(|module| !comes_back(&graph, &known, module)) {
+        for module in known.iter().filter(|module| !is_cyclic(&graph, &known, module)) {
             problems.push(format!(
                 "{name}: {module} is not in a cycle any more; remove it from `CIRCLES`"
             ));
@@ -119,7 +120,7 @@ pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
 
 /// Returns, for each name that the root re-exports, the module that declares it. `public` contains the public names of
 /// each module.
-fn handed_on(root: &str, public: &BTreeMap<String, BTreeSet<String>>) -> BTreeMap<String, String> {
+fn reexports(root: &str, public: &BTreeMap<String, BTreeSet<String>>) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for statement in root.split(';') {
         let Some((_, path)) = statement.rsplit_once("use ") else { continue };
@@ -179,7 +180,7 @@ fn name(path: &str) -> Option<String> {
 }
 
 /// Returns a copy of the graph in which the modules `modules` are merged into one module.
-fn as_one(graph: &Graph, modules: &BTreeSet<&str>) -> Graph {
+fn merge_modules(graph: &Graph, modules: &BTreeSet<&str>) -> Graph {
     let all = modules.iter().copied().collect::<Vec<_>>().join("+");
     let of = |name: &String| if modules.contains(&**name) { all.clone() } else { name.clone() };
     let mut whole = Graph::new();
@@ -192,7 +193,7 @@ fn as_one(graph: &Graph, modules: &BTreeSet<&str>) -> Graph {
 }
 
 /// Returns true if `module` depends on itself through the modules in `modules`.
-fn comes_back(graph: &Graph, modules: &BTreeSet<&str>, module: &str) -> bool {
+fn is_cyclic(graph: &Graph, modules: &BTreeSet<&str>, module: &str) -> bool {
     let used = |of: &str| graph.get(of).into_iter().flatten().map(String::as_str);
     let mut reached = BTreeSet::new();
     let mut open: Vec<&str> = used(module).collect();
@@ -206,7 +207,7 @@ fn comes_back(graph: &Graph, modules: &BTreeSet<&str>, module: &str) -> bool {
 
 /// Returns a cycle in the graph, if it contains one: each module uses the next one, and the last module equals the
 /// first one.
-fn circle(graph: &Graph) -> Option<Vec<String>> {
+fn find_cycle(graph: &Graph) -> Option<Vec<String>> {
     fn follow<'a>(
         graph: &'a Graph,
         at: &'a str,
@@ -241,7 +242,7 @@ mod tests {
         let public = BTreeMap::from([("o".to_owned(), all)]);
         let root = "mod m;\npub use m::{Machine, n::Part};\npub(crate) use k::help;\n\
                     pub use o::*;\nuse std::fmt;";
-        let handed_on = handed_on(root, &public);
+        let handed_on = reexports(root, &public);
         let of = |name: &str| handed_on.get(name).map(String::as_str);
         assert_eq!(
             [of("Machine"), of("Part"), of("help"), of("all"), of("m"), of("no")],
@@ -258,12 +259,12 @@ mod tests {
     fn accepts_only_cycles_of_the_named_modules() {
         let uses = graph(&[("a", &["b"]), ("b", &["c", "x"]), ("c", &["b"]), ("x", &["y"])]);
         let known = BTreeSet::from(["b", "c", "x"]);
-        assert_eq!(circle(&as_one(&uses, &known)), None);
-        let back = known.iter().map(|module| comes_back(&uses, &known, module));
+        assert_eq!(find_cycle(&merge_modules(&uses, &known)), None);
+        let back = known.iter().map(|module| is_cyclic(&uses, &known, module));
         assert_eq!(back.collect::<Vec<_>>(), [true, true, false]);
         // A cycle through a module outside of the accepted set is not accepted.
         let uses = graph(&[("b", &["c", "x"]), ("c", &["b"]), ("x", &["b"])]);
-        let found = circle(&as_one(&uses, &BTreeSet::from(["b", "c"])));
+        let found = find_cycle(&merge_modules(&uses, &BTreeSet::from(["b", "c"])));
         assert_eq!(found, Some(["b+c", "x", "b+c"].map(str::to_owned).into()));
     }
 
@@ -271,9 +272,9 @@ mod tests {
     fn finds_a_cycle_and_accepts_a_diamond() {
         let diamond: &[(&str, &[&str])] =
             &[("a", &["b", "c"]), ("b", &["d"]), ("c", &["d"]), ("d", &["e"])];
-        assert_eq!(circle(&graph(diamond)), None);
+        assert_eq!(find_cycle(&graph(diamond)), None);
         let ring: &[(&str, &[&str])] =
             &[("a", &["b"]), ("b", &["x", "c"]), ("c", &["d"]), ("d", &["b"])];
-        assert_eq!(circle(&graph(ring)), Some(["b", "c", "d", "b"].map(str::to_owned).into()));
+        assert_eq!(find_cycle(&graph(ring)), Some(["b", "c", "d", "b"].map(str::to_owned).into()));
     }
 }

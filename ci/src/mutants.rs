@@ -90,7 +90,7 @@ fn accepted(text: &str) -> Result<BTreeMap<&str, usize>, String> {
 fn differences(expected: &[&str], accepted: &BTreeMap<&str, usize>, survived: &str) -> Vec<String> {
     let mut counts: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for line in survived.lines() {
-        counts.entry(nameless(line)).or_default().push(line);
+        counts.entry(without_position(line)).or_default().push(line);
     }
     let mut problems = Vec::new();
     for (mutant, places) in &counts {
@@ -115,7 +115,7 @@ fn differences(expected: &[&str], accepted: &BTreeMap<&str, usize>, survived: &s
 }
 
 /// Removes line and column from the name of a mutant: `src/a.rs:3:5: replace x` becomes `src/a.rs: replace x`.
-fn nameless(line: &str) -> String {
+fn without_position(line: &str) -> String {
     let mut parts = line.splitn(4, ':');
     match (parts.next(), parts.next(), parts.next(), parts.next()) {
         (Some(file), Some(_), Some(_), Some(what)) => format!("{file}:{what}"),

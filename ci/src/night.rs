@@ -13,7 +13,7 @@ use std::{
 
 use xshell::{Shell, cmd};
 
-use crate::{Done, STACK};
+use crate::{STACK, TaskResult};
 
 const TRIALS: u32 = 10_000;
 
@@ -21,7 +21,7 @@ const TRIALS: u32 = 10_000;
 const TESTS: u32 = 1000;
 
 /// Maximum growth of the harness's memory after the first tenth of the run, in KB.
-const MOST_GROWTH_KB: u64 = 20 << 10;
+const MAX_GROWTH_KB: u64 = 20 << 10;
 
 const CASE: &str = "\
 title: The device has nothing to do
@@ -32,7 +32,7 @@ faults: [call.denied]
 ";
 
 #[derive(Default)]
-struct Taken {
+struct ResourceUsage {
     /// Processor time of the measured program itself. The field `children` contains the processor time of its child
     /// processes.
     own: Duration,
@@ -45,18 +45,18 @@ struct Taken {
 /// Measures rocrepro and the other runners, and prints a table.
 ///
 /// # Errors
-/// Fails if the memory of rocrepro grows by more than [`MOST_GROWTH_KB`].
-pub(crate) fn night(sh: &Shell, trials: Option<&String>) -> Done {
+/// Fails if the memory of rocrepro grows by more than [`MAX_GROWTH_KB`].
+pub(crate) fn night(sh: &Shell, trials: Option<&String>) -> TaskResult {
     let trials = trials.map_or(Ok(TRIALS), |text| text.parse())?;
     let folder = sh.current_dir().join("target/night");
     fs::create_dir_all(&folder)?;
     cmd!(sh, "cargo build --release --quiet --locked -p rocrepro").run()?;
-    let program = sh.current_dir().join(crate::target()).join("release/rocrepro");
+    let program = sh.current_dir().join(crate::target_folder()).join("release/rocrepro");
     cmd!(sh, "{program} rocm fetch {STACK}").run()?;
 
     println!("milliseconds per test         own  children  wall");
-    print_row("Command::status in a loop", TESTS, &bare()?);
-    let (mimic, nextest) = others(sh, &folder)?;
+    print_row("Command::status in a loop", TESTS, &measure_spawn()?);
+    let (mimic, nextest) = measure_other_harnesses(sh, &folder)?;
     print_row("libtest-mimic", TESTS, &mimic);
     print_row("cargo nextest", TESTS, &nextest);
     let taken = run(&program, &folder, trials)?;
@@ -67,33 +67,32 @@ pub(crate) fn night(sh: &Shell, trials: Option<&String>) -> Done {
     println!(
         "memory of `rocrepro run`: {after_a_tenth} KB after a tenth of the run, at most {most} KB"
     );
-    match most - after_a_tenth > MOST_GROWTH_KB {
+    match most - after_a_tenth > MAX_GROWTH_KB {
         true => {
-            Err(format!("the memory of `rocrepro run` grew by more than {MOST_GROWTH_KB} KB")
-                .into())
+            Err(format!("the memory of `rocrepro run` grew by more than {MAX_GROWTH_KB} KB").into())
         }
         false => Ok(()),
     }
 }
 
-fn print_row(name: &str, tests: u32, taken: &Taken) {
+fn print_row(name: &str, tests: u32, taken: &ResourceUsage) {
     let ms = |time: Duration| time.as_secs_f64() * 1000.0 / f64::from(tests);
     let (own, children, wall) = (ms(taken.own), ms(taken.children), ms(taken.wall));
     println!("{name:25}  {own:6.2}  {children:8.2}  {wall:4.2}");
 }
 
 /// Measures how long it takes to start processes that do nothing, which is a lower bound for the time per test.
-fn bare() -> Result<Taken, Box<dyn Error>> {
-    let (begun, before) = (Instant::now(), times("self")?);
+fn measure_spawn() -> Result<ResourceUsage, Box<dyn Error>> {
+    let (begun, before) = (Instant::now(), cpu_times("self")?);
     for _ in 0..TESTS {
         Command::new("/bin/true").status()?;
     }
-    let after = times("self")?;
+    let after = cpu_times("self")?;
     let (own, children) = (after.0 - before.0, after.1 - before.1);
-    Ok(Taken { own, children, wall: begun.elapsed(), memory: Vec::new() })
+    Ok(ResourceUsage { own, children, wall: begun.elapsed(), memory: Vec::new() })
 }
 
-fn run(program: &Path, folder: &Path, trials: u32) -> Result<Taken, Box<dyn Error>> {
+fn run(program: &Path, folder: &Path, trials: u32) -> Result<ResourceUsage, Box<dyn Error>> {
     let (case, record) = (folder.join("case.yaml"), folder.join("record.jsonl"));
     fs::write(&case, CASE)?;
     if record.exists() {
@@ -102,12 +101,15 @@ fn run(program: &Path, folder: &Path, trials: u32) -> Result<Taken, Box<dyn Erro
     let on = ["run", "--rocm", STACK, "--device", "emulated", "--gfx", "gfx1151", "--cases-from"];
     let mut command = Command::new(program);
     command.args(on).arg(case).args(["--repeat", &trials.to_string(), "--record"]).arg(record);
-    watched(command.stdout(Stdio::null()))
+    measure(command.stdout(Stdio::null()))
 }
 
 /// Measures libtest-mimic and nextest with [`TESTS`] tests each. A test for libtest-mimic starts a process. A test for
 /// nextest is empty, because nextest itself starts a process for each test.
-fn others(sh: &Shell, folder: &Path) -> Result<(Taken, Taken), Box<dyn Error>> {
+fn measure_other_harnesses(
+    sh: &Shell,
+    folder: &Path,
+) -> Result<(ResourceUsage, ResourceUsage), Box<dyn Error>> {
     let folder = folder.join("others");
     fs::create_dir_all(folder.join("tests"))?;
     // This makes cargo select the same versions of the dependencies as in this project.
@@ -131,26 +133,26 @@ fn others(sh: &Shell, folder: &Path) -> Result<(Taken, Taken), Box<dyn Error>> {
         .filter_map(|line: serde_json::Value| Some(line["executable"].as_str()?.into()))
         .next();
     let mut mimic = Command::new(mimic.ok_or("cargo built no test program")?);
-    let mimic = watched(mimic.arg("--quiet").stdout(Stdio::null()))?;
+    let mimic = measure(mimic.arg("--quiet").stdout(Stdio::null()))?;
     cmd!(sh, "cargo nextest run --no-run --test empty").quiet().run()?;
     let mut nextest = Command::new("cargo");
     nextest.args(["nextest", "run", "--test", "empty"]).current_dir(&folder);
-    let nextest = watched(nextest.stderr(Stdio::null()))?;
+    let nextest = measure(nextest.stderr(Stdio::null()))?;
     Ok((mimic, nextest))
 }
 
 /// Runs a program, and samples its processor time and its memory repeatedly until it ends.
-fn watched(command: &mut Command) -> Result<Taken, Box<dyn Error>> {
+fn measure(command: &mut Command) -> Result<ResourceUsage, Box<dyn Error>> {
     let begun = Instant::now();
     let mut child = command.stdin(Stdio::null()).spawn()?;
-    let mut taken = Taken::default();
+    let mut taken = ResourceUsage::default();
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break status;
         }
         let id = child.id().to_string();
         // The program may end between the two queries.
-        if let (Ok((own, children)), Some(memory)) = (times(&id), memory(&id)) {
+        if let (Ok((own, children)), Some(memory)) = (cpu_times(&id), memory(&id)) {
             (taken.own, taken.children) = (own, children);
             taken.memory.push(memory);
         }
@@ -164,7 +166,7 @@ fn watched(command: &mut Command) -> Result<Taken, Box<dyn Error>> {
 }
 
 /// Returns the processor times of a process and of its reaped children (proc_pid_stat(5)).
-fn times(process: &str) -> Result<(Duration, Duration), Box<dyn Error>> {
+fn cpu_times(process: &str) -> Result<(Duration, Duration), Box<dyn Error>> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
     // The name of the process, in parentheses, may contain spaces.
     let fields = stat.rsplit_once(')').ok_or("/proc/PID/stat contains no name")?.1;

@@ -12,18 +12,18 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use xshell::{Shell, cmd};
 
-use crate::Done;
+use crate::TaskResult;
 
 /// Number of runs for a trial that passed unexpectedly. 30 runs without a failure show that the failure rate is at most
 /// about 10 %.
 const REPEATS: &str = "30";
 
 /// Maximum number of bisects in one night. A failure that exceeds this number is reported without a bisect.
-const MOST_BISECTS: usize = 4;
+const MAX_BISECTS: usize = 4;
 
 /// Result of a trial on one build.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Seen {
+struct BuildResult {
     /// Kind of the verdict as records contain it, for example `pass`, `news-fail` or `news-fixed`.
     verdict: String,
     signature: String,
@@ -41,7 +41,7 @@ struct Seen {
 /// # Errors
 /// Fails if results are unexpected, or if a build or the device is unavailable. For unexpected results, the message is
 /// the first line of the summary.
-pub(crate) fn nightly(sh: &Shell) -> Done {
+pub(crate) fn nightly(sh: &Shell) -> TaskResult {
     let setting = |name: &str, default: &str| std::env::var(name).unwrap_or(default.to_owned());
     let gfx = setting("NIGHTLY_GFX", "gfx1151");
     let source = setting("NIGHTLY_SOURCE", "nightly");
@@ -64,15 +64,16 @@ pub(crate) fn nightly(sh: &Shell) -> Done {
     cmd!(sh, "cargo run --release --locked -- run {on...} --record {record} --junit {junit}")
         .ignore_status()
         .run()?;
-    let now = seen(&sh.read_file(&record)?)?;
+    let now = worst_results(&sh.read_file(&record)?)?;
     if !now.values().any(|seen| ["pass", "known", "difference"].contains(&&*seen.verdict)) {
         return Err(
             format!("no trial has a verdict on {build}; check whether the device works").into()
         );
     }
-    let before = earlier(sh, &state, build)?;
+    let before = earlier_results(sh, &state, build)?;
     let mut summary = update_bugs(sh, &state, &record, &on, &out)?;
-    let news: Vec<_> = now.iter().filter(|(trial, seen)| is_news(trial, seen, &before)).collect();
+    let news: Vec<_> =
+        now.iter().filter(|(trial, seen)| is_unexpected(trial, seen, &before)).collect();
     let failed: Vec<&str> = news
         .iter()
         .filter(|(_, seen)| seen.verdict != "news-fixed")
@@ -87,7 +88,7 @@ pub(crate) fn nightly(sh: &Shell) -> Done {
         let folder = out.join(folder_name(trial));
         sh.remove_path(&folder)?;
         if seen.verdict == "news-fixed" {
-            let draft = fixed(sh, trial, seen, build, &on, &folder)?;
+            let draft = report_fixed(sh, trial, seen, build, &on, &folder)?;
             let _ = writeln!(
                 summary,
                 "- possibly fixed: `{trial}`, the draft of a comment is in {}",
@@ -106,7 +107,7 @@ pub(crate) fn nightly(sh: &Shell) -> Done {
         }
         match last_good(trial, &before) {
             None => summary.push_str("; not bisected, because no earlier build passed"),
-            Some(_) if bisects == MOST_BISECTS => {
+            Some(_) if bisects == MAX_BISECTS => {
                 summary.push_str("; not bisected, because the number of bisects is limited");
             }
             Some(good) => {
@@ -135,13 +136,13 @@ pub(crate) fn nightly(sh: &Shell) -> Done {
 /// Results of the unexpected failures on the newest build of another channel.
 struct Control {
     build: String,
-    seen: BTreeMap<String, Seen>,
+    seen: BTreeMap<String, BuildResult>,
 }
 
 impl Control {
     /// Describes the result of a trial on this build. The second value is true if the trial fails there in the same way:
     /// then the change is in both channels, in the machine or in the case, but not in this night alone.
-    fn compare(&self, trial: &str, seen: &Seen) -> (String, bool) {
+    fn compare(&self, trial: &str, seen: &BuildResult) -> (String, bool) {
         let build = &self.build;
         match self.seen.get(trial) {
             Some(other) if other.signature == seen.signature => {
@@ -176,7 +177,7 @@ fn run_control(
     cmd!(sh, "cargo run --release --locked -- run {trials...} {on...} --record {record}")
         .ignore_status()
         .run()?;
-    Ok(Control { build: build.to_owned(), seen: seen(&sh.read_file(&record)?)? })
+    Ok(Control { build: build.to_owned(), seen: worst_results(&sh.read_file(&record)?)? })
 }
 
 /// Adds the records of the night to the store of this machine, tests the open bugs again, and drafts a comment for each
@@ -248,8 +249,10 @@ fn ended_or_reopened<'a>(before: &Bugs, after: &'a Bugs) -> Vec<(&'a str, &'a st
 
 /// Returns the worst result of each trial in a record. If one of several runs of a trial failed, the result is that
 /// failure.
-fn seen(record: &str) -> Result<BTreeMap<String, Seen>, Box<dyn std::error::Error>> {
-    let mut trials: BTreeMap<String, Seen> = BTreeMap::new();
+fn worst_results(
+    record: &str,
+) -> Result<BTreeMap<String, BuildResult>, Box<dyn std::error::Error>> {
+    let mut trials: BTreeMap<String, BuildResult> = BTreeMap::new();
     for line in record.lines().filter(|line| !line.trim().is_empty()) {
         let line: Value = serde_json::from_str(line)?;
         // Other lines of the record only state that a trial began or that a run has ended.
@@ -257,7 +260,7 @@ fn seen(record: &str) -> Result<BTreeMap<String, Seen>, Box<dyn std::error::Erro
             continue;
         }
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let one = Seen {
+        let one = BuildResult {
             verdict: text(&line["verdict"]["kind"]),
             signature: text(&line["outcome"]["signature"]),
             upstream: line["upstream"].as_array().into_iter().flatten().map(text).collect(),
@@ -272,9 +275,13 @@ fn seen(record: &str) -> Result<BTreeMap<String, Seen>, Box<dyn std::error::Erro
 
 /// Results of earlier builds, the newest build first. Builds are ordered by the date in their names, because version
 /// strings cannot be sorted.
-type Earlier = Vec<(String, BTreeMap<String, Seen>)>;
+type EarlierResults = Vec<(String, BTreeMap<String, BuildResult>)>;
 
-fn earlier(sh: &Shell, state: &Path, build: &str) -> Result<Earlier, Box<dyn std::error::Error>> {
+fn earlier_results(
+    sh: &Shell,
+    state: &Path,
+    build: &str,
+) -> Result<EarlierResults, Box<dyn std::error::Error>> {
     let day = |build: &str| {
         let mut runs = build.rsplit(|c: char| !c.is_ascii_digit());
         runs.find(|run| run.len() == 8).unwrap_or_default().to_owned()
@@ -284,7 +291,7 @@ fn earlier(sh: &Shell, state: &Path, build: &str) -> Result<Earlier, Box<dyn std
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let record: PathBuf = folder.join("run.jsonl");
         if name != build && day(&name) <= day(build) && record.is_file() {
-            records.push((name, seen(&sh.read_file(&record)?)?));
+            records.push((name, worst_results(&sh.read_file(&record)?)?));
         }
     }
     records.sort_by_key(|(name, _)| std::cmp::Reverse(day(name)));
@@ -292,25 +299,25 @@ fn earlier(sh: &Shell, state: &Path, build: &str) -> Result<Earlier, Box<dyn std
 }
 
 /// Returns true if a result is unexpected and differs from the result of the trial in the last earlier build.
-fn is_news(trial: &str, seen: &Seen, before: &Earlier) -> bool {
+fn is_unexpected(trial: &str, seen: &BuildResult, before: &EarlierResults) -> bool {
     let last = before.iter().find_map(|(_, trials)| trials.get(trial));
     seen.verdict.starts_with("news")
         && last
             .is_none_or(|last| (&last.verdict, &last.signature) != (&seen.verdict, &seen.signature))
 }
 
-fn last_good<'a>(trial: &str, before: &'a Earlier) -> Option<&'a str> {
-    let passed = |trials: &BTreeMap<String, Seen>| {
+fn last_good<'a>(trial: &str, before: &'a EarlierResults) -> Option<&'a str> {
+    let passed = |trials: &BTreeMap<String, BuildResult>| {
         trials.get(trial).is_some_and(|seen| seen.verdict == "pass")
     };
     before.iter().find(|(_, trials)| passed(trials)).map(|(build, _)| build.as_str())
 }
 
 /// Repeats a trial that passed unexpectedly, and drafts a comment for the upstream issues of its case.
-fn fixed(
+fn report_fixed(
     sh: &Shell,
     trial: &str,
-    seen: &Seen,
+    seen: &BuildResult,
     build: &str,
     on: &[&str],
     folder: &Path,
@@ -336,7 +343,7 @@ fn fixed(
 
 /// Drafts a comment about a trial that passed. Runs without a failure give only an upper bound of the failure rate.
 /// Therefore the comment never claims that the rate is zero.
-fn comment(trial: &str, seen: &Seen, build: &str, verdicts: &[String]) -> String {
+fn comment(trial: &str, seen: &BuildResult, build: &str, verdicts: &[String]) -> String {
     let passed = verdicts.iter().filter(|v| *v == "news-fixed" || *v == "pass").count();
     let runs = verdicts.len();
     let (head, bound) = match passed == runs && runs > 0 {
@@ -375,9 +382,9 @@ mod tests {
         .to_string()
     }
 
-    fn night(name: &str, lines: &[(&str, &str, &str)]) -> (String, BTreeMap<String, Seen>) {
+    fn night(name: &str, lines: &[(&str, &str, &str)]) -> (String, BTreeMap<String, BuildResult>) {
         let text: Vec<_> = lines.iter().map(|(t, v, s)| line(t, v, s)).collect();
-        (name.to_owned(), seen(&text.join("\n")).unwrap())
+        (name.to_owned(), worst_results(&text.join("\n")).unwrap())
     }
 
     #[test]
@@ -388,7 +395,7 @@ mod tests {
         ];
         let check = |trial: &str, verdict: &str, signature: &str, expected: bool| {
             let (_, now) = night("a20260704", &[(trial, verdict, signature)]);
-            assert_eq!(is_news(trial, &now[trial], &before), expected, "{trial} {verdict}");
+            assert_eq!(is_unexpected(trial, &now[trial], &before), expected, "{trial} {verdict}");
         };
         check("t", "news-fail", "hang", false);
         check("t", "news-fail", "crash", true);

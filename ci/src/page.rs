@@ -5,7 +5,7 @@ use std::fs;
 
 use xshell::{Shell, cmd};
 
-use crate::{Done, evidence};
+use crate::{TaskResult, evidence};
 
 /// Names of the Chromium program in Debian, Ubuntu and Fedora.
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
@@ -17,12 +17,12 @@ const WIDTHS: [u32; 3] = [1920, 1280, 390];
 /// than its own.
 const SCRIPT: &str = include_str!("page.js");
 
-pub(crate) fn page(sh: &Shell, path: Option<&str>) -> Done {
+pub(crate) fn page(sh: &Shell, path: Option<&str>) -> TaskResult {
     let there = |name: &&&str| cmd!(sh, "which {name}").quiet().ignore_stdout().run().is_ok();
     let browser = NAMES.iter().find(there).ok_or("browser not found: install chromium")?;
     let folder = sh.current_dir().join("target/page");
     fs::create_dir_all(&folder)?;
-    let shown = sh.current_dir().join(path.unwrap_or(evidence::SHOWN));
+    let shown = sh.current_dir().join(path.unwrap_or(evidence::MATRIX_PAGE));
     let mut wrong = Vec::new();
     for (width, dark) in WIDTHS.into_iter().flat_map(|width| [(width, false), (width, true)]) {
         let look = if dark { "dark" } else { "light" };

@@ -7,22 +7,22 @@ use std::{collections::BTreeSet, time::Instant};
 
 use xshell::{Shell, cmd};
 
-use crate::{Done, architectures, circles, module_cycles, reports, style, tidy};
+use crate::{TaskResult, architectures, circles, module_cycles, reports, style, tidy};
 
 /// Family of cases that uses every crate from reading a case to writing its record.
 const SAMPLE: &str = "copies/";
 
 /// Integration tests that take longer than the whole quick check.
-const LONG: &[&str] = &["chaos", "cases", "cli"];
+const SLOW_TESTS: &[&str] = &["chaos", "cases", "cli"];
 
-pub(crate) fn run(sh: &Shell) -> Done {
+pub(crate) fn run(sh: &Shell) -> TaskResult {
     let files = changed_files(sh)?;
     let folders: BTreeSet<&str> = files.iter().filter_map(|file| folder_of_crate(file)).collect();
     let tests = tests_of(sh, &folders)?;
     println!("ci quick: {} changed files; crates: {}", files.len(), list(&folders));
     let sample = ["--test", "cases", "--", SAMPLE];
-    let steps: [(&str, &dyn Fn() -> Done); 4] = [
-        ("texts", &|| texts(sh)),
+    let steps: [(&str, &dyn Fn() -> TaskResult); 4] = [
+        ("texts", &|| check_texts(sh)),
         ("formatting", &|| Ok(cmd!(sh, "cargo fmt --all --check").quiet().run()?)),
         ("tests of the crates", &|| cargo_test(sh, &tests)),
         ("sample of the case library", &|| cargo_test(sh, &sample)),
@@ -39,7 +39,7 @@ pub(crate) fn run(sh: &Shell) -> Done {
         }
     }
     let not_run: Vec<&str> =
-        LONG.iter().copied().filter(|_| folders.contains("harness/cli")).collect();
+        SLOW_TESTS.iter().copied().filter(|_| folders.contains("harness/cli")).collect();
     if !not_run.is_empty() {
         println!("ci quick: these tests of the crate `cli` were not run: {}", not_run.join(", "));
     }
@@ -51,8 +51,8 @@ pub(crate) fn run(sh: &Shell) -> Done {
 }
 
 /// Runs all checks of source texts, which do not need a compiler.
-pub(crate) fn texts(sh: &Shell) -> Done {
-    let checks: [fn(&Shell) -> Done; 6] = [
+pub(crate) fn check_texts(sh: &Shell) -> TaskResult {
+    let checks: [fn(&Shell) -> TaskResult; 6] = [
         tidy::check,
         architectures::check,
         style::check,
@@ -66,7 +66,7 @@ pub(crate) fn texts(sh: &Shell) -> Done {
 }
 
 /// Runs `cargo test` with the same features for all crates, so that shared dependencies are built only once.
-fn cargo_test(sh: &Shell, arguments: &[impl AsRef<std::ffi::OsStr>]) -> Done {
+fn cargo_test(sh: &Shell, arguments: &[impl AsRef<std::ffi::OsStr>]) -> TaskResult {
     Ok(cmd!(sh, "cargo test --quiet --locked -p rocrepro {arguments...}").quiet().run()?)
 }
 
@@ -112,7 +112,7 @@ fn tests_of(
         let tests = sh.read_dir(format!("{folder}/tests")).unwrap_or_default();
         for test in tests.iter().filter(|path| is_test(path)) {
             let name = test.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
-            if !LONG.contains(&name) {
+            if !SLOW_TESTS.contains(&name) {
                 arguments.extend(["--test".to_owned(), name.to_owned()]);
             }
         }

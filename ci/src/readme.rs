@@ -12,7 +12,7 @@ use std::{
 use serde_json::Value;
 use xshell::{Shell, cmd};
 
-use crate::{Done, recipes, wheel};
+use crate::{TaskResult, recipes, wheel};
 
 const README: &str = "README.md";
 const FOUND: &str = "docs/found-in-releases.md";
@@ -42,7 +42,7 @@ struct TableRow {
 }
 
 /// Runs all commands and all cells of the table. `program` is a program to test instead of the release build.
-pub(crate) fn readme(sh: &Shell, program: Option<&String>) -> Done {
+pub(crate) fn readme(sh: &Shell, program: Option<&String>) -> TaskResult {
     let root = root(sh)?;
     let home = root.join("home/user");
     let own = |path: &Path| cmd!(sh, "chown -R 1000:1000 {path}").run();
@@ -52,10 +52,10 @@ pub(crate) fn readme(sh: &Shell, program: Option<&String>) -> Done {
         Some(program) => sh.current_dir().join(program),
         None => {
             cmd!(sh, "cargo build --release --locked -p rocrepro").run()?;
-            sh.current_dir().join(crate::target()).join("release/rocrepro")
+            sh.current_dir().join(crate::target_folder()).join("release/rocrepro")
         }
     };
-    wheel::written(sh, &program, &home)?;
+    wheel::write_wheel(sh, &program, &home)?;
     own_program(sh, &program, &home)?;
     own(&home)?;
     in_root(sh, &root, "python3 -m venv venv")?;
@@ -115,7 +115,7 @@ fn in_root(sh: &Shell, root: &Path, command: &str) -> Result<String, Box<dyn Err
 }
 
 /// Compiles the user's own program on this machine, which has a compiler.
-fn own_program(sh: &Shell, program: &Path, home: &Path) -> Done {
+fn own_program(sh: &Shell, program: &Path, home: &Path) -> TaskResult {
     let stack = cmd!(sh, "{program} stack fetch debian:7.2.4").quiet().ignore_stderr().read()?;
     let stack = stack.lines().next().unwrap_or_default();
     let found = cmd!(sh, "find {stack} -name libamdhip64.so.7").read()?;

@@ -5,22 +5,22 @@ use std::fmt::Write;
 
 use xshell::{Shell, cmd};
 
-use crate::{Done, frameworks};
+use crate::{TaskResult, frameworks};
 
 const PAGES: &str = "docs/recipes";
 
 /// Pages whose commands cannot be repeated on every machine, each with the reason.
-const ELSEWHERE: [(&str, &str); 3] = [
+const SKIPPED_PAGES: [(&str, &str); 3] = [
     ("performance.md", "the measured times depend on the machine and its load"),
     ("pytorch.md", "the page uses placeholders for environments with PyTorch wheels"),
     ("record.md", "the page uses placeholders for a program of the user"),
 ];
 
 /// Keys of output lines that must be equal in every run. In all other lines, numbers may differ.
-const SAME: [&str; 4] = ["answer", "signature", "device", "moved"];
+const STABLE_KEYS: [&str; 4] = ["answer", "signature", "device", "moved"];
 
 /// Width of the key at the start of an output line, in characters.
-const KEY: usize = 11;
+const KEY_WIDTH: usize = 11;
 
 /// A command on a page, and the lines of its output that the page shows.
 #[derive(Debug, PartialEq)]
@@ -33,7 +33,7 @@ struct Recipe {
 }
 
 /// Runs the commands of all pages and compares their output. If `write` is true, updates the pages instead.
-pub(crate) fn recipes(sh: &Shell, write: bool) -> Done {
+pub(crate) fn recipes(sh: &Shell, write: bool) -> TaskResult {
     cmd!(sh, "cargo build --quiet --locked -p rocrepro").run()?;
     let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
     let programs = sh.current_dir().join(target).join("debug");
@@ -41,7 +41,7 @@ pub(crate) fn recipes(sh: &Shell, write: bool) -> Done {
     let mut stale = String::new();
     for page in sh.read_dir(PAGES)? {
         let name = page.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if let Some((_, why)) = ELSEWHERE.iter().find(|(page, _)| *page == name) {
+        if let Some((_, why)) = SKIPPED_PAGES.iter().find(|(page, _)| *page == name) {
             println!("{name}: the commands are not run, because {why}");
             continue;
         }
@@ -58,13 +58,13 @@ pub(crate) fn recipes(sh: &Shell, write: bool) -> Done {
             here.change_dir(folder.path());
             let output = cmd!(here, "sh -c {script}").env("PATH", &path).ignore_status();
             let printed = output.quiet().ignore_stderr().read()?;
-            for (number, was, now) in compared(&shown, &printed) {
+            for (number, was, now) in pair_lines(&shown, &printed) {
                 match now {
                     Some(now) if write => {
                         let indent = lines[number].len() - lines[number].trim_start().len();
                         lines[number] = format!("{}{now}", " ".repeat(indent));
                     }
-                    Some(now) if lasting(&was) == lasting(&now) => {}
+                    Some(now) if stable_part(&was) == stable_part(&now) => {}
                     now => {
                         let now = now.unwrap_or_else(|| "no such line".to_owned());
                         let _ =
@@ -123,9 +123,9 @@ fn read(page: &str) -> Vec<Recipe> {
 
 /// Returns a sentence for each line of a page that differs from the output. Numbers may differ.
 pub(crate) fn stale(shown: &[(usize, String)], printed: &str, page: &str) -> Vec<String> {
-    let differs = compared(shown, printed)
-        .into_iter()
-        .filter(|(_, was, now)| now.as_ref().is_none_or(|now| lasting(was) != lasting(now)));
+    let differs = pair_lines(shown, printed).into_iter().filter(|(_, was, now)| {
+        now.as_ref().is_none_or(|now| stable_part(was) != stable_part(now))
+    });
     let sentence = |(number, was, now): (usize, String, Option<String>)| {
         let now = now.unwrap_or_else(|| "no such line".to_owned());
         format!("{page}:{}: {was}\n  printed now: {now}", number + 1)
@@ -135,7 +135,7 @@ pub(crate) fn stale(shown: &[(usize, String)], printed: &str, page: &str) -> Vec
 
 /// Pairs each line that the page shows with the printed line that has the same key; `None` if no printed line has it.
 /// Several lines with the same key are paired in order.
-fn compared(shown: &[(usize, String)], printed: &str) -> Vec<(usize, String, Option<String>)> {
+fn pair_lines(shown: &[(usize, String)], printed: &str) -> Vec<(usize, String, Option<String>)> {
     let with_rank = shown.iter().enumerate().map(|(at, (number, was))| {
         let rank = shown[..at].iter().filter(|(_, other)| key(other) == key(was)).count();
         let now = printed.lines().map(str::trim).filter(|line| key(line) == key(was)).nth(rank);
@@ -145,12 +145,13 @@ fn compared(shown: &[(usize, String)], printed: &str) -> Vec<(usize, String, Opt
 }
 
 fn key(line: &str) -> &str {
-    line.get(..KEY).unwrap_or(line).trim_end()
+    line.get(..KEY_WIDTH).unwrap_or(line).trim_end()
 }
 
-/// Returns the part of a line that is equal in every run: the line without numbers, except for the keys in [`SAME`].
-fn lasting(line: &str) -> String {
-    if SAME.contains(&key(line)) {
+/// Returns the part of a line that is equal in every run: the line without numbers, except for the keys in
+/// [`STABLE_KEYS`].
+fn stable_part(line: &str) -> String {
+    if STABLE_KEYS.contains(&key(line)) {
         return line.to_owned();
     }
     let mut text = String::new();
@@ -184,9 +185,11 @@ mod tests {
     fn ignores_numbers_outside_of_the_answer() {
         let shown = [(0, "answer      a 1".to_owned()), (1, "note        x 10 %".to_owned())];
         let differs = |printed: &str| {
-            let each = compared(&shown, printed).into_iter();
-            each.filter(|(_, was, now)| now.as_ref().is_none_or(|now| lasting(was) != lasting(now)))
-                .count()
+            let each = pair_lines(&shown, printed).into_iter();
+            each.filter(|(_, was, now)| {
+                now.as_ref().is_none_or(|now| stable_part(was) != stable_part(now))
+            })
+            .count()
         };
         assert_eq!(differs("trial       t\nanswer      a 1\nnote        x 7 %\n"), 0);
         assert_eq!(differs("answer      a 2\nnote        y 7 %\n"), 2);

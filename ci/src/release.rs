@@ -4,10 +4,10 @@ use std::{error::Error, fs};
 
 use xshell::{Shell, cmd};
 
-use crate::{Done, STACK, wheel};
+use crate::{STACK, TaskResult, wheel};
 
 /// Documents that the archive contains next to the program.
-const BESIDE: [&str; 6] =
+const DOCUMENTS: [&str; 6] =
     ["README.md", "CHANGELOG.md", "SECURITY.md", "LICENSE-APACHE", "LICENSE-MIT", "Containerfile"];
 
 const COMPLETIONS: [(&str, &str); 3] =
@@ -21,9 +21,9 @@ fn archive_name(version: &str) -> String {
 /// Builds `target/archive/rocrepro-VERSION-x86_64-linux.tar.gz`, its SHA-256 file and a wheel. Then unpacks the archive
 /// in another folder and runs a case there. `newest` is the newest version of glibc that the program may need, for
 /// example 2.31.
-pub(crate) fn release(sh: &Shell, newest: Option<&String>) -> Done {
+pub(crate) fn release(sh: &Shell, newest: Option<&String>) -> TaskResult {
     cmd!(sh, "cargo build --release --locked -p rocrepro").run()?;
-    let program = sh.current_dir().join(crate::target()).join("release/rocrepro");
+    let program = sh.current_dir().join(crate::target_folder()).join("release/rocrepro");
     let needed = c_library(&cmd!(sh, "objdump -T {program}").read()?)
         .ok_or("the program requires no version of the C library")?;
     println!("the program needs glibc {}.{}", needed.0, needed.1);
@@ -47,7 +47,7 @@ pub(crate) fn release(sh: &Shell, newest: Option<&String>) -> Done {
     let folder = place.join(&name);
     sh.create_dir(folder.join("completions"))?;
     sh.copy_file(&program, folder.join("rocrepro"))?;
-    for file in BESIDE {
+    for file in DOCUMENTS {
         sh.copy_file(file, folder.join(file))?;
     }
     for (shell, file) in COMPLETIONS {
@@ -64,16 +64,16 @@ pub(crate) fn release(sh: &Shell, newest: Option<&String>) -> Done {
     cmd!(sh, "tar {same...} -czf {archive} {name}").run()?;
     let sum = cmd!(sh, "sha256sum {archive}").read()?;
     sh.write_file(format!("{archive}.sha256"), sum + "\n")?;
-    tried(sh, &archive, &name)?;
-    let wheel = wheel::written(sh, &program, &place)?;
-    wheel::installed(sh, &wheel)?;
+    test_archive(sh, &archive, &name)?;
+    let wheel = wheel::write_wheel(sh, &program, &place)?;
+    wheel::test_installation(sh, &wheel)?;
     let bytes = fs::metadata(place.join(&archive))?.len();
     println!("target/archive/{archive}: {} MB", bytes / 1_000_000);
     Ok(())
 }
 
 /// Unpacks the archive and runs the program as a user would.
-fn tried(sh: &Shell, archive: &str, name: &str) -> Result<(), Box<dyn Error>> {
+fn test_archive(sh: &Shell, archive: &str, name: &str) -> Result<(), Box<dyn Error>> {
     cmd!(sh, "sha256sum --quiet -c {archive}.sha256").run()?;
     let elsewhere = sh.create_temp_dir()?;
     let at = elsewhere.path();

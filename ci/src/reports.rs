@@ -5,10 +5,10 @@ use std::path::Path;
 
 use xshell::{Shell, cmd};
 
-use crate::Done;
+use crate::TaskResult;
 
 #[derive(Debug, PartialEq, Eq)]
-struct Measured<'a> {
+struct Measurement<'a> {
     date: &'a str,
     places: Vec<&'a str>,
 }
@@ -17,7 +17,7 @@ struct Measured<'a> {
 ///
 /// # Errors
 /// Returns a message if the line does not contain a date and paths.
-fn measured(report: &str) -> Result<Measured<'_>, String> {
+fn parse_measurement(report: &str) -> Result<Measurement<'_>, String> {
     let line = report.trim_end().lines().last().unwrap_or_default();
     let (date, places) = line
         .strip_prefix("Measured ")
@@ -30,10 +30,10 @@ fn measured(report: &str) -> Result<Measured<'_>, String> {
         return Err(format!("`{date}` is not a date such as 2026-11-26"));
     }
     let places: Vec<&str> = places.split(", ").map(|place| place.trim_matches('`')).collect();
-    Ok(Measured { date, places })
+    Ok(Measurement { date, places })
 }
 
-fn all(sh: &Shell) -> xshell::Result<Vec<(String, String)>> {
+fn read_reports(sh: &Shell) -> xshell::Result<Vec<(String, String)>> {
     let files = cmd!(sh, "git ls-files reports/*.md").quiet().read()?;
     let files = files.lines().filter(|file| file.matches('/').count() == 1);
     files.map(|file| Ok((file.to_owned(), sh.read_file(file)?))).collect()
@@ -44,15 +44,15 @@ fn all(sh: &Shell) -> xshell::Result<Vec<(String, String)>> {
 ///
 /// # Errors
 /// Lists every report that violates a rule.
-pub(crate) fn check(sh: &Shell) -> Done {
+pub(crate) fn check(sh: &Shell) -> TaskResult {
     let mut problems = Vec::new();
-    for (file, text) in all(sh)? {
+    for (file, text) in read_reports(sh)? {
         if file.bytes().any(|byte| byte.is_ascii_digit()) {
             let why = "remove the date from the file name; git records when the report was written";
             problems.push(format!("{file}: {why}"));
         }
-        match measured(&text) {
-            Ok(Measured { places, .. }) => {
+        match parse_measurement(&text) {
+            Ok(Measurement { places, .. }) => {
                 let root = sh.current_dir();
                 let gone = places.iter().filter(|place| !root.join(Path::new(place)).exists());
                 problems.extend(
@@ -69,10 +69,10 @@ pub(crate) fn check(sh: &Shell) -> Done {
 ///
 /// # Errors
 /// Fails if git fails or if the last line of a report is malformed.
-pub(crate) fn ages(sh: &Shell) -> Done {
-    for (file, text) in all(sh)? {
-        let Measured { date, places } =
-            measured(&text).map_err(|error| format!("{file}: {error}"))?;
+pub(crate) fn ages(sh: &Shell) -> TaskResult {
+    for (file, text) in read_reports(sh)? {
+        let Measurement { date, places } =
+            parse_measurement(&text).map_err(|error| format!("{file}: {error}"))?;
         let named = places.join(", ");
         let since = format!("--since={date}T23:59:59Z");
         let commits = cmd!(sh, "git log --format=%h {since} -- {places...}").quiet().read()?;
@@ -98,15 +98,15 @@ mod tests {
     #[test]
     fn parses_the_last_line_of_a_report() {
         let text = "# A\n\nMeasured 2026-11-26: `harness/isa`, `cases`\n";
-        let expected = Measured { date: "2026-11-26", places: vec!["harness/isa", "cases"] };
-        assert_eq!(measured(text), Ok(expected));
+        let expected = Measurement { date: "2026-11-26", places: vec!["harness/isa", "cases"] };
+        assert_eq!(parse_measurement(text), Ok(expected));
         for wrong in [
             "# A\n",
             "Measured now: `cases`",
             "Measured 2026-11: `cases`",
             "Measured 2026-11-2x: `cases`",
         ] {
-            assert!(measured(wrong).is_err(), "{wrong}");
+            assert!(parse_measurement(wrong).is_err(), "{wrong}");
         }
     }
 }

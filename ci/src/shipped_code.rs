@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Write as _, path::PathBuf};
 use serde_json::Value;
 use xshell::{Shell, cmd};
 
-use crate::{Done, built};
+use crate::{TaskResult, build_program};
 
 /// File to which the tables are written.
 const TABLES: &str = "reports/data/shipped-code.md";
@@ -35,8 +35,8 @@ const ARCHITECTURES: &str = "gfx1030,gfx1100,gfx1151,gfx1201,gfx90a,gfx942";
 ///
 /// # Errors
 /// Fails if a stack cannot be fetched, or if a file cannot be read.
-pub(crate) fn shipped_code(sh: &Shell, files: &[String]) -> Done {
-    let program = built(sh)?;
+pub(crate) fn shipped_code(sh: &Shell, files: &[String]) -> TaskResult {
+    let program = build_program(sh)?;
     let mut text = String::from("# Tables of `cargo run -p ci -- shipped-code`\n");
     let (newest, _) = RELEASES[0];
     let audit = |stack: &str, files: &[String]| {

@@ -103,7 +103,7 @@ type Counts = BTreeMap<String, BTreeMap<Rule, usize>>;
 /// Lists every area that has more findings of a rule than accepted, with the command that lists them.
 pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     let (found, accepted) = (counts(&findings(sh)?), parse(&sh.read_file(ACCEPTED)?)?);
-    let grown = grown(&found, &accepted);
+    let grown = exceeded_counts(&found, &accepted);
     if grown.is_empty() { Ok(()) } else { Err(grown.join("\n").into()) }
 }
 
@@ -115,17 +115,17 @@ pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
 pub(crate) fn list(sh: &Shell, words: &[String]) -> Result<(), Box<dyn std::error::Error>> {
     let findings = findings(sh)?;
     if words.iter().any(|word| word == "--write") {
-        return Ok(sh.write_file(ACCEPTED, printed(&counts(&findings)))?);
+        return Ok(sh.write_file(ACCEPTED, format_counts(&counts(&findings)))?);
     }
     for finding in findings.iter().filter(|f| words.is_empty() || words.contains(&f.area)) {
         println!("{:?}: {}", finding.rule, finding.text);
     }
-    print!("{}", printed(&counts(&findings)));
+    print!("{}", format_counts(&counts(&findings)));
     Ok(())
 }
 
 /// Describes each count that is larger than the accepted count.
-fn grown(found: &Counts, accepted: &Counts) -> Vec<String> {
+fn exceeded_counts(found: &Counts, accepted: &Counts) -> Vec<String> {
     let mut grown = Vec::new();
     for (area, rules) in found {
         for (rule, heading) in RULES {
@@ -150,7 +150,7 @@ fn counts(findings: &[Finding]) -> Counts {
     counts
 }
 
-fn printed(counts: &Counts) -> String {
+fn format_counts(counts: &Counts) -> String {
     let mut text = format!("{:<12}", "area");
     for (_, heading) in RULES {
         let _ = write!(text, "{heading:>9}");
@@ -383,10 +383,10 @@ mod tests {
         let finding = |rule| Finding { area: "judge".to_owned(), rule, text: String::new() };
         let two = counts(&[finding(Rule::Word), finding(Rule::Word)]);
         let one = counts(&[finding(Rule::Word)]);
-        assert_eq!(parse(&printed(&two)).as_ref().map(|c| c["judge"][&Rule::Word]), Ok(2));
-        assert!(grown(&one, &two).is_empty());
-        assert_eq!(grown(&two, &one).len(), 1);
-        assert_eq!(grown(&one, &Counts::new()).len(), 1);
+        assert_eq!(parse(&format_counts(&two)).as_ref().map(|c| c["judge"][&Rule::Word]), Ok(2));
+        assert!(exceeded_counts(&one, &two).is_empty());
+        assert_eq!(exceeded_counts(&two, &one).len(), 1);
+        assert_eq!(exceeded_counts(&one, &Counts::new()).len(), 1);
     }
 
     #[test]

@@ -52,7 +52,7 @@ fn problems_of(file: &str, text: &str) -> Vec<String> {
         if stub.iter().any(|s| line.contains(s)) && file != "ci/src/tidy.rs" {
             broken("unfinished code (a stub)");
         }
-        if is_product(file) && is_torn(line) {
+        if is_product(file) && has_space_run(line) {
             broken("several spaces within a sentence");
         }
         // Both functions panic if the machine cannot start a thread. `std::thread::Builder` returns an error instead.
@@ -60,7 +60,7 @@ fn problems_of(file: &str, text: &str) -> Vec<String> {
         if is_product(file) && !tests && spawns.iter().any(|way| line.contains(way)) {
             broken("start the thread with std::thread::Builder");
         }
-        if is_product(file) && prints(line) && !SINKS.contains(&file) {
+        if is_product(file) && writes_output(line) && !SINKS.contains(&file) {
             broken("print with report::print, report::note or a similar function");
         }
     }
@@ -113,7 +113,7 @@ fn is_product(file: &str) -> bool {
 
 /// Returns true if a string in the line contains a run of spaces between two words. Such a run is left if a long string
 /// was split and joined again. Tables in strings begin on lines of their own.
-fn is_torn(line: &str) -> bool {
+fn has_space_run(line: &str) -> bool {
     let texts = line.split('"').skip(1).step_by(2);
     let gap = " ".repeat(6);
     texts.filter_map(|text| text.split_once(&gap)).any(|(before, after)| {
@@ -123,7 +123,7 @@ fn is_torn(line: &str) -> bool {
 }
 
 /// Returns true if a line writes to standard output or standard error directly.
-fn prints(line: &str) -> bool {
+fn writes_output(line: &str) -> bool {
     const WAYS: [&str; 4] = ["println!(", "print!(", "::stdout()", "::stderr()"];
     // The following uses of the streams are allowed: checks for a terminal, progress bars and raw file descriptors.
     const OTHERS: [&str; 3] = ["is_terminal", "ProgressDrawTarget::", "rustix::stdio::"];

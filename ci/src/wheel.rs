@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use xshell::{Shell, cmd};
 use zip::{ZipWriter, write::SimpleFileOptions};
 
-use crate::{Done, release::c_library};
+use crate::{TaskResult, release::c_library};
 
 /// Shared libraries that exist on every manylinux system, so that the program may need them. Source: PEP 600, and the
 /// policies of auditwheel, <https://github.com/pypa/auditwheel/blob/main/src/auditwheel/policy/manylinux-policy.json>.
@@ -32,24 +32,24 @@ const LICENCES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 
 /// Builds `target/wheel/rocrepro-VERSION-TAG.whl` from the given program, or from the release build. Then installs the
 /// wheel in an empty environment, with pip and, if this machine has uv, with uv.
-pub(crate) fn wheel(sh: &Shell, program: Option<&String>) -> Done {
+pub(crate) fn wheel(sh: &Shell, program: Option<&String>) -> TaskResult {
     let program = match program {
         Some(program) => sh.current_dir().join(program),
         None => {
             cmd!(sh, "cargo build --release --locked -p rocrepro").run()?;
-            sh.current_dir().join(crate::target()).join("release/rocrepro")
+            sh.current_dir().join(crate::target_folder()).join("release/rocrepro")
         }
     };
     let folder = sh.current_dir().join("target/wheel");
     sh.remove_path(&folder)?;
-    let file = written(sh, &program, &folder)?;
-    installed(sh, &file)?;
+    let file = write_wheel(sh, &program, &folder)?;
+    test_installation(sh, &file)?;
     println!("{}: {} MB", file.display(), fs::metadata(&file)?.len() / 1_000_000);
     Ok(())
 }
 
 /// Writes the wheel of a program into a folder, and returns its path.
-pub(crate) fn written(
+pub(crate) fn write_wheel(
     sh: &Shell,
     program: &Path,
     folder: &Path,
@@ -64,7 +64,8 @@ pub(crate) fn written(
         licences.push((format!("licenses/{name}"), sh.read_binary_file(name)?));
     }
     let (module, readme) = (sh.read_binary_file(MODULE)?, sh.read_file("README.md")?);
-    let bytes = packed(version, &tag, &readme, &sh.read_binary_file(program)?, module, licences)?;
+    let bytes =
+        archive_bytes(version, &tag, &readme, &sh.read_binary_file(program)?, module, licences)?;
     let file = folder.join(format!("rocrepro-{version}-{tag}.whl"));
     sh.create_dir(folder)?;
     sh.write_file(&file, bytes)?;
@@ -83,7 +84,7 @@ fn tag(symbols: &str, headers: &str) -> Result<String, String> {
 }
 
 /// Returns the bytes of a wheel. Equal files result in equal bytes.
-fn packed(
+fn archive_bytes(
     version: &str,
     tag: &str,
     readme: &str,
@@ -126,14 +127,14 @@ fn packed(
 }
 
 /// Installs a wheel in empty environments, without a package index, and runs the program and the module.
-pub(crate) fn installed(sh: &Shell, wheel: &Path) -> Done {
+pub(crate) fn test_installation(sh: &Shell, wheel: &Path) -> TaskResult {
     let folder = sh.create_temp_dir()?;
     let at = folder.path().join("pip");
     cmd!(sh, "python3 -m venv {at}").run()?;
     let python = at.join("bin/python");
     cmd!(sh, "{python} -m pip install --quiet --no-index --disable-pip-version-check {wheel}")
         .run()?;
-    runs(sh, &at)?;
+    test_program(sh, &at)?;
     if cmd!(sh, "uv --version").quiet().ignore_stderr().read().is_err() {
         println!("not installed with uv, which this machine does not have");
         return Ok(());
@@ -142,10 +143,10 @@ pub(crate) fn installed(sh: &Shell, wheel: &Path) -> Done {
     cmd!(sh, "uv --quiet venv {at}").run()?;
     let python = at.join("bin/python");
     cmd!(sh, "uv --quiet pip install --offline --python {python} {wheel}").run()?;
-    runs(sh, &at)
+    test_program(sh, &at)
 }
 
-fn runs(sh: &Shell, environment: &Path) -> Done {
+fn test_program(sh: &Shell, environment: &Path) -> TaskResult {
     let (program, python) = (environment.join("bin/rocrepro"), environment.join("bin/python"));
     let elsewhere = sh.create_temp_dir()?;
     let _there = sh.push_dir(elsewhere.path());
@@ -172,8 +173,9 @@ mod tests {
     fn records_the_hash_and_size_of_every_file() {
         let licences = vec![("licenses/LICENSE-MIT".to_owned(), b"MIT".to_vec())];
         let tag = "py3-none-manylinux_2_31_x86_64";
-        let pack =
-            || packed("0.1.0", tag, "# R", b"#!/bin/sh\n", b"pass\n".to_vec(), licences.clone());
+        let pack = || {
+            archive_bytes("0.1.0", tag, "# R", b"#!/bin/sh\n", b"pass\n".to_vec(), licences.clone())
+        };
         let bytes = pack().expect("a wheel");
         assert_eq!(pack().expect("a wheel"), bytes, "equal files result in equal bytes");
         let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).expect("a zip archive");

@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock};
 
 use device::Arch;
 use fuzz::{Block, Space};
-use isa::{Executed, Launch, Trap, Turns, Written};
+use isa::{Executed, Launch, Trap, TurnLength, Written};
 use libfuzzer_sys::fuzz_target;
 
 /// Maximum size of the code, in bytes.
@@ -53,7 +53,7 @@ fn launch(flags: u8, items: u8, fields: &[u8; FIELDS], body: &[u8]) -> Result<Ex
         arch: Arch::ALL[usize::from(flags & 0x0f) % Arch::ALL.len()],
         step_limit: STEPS,
         threads: 1,
-        turns: Turns::default(),
+        turns: TurnLength::default(),
         late_results: flags & 0x40 != 0,
         patience: std::time::Duration::from_secs(5),
         room: 4,

@@ -59,7 +59,7 @@ fn execute(arch: Arch, lanes: usize, lines: &str, pointer: u64, space: &dyn Addr
     wave.scratch = vec![0; 256 * lanes];
     let mut machine = line::machine(space);
     machine.give_lds(1024, 1);
-    if let Some(checks) = Checks::of(&mut machine.watch) {
+    if let Some(checks) = Checks::from_state(&mut machine.watch) {
         checks.begin(2, 0);
     }
     for (index, text) in lines.lines().enumerate() {

@@ -12,7 +12,7 @@ use std::{
 
 use xshell::{Shell, cmd};
 
-use crate::{Done, STACK, built};
+use crate::{STACK, TaskResult, build_program};
 
 /// Test suites: each library, named as in `--with`, and the folder of its tests below the stack's `usr/libexec/rocm`.
 const SUITES: &[(&str, &str)] = &[
@@ -44,7 +44,7 @@ const ENVIRONMENT: &[(&str, &str)] = &[
 const LISTING: &str = "300";
 
 #[derive(Debug, PartialEq)]
-pub(super) struct Draw {
+pub(super) struct SampleOptions {
     seed: u64,
     gfx: Vec<String>,
     /// Maximum number of tests to draw from each program.
@@ -56,7 +56,7 @@ pub(super) struct Draw {
     names: Vec<String>,
 }
 
-impl Draw {
+impl SampleOptions {
     /// Parses the arguments of a draw: `seed=7 gfx=gfx1151,gfx90a tests=24 limit=60 NAME...`.
     pub(super) fn parse(words: &[String]) -> Result<Self, String> {
         let mut draw =
@@ -85,20 +85,20 @@ impl Draw {
     }
 
     /// Returns true if tests must be drawn from this program of this suite.
-    fn wants(&self, suite: &str, program: &str) -> bool {
+    fn includes(&self, suite: &str, program: &str) -> bool {
         let path = format!("{suite}/{program}");
         self.names.is_empty() || self.names.iter().any(|name| name == suite || *name == path)
     }
 
     /// Draws tests from those that a program lists. If programs on two architectures list the same tests, the same
     /// tests are drawn.
-    fn of<'a>(&self, listed: &[&'a str]) -> Vec<&'a str> {
-        drawn_of(self.seed, listed, self.tests)
+    fn choose_tests<'a>(&self, listed: &[&'a str]) -> Vec<&'a str> {
+        draw_tests(self.seed, listed, self.tests)
     }
 }
 
 /// Draws `number` of the listed names, or all if there are fewer. The result depends only on the seed and the names.
-pub(crate) fn drawn_of<'a>(seed: u64, listed: &[&'a str], number: usize) -> Vec<&'a str> {
+pub(crate) fn draw_tests<'a>(seed: u64, listed: &[&'a str], number: usize) -> Vec<&'a str> {
     let key = |name: &&str| {
         name.bytes().fold(device::mix(seed), |hash, byte| device::mix(hash ^ u64::from(byte)))
     };
@@ -144,7 +144,7 @@ impl Outcome {
     /// Determines the outcome of a test from the output and the exit status of `timeout`, which runs the program.
     /// `status` is `None` if a signal ended `timeout`. `test` is `None` for a program that cannot list its tests; the
     /// outcome then depends only on the status.
-    fn of(status: Option<i32>, said: &str, test: Option<&str>) -> Self {
+    fn from_status(status: Option<i32>, said: &str, test: Option<&str>) -> Self {
         let reported = |word: &str| {
             said.lines().any(|line| {
                 let rest = line.trim_start().strip_prefix(word).map(str::trim_start);
@@ -175,7 +175,7 @@ impl Outcome {
 }
 
 /// Returns the tests in the output of `--gtest_list_tests`, without the tests that AMD has disabled.
-fn listed(text: &str) -> Vec<String> {
+fn parse_listing(text: &str) -> Vec<String> {
     let mut suite = None;
     let mut tests = Vec::new();
     for line in text.lines() {
@@ -191,8 +191,8 @@ fn listed(text: &str) -> Vec<String> {
 }
 
 /// Draws tests, runs them and prints their outcomes.
-pub(super) fn run(sh: &Shell, draw: &Draw) -> Done {
-    let program = built(sh)?;
+pub(super) fn run(sh: &Shell, draw: &SampleOptions) -> TaskResult {
+    let program = build_program(sh)?;
     let suites: Vec<_> = SUITES
         .iter()
         .filter(|(name, _)| {
@@ -233,10 +233,10 @@ pub(super) fn run(sh: &Shell, draw: &Draw) -> Done {
                     .ignore_status()
                     .output()
             };
-            for name in programs(&folder)?.iter().filter(|name| draw.wants(suite, name)) {
+            for name in test_programs(&folder)?.iter().filter(|name| draw.includes(suite, name)) {
                 let test = folder.join(name);
                 let output = exec(LISTING, &test, &["--gtest_list_tests".to_owned()])?;
-                let list = listed(&String::from_utf8_lossy(&output.stdout));
+                let list = parse_listing(&String::from_utf8_lossy(&output.stdout));
                 let list: Vec<&str> = list.iter().map(String::as_str).collect();
                 let mut counts = BTreeMap::<Outcome, usize>::new();
                 let mut worth = Vec::new();
@@ -251,7 +251,7 @@ pub(super) fn run(sh: &Shell, draw: &Draw) -> Done {
                 if list.is_empty() || !output.status.success() {
                     count(outcome(&output, None), "the whole program");
                 }
-                for one in draw.of(&list) {
+                for one in draw.choose_tests(&list) {
                     let output = exec(limit.as_str(), &test, &[format!("--gtest_filter={one}")])?;
                     count(outcome(&output, Some(one)), one);
                 }
@@ -280,7 +280,7 @@ pub(super) fn run(sh: &Shell, draw: &Draw) -> Done {
 
 fn outcome(output: &Output, test: Option<&str>) -> Outcome {
     let said = [output.stdout.as_slice(), &output.stderr].concat();
-    Outcome::of(output.status.code(), &String::from_utf8_lossy(&said), test)
+    Outcome::from_status(output.status.code(), &String::from_utf8_lossy(&said), test)
 }
 
 /// Formats the number of tests with each outcome, for example `23 passed, 1 failed`.
@@ -291,7 +291,7 @@ pub(crate) fn format_counts(counts: &BTreeMap<Outcome, usize>) -> String {
 }
 
 /// Returns the test programs in a folder, sorted by name. Scripts and libraries are left out.
-fn programs(folder: &Path) -> Result<Vec<String>, Box<dyn std::error::Error>> {
+fn test_programs(folder: &Path) -> Result<Vec<String>, Box<dyn std::error::Error>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))? {
         let entry = entry?;
@@ -317,15 +317,16 @@ mod tests {
     #[test]
     fn parses_the_parameters_of_a_draw() {
         let draw =
-            Draw::parse(&words("seed=7 gfx=gfx90a,gfx1201 tests=3 limit=9 rocprim")).unwrap();
+            SampleOptions::parse(&words("seed=7 gfx=gfx90a,gfx1201 tests=3 limit=9 rocprim"))
+                .unwrap();
         assert_eq!((draw.seed, draw.tests, draw.limit), (7, 3, 9));
         assert_eq!(draw.gfx, ["gfx90a", "gfx1201"]);
-        assert!(draw.wants("rocprim", "test_x") && !draw.wants("hipcub", "test_x"));
-        let one = Draw::parse(&words("hipcub/test_y")).unwrap();
-        assert!(one.wants("hipcub", "test_y") && !one.wants("hipcub", "test_z"));
-        assert!(Draw::parse(&[]).unwrap().wants("rocfft", "rocfft-test"));
+        assert!(draw.includes("rocprim", "test_x") && !draw.includes("hipcub", "test_x"));
+        let one = SampleOptions::parse(&words("hipcub/test_y")).unwrap();
+        assert!(one.includes("hipcub", "test_y") && !one.includes("hipcub", "test_z"));
+        assert!(SampleOptions::parse(&[]).unwrap().includes("rocfft", "rocfft-test"));
         for wrong in ["seeds=7", "seed=x", "rocfast", "tests="] {
-            Draw::parse(&words(wrong)).unwrap_err();
+            SampleOptions::parse(&words(wrong)).unwrap_err();
         }
     }
 
@@ -333,36 +334,36 @@ mod tests {
     fn draws_by_the_seed_alone() {
         let all: Vec<String> = (0..500).map(|n| format!("Suite/{n}.Test")).collect();
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
-        let draw = |seed: &str| Draw::parse(&words(seed)).unwrap();
-        let first = draw("seed=1 tests=20").of(&all);
+        let draw = |seed: &str| SampleOptions::parse(&words(seed)).unwrap();
+        let first = draw("seed=1 tests=20").choose_tests(&all);
         assert_eq!(first.len(), 20);
         let mut turned = all.clone();
         turned.reverse();
         assert_eq!(
-            draw("seed=1 tests=20").of(&turned),
+            draw("seed=1 tests=20").choose_tests(&turned),
             first,
             "the draw must not depend on the order of the list"
         );
         assert_eq!(
-            draw("seed=1 tests=30").of(&all)[..20],
+            draw("seed=1 tests=30").choose_tests(&all)[..20],
             first,
             "a larger draw must begin with the smaller one"
         );
-        assert_ne!(draw("seed=2 tests=20").of(&all), first);
-        assert_eq!(draw("tests=20").of(&all[..3]).len(), 3);
+        assert_ne!(draw("seed=2 tests=20").choose_tests(&all), first);
+        assert_eq!(draw("tests=20").choose_tests(&all[..3]).len(), 3);
     }
 
     #[test]
     fn lists_tests_as_googletest_does() {
         let text = "Running main() from gtest_main.cc\nA/0.  # TypeParam = p<int, 4u>\n  One\n  \
                     DISABLED_Two\nB.\n  Three/0  # GetParam() = 7\nDISABLED_C.\n  Four\n";
-        assert_eq!(listed(text), ["A/0.One", "B.Three/0"]);
-        assert!(listed("error while loading shared libraries\n").is_empty());
+        assert_eq!(parse_listing(text), ["A/0.One", "B.Three/0"]);
+        assert!(parse_listing("error while loading shared libraries\n").is_empty());
     }
 
     #[test]
     fn passes_only_tests_that_report_it() {
-        let of = |status, said: &str| Outcome::of(status, said, Some("A.B"));
+        let of = |status, said: &str| Outcome::from_status(status, said, Some("A.B"));
         let ok = "[ RUN      ] A.B\n[       OK ] A.B (3 ms)\n[  PASSED  ] 1 test.\n";
         assert_eq!(of(Some(0), ok), Outcome::Passed);
         assert_eq!(of(Some(139), ok), Outcome::Crashed, "crash after the end of the test");
@@ -383,8 +384,8 @@ mod tests {
             Outcome::Gap,
             "an unsupported feature invalidates the result"
         );
-        assert_eq!(Outcome::of(Some(0), "", None), Outcome::Passed);
-        assert_eq!(Outcome::of(Some(1), "", None), Outcome::Crashed);
+        assert_eq!(Outcome::from_status(Some(0), "", None), Outcome::Passed);
+        assert_eq!(Outcome::from_status(Some(1), "", None), Outcome::Crashed);
         assert!(Outcome::Failed.is_bad() && !Outcome::Unfinished.is_bad());
     }
 }

@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, fs, path::Path};
 use serde_json::Value;
 use xshell::{Shell, cmd};
 
-use super::{FRAMEWORKS, Framework, fetched};
-use crate::{Done, STACK};
+use super::{FRAMEWORKS, Framework, fetch_libraries};
+use crate::{STACK, TaskResult};
 
 const PAGE: &str = "reports/frameworks.md";
 
@@ -22,7 +22,7 @@ struct Version {
 }
 
 /// Versions to test in addition to those in [`FRAMEWORKS`].
-const MORE: &[Version] = &[
+const ADDITIONAL_VERSIONS: &[Version] = &[
     Version {
         framework: "jax",
         packages: &[
@@ -37,18 +37,19 @@ const MORE: &[Version] = &[
 ];
 
 /// Older releases, each with the architecture on which the cases run.
-const OLDER: [(&str, &str); 2] = [("debian:6.4.3", "gfx1151"), ("debian:5.7.1", "gfx1100")];
+const OLDER_RELEASES: [(&str, &str); 2] =
+    [("debian:6.4.3", "gfx1151"), ("debian:5.7.1", "gfx1100")];
 
 /// Runs the cases of every version of every framework, and writes the table.
-pub(crate) fn table(sh: &Shell, program: &Path) -> Done {
+pub(crate) fn table(sh: &Shell, program: &Path) -> TaskResult {
     let mut rows = Vec::new();
     let mut dates = BTreeSet::new();
     for it in FRAMEWORKS {
         let own = Version { framework: it.name, packages: it.packages, python: None };
-        let versions = MORE.iter().filter(|more| more.framework == it.name);
+        let versions = ADDITIONAL_VERSIONS.iter().filter(|more| more.framework == it.name);
         for version in [&own].into_iter().chain(versions) {
             let newest = it.gfx.iter().take(2).map(|gfx| (STACK, *gfx));
-            for (stack, gfx) in newest.chain(OLDER) {
+            for (stack, gfx) in newest.chain(OLDER_RELEASES) {
                 let cell = cell(sh, program, it, version, stack, gfx)?;
                 let (label, release) = (version.packages[0], stack.trim_start_matches("debian:"));
                 rows.push(format!("| {label} | {release} | {gfx} | {} |\n", cell.text));
@@ -57,14 +58,16 @@ pub(crate) fn table(sh: &Shell, program: &Path) -> Done {
         }
     }
     let date = dates.last().ok_or("no trial ran")?;
-    let text =
-        format!("{HEAD}{}\nMeasured {date}: `cases/programs`, `harness/engine`\n", rows.concat());
+    let text = format!(
+        "{PAGE_HEADER}{}\nMeasured {date}: `cases/programs`, `harness/engine`\n",
+        rows.concat()
+    );
     sh.write_file(PAGE, text)?;
     println!("wrote {PAGE}; read it before you commit it");
     Ok(())
 }
 
-const HEAD: &str = "\
+const PAGE_HEADER: &str = "\
 # Versions of frameworks on releases and architectures
 
 Packages from PyPI, unmodified, on Debian's ROCm and the **emulated device**; not a GPU result. The last
@@ -102,13 +105,13 @@ fn cell(
             return Ok(Cell { text: why, date: None });
         }
         if stack == STACK {
-            fetched(sh, program, it, stack, gfx)?;
+            fetch_libraries(sh, program, it, stack, gfx)?;
         }
         let cases = format!("programs/{}-*", it.name);
         let on = ["--rocm", stack, "--gfx", gfx, "--device", "emulated", "--in", env];
         cmd!(sh, "{program} run {cases} {on...} --record {records}").ignore_status().run()?;
     }
-    let mut cell = counted(&fs::read_to_string(&records)?)?;
+    let mut cell = summarize(&fs::read_to_string(&records)?)?;
     if cell.date.is_none() {
         if !probe.exists() {
             let (python, on) = (it.probe, ["--rocm", stack, "--gfx", gfx, "--device", "emulated"]);
@@ -149,7 +152,7 @@ fn environment(
 
 /// Returns the text of a cell for the recorded trials, for example `3 of 4` right checks, followed by the failed trials
 /// and the skip reasons.
-fn counted(records: &str) -> Result<Cell, serde_json::Error> {
+fn summarize(records: &str) -> Result<Cell, serde_json::Error> {
     let (mut right, mut all) = (0, 0);
     let (mut failed, mut skipped) = (BTreeSet::new(), BTreeSet::new());
     let mut date = None;
@@ -203,7 +206,7 @@ mod tests {
 
     fn text(records: &[&str]) -> Cell {
         let lines: Vec<_> = records.iter().map(|record| record.replace('\n', "")).collect();
-        counted(&lines.join("\n")).unwrap()
+        summarize(&lines.join("\n")).unwrap()
     }
 
     #[test]

@@ -9,5 +9,5 @@ mod limits;
 mod packets;
 pub mod report;
 
-pub use limits::{Refusal, refused, room};
+pub use limits::{Refusal, rejection_reason, room};
 pub use packets::{BarrierPacket, BarrierValuePacket, Condition, DispatchPacket};

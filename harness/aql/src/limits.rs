@@ -46,7 +46,7 @@ impl fmt::Display for Refusal {
 }
 
 /// Returns the reason why the packet processor of an architecture rejects a packet; `None` if the packet is valid.
-pub fn refused<S>(arch: Arch, packet: &DispatchPacket<S>) -> Option<Refusal> {
+pub fn rejection_reason<S>(arch: Arch, packet: &DispatchPacket<S>) -> Option<Refusal> {
     let items: u64 = packet.workgroup.iter().map(|n| u64::from((*n).max(1))).product();
     let most = arch.facts().lds_bytes;
     // The two lowest bits contain the number of dimensions.
@@ -66,7 +66,7 @@ pub fn refused<S>(arch: Arch, packet: &DispatchPacket<S>) -> Option<Refusal> {
 /// Returns the number of workgroups of a dispatch that fit on the device at the same time. The limits on waves and on
 /// LDS count; the limit on registers is ignored.
 pub fn room<S>(arch: Arch, packet: &DispatchPacket<S>) -> u32 {
-    let model = model::of(arch);
+    let model = model::for_arch(arch);
     let items: u32 = packet.workgroup.iter().map(|n| u32::from((*n).max(1))).product();
     // A wave with fewer lanes than usual also occupies a whole wave slot.
     let waves = items.div_ceil(arch.wave_size());
@@ -102,7 +102,7 @@ mod tests {
         #[track_caller]
         fn check(arch: Arch, items: u16, group_bytes: u32, in_a_unit: u32) {
             let packet = DispatchPacket { workgroup: [items, 1, 1], group_bytes, ..packet() };
-            assert_eq!(room(arch, &packet), in_a_unit * model::of(arch).compute_units);
+            assert_eq!(room(arch, &packet), in_a_unit * model::for_arch(arch).compute_units);
         }
         check(Arch::Gfx90a, 64, 0, 32);
         check(Arch::Gfx90a, 256, 0, 8);

@@ -20,7 +20,7 @@ fn line(text: Arguments<'_>) {
 }
 
 /// Reports an unsupported feature that a kernel needs.
-pub fn gap(kernel: &str, trap: impl Display) {
+pub fn unsupported(kernel: &str, trap: impl Display) {
     line(format_args!("gap: kernel {kernel}: {trap}"));
 }
 

@@ -43,7 +43,7 @@ impl NewFile {
         if target.file_name().is_none() {
             return Err(ErrorKind::InvalidInput.into());
         }
-        if nameless && let Some(file) = without_a_name(&folder(target))? {
+        if nameless && let Some(file) = create_unnamed(&folder(target))? {
             return Ok(NewFile { file, target: target.to_owned(), temporary: None });
         }
         let temporary = temporary(target);
@@ -154,7 +154,7 @@ pub fn write_new(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
 
 /// Opens a file that has no name. Returns `None` if the file could not get a name later, because the file system does
 /// not support this or `/proc` is not mounted.
-fn without_a_name(folder: &Path) -> io::Result<Option<File>> {
+fn create_unnamed(folder: &Path) -> io::Result<Option<File>> {
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
     match open(folder, flags, Mode::from_raw_mode(0o666)) {
         Ok(file) => {

@@ -2,10 +2,13 @@
 
 use std::{path::Path, sync::atomic::AtomicBool};
 
-use ::search::bisect::{Answer, Edge, Event, Posterior, Seen, State, find_band};
+use ::search::bisect::{Answer, BuildOutcome, Edge, Event, Posterior, State, find_band};
 use report::{
-    Dot, Record, SearchPage, Stretch, Tested, count,
-    evidence::{Bisected, BuildRate, Component, Crossed, Rate, Setting, Skipped, ThresholdBand},
+    BuildRange, Record, RunMark, SearchPage, TestedBuild, count,
+    evidence::{
+        BisectEvidence, BuildRate, Component, CrossedBuild, Rate, Setting, SkippedBuild,
+        ThresholdBand,
+    },
 };
 use serde::{Deserialize, Serialize};
 use supervise::{Durability, Journal};
@@ -16,18 +19,18 @@ use crate::{
 };
 use engine::{Stop, evidence};
 
-const RECORDS: &str = "bisect-records.jsonl";
-const PICTURE: &str = "bisect.html";
+const RECORDS_FILE: &str = "bisect-records.jsonl";
+const PAGE_FILE: &str = "bisect.html";
 
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct KeptRecord {
     label: String,
     record: Record,
 }
 
 pub(crate) fn keep_record(folder: &Path, label: &str, record: &Record) -> Result<(), SearchError> {
-    let kept = Kept { label: label.to_owned(), record: record.clone() };
-    Journal::open(&folder.join(RECORDS), Durability::Process)
+    let kept = KeptRecord { label: label.to_owned(), record: record.clone() };
+    Journal::open(&folder.join(RECORDS_FILE), Durability::Process)
         .and_then(|mut journal| journal.write(&kept))
         .map_err(SearchError::NotWritten)
 }
@@ -46,7 +49,7 @@ pub fn exit_code(answer: &Answer) -> u8 {
 pub(crate) struct FinishedSearch<'a> {
     pub(crate) answer: &'a Answer,
     pub(crate) state: &'a State,
-    pub(crate) begun: &'a BisectHeader,
+    pub(crate) header: &'a BisectHeader,
     pub(crate) axis: &'a Axis,
     pub(crate) subject: &'a Subject<'a>,
     pub(crate) observations: &'a [PointObservation],
@@ -55,7 +58,7 @@ pub(crate) struct FinishedSearch<'a> {
     pub(crate) emulated: bool,
     pub(crate) store: &'a stacks::BuildStore,
     pub(crate) stop: &'a AtomicBool,
-    pub(crate) crossed: Vec<Crossed>,
+    pub(crate) crossed: Vec<CrossedBuild>,
     /// Names of the two builds that an earlier search found, if this search continues between them.
     pub(crate) within: Option<(String, String)>,
     /// True if another search will continue this one.
@@ -69,8 +72,8 @@ impl FinishedSearch<'_> {
     /// the files.
     pub(crate) fn write(&self, folder: &Path) -> (String, Vec<String>) {
         let mut problems = Vec::new();
-        let path = folder.join(RECORDS);
-        let kept = match path.exists().then(|| supervise::read::<Kept>(&path)) {
+        let path = folder.join(RECORDS_FILE);
+        let kept = match path.exists().then(|| supervise::read::<KeptRecord>(&path)) {
             Some(Ok(read)) => read.records,
             Some(Err(error)) => {
                 problems.push(Stop::from(SearchError::JournalNotOpened(error)).to_string());
@@ -81,41 +84,41 @@ impl FinishedSearch<'_> {
         let record = |point: Option<usize>, failing: bool| {
             let label = self.axis.label(point?);
             let fits =
-                |k: &&Kept| k.label == label && k.record.outcome.kind.is_failure() == failing;
+                |k: &&KeptRecord| k.label == label && k.record.outcome.kind.is_failure() == failing;
             kept.iter().find(fits).map(|k| &k.record)
         };
         let edge = self.edge();
         let (good, bad) = (edge.map(|e| e.0), edge.map(|e| e.1));
         let pair = (record(good, false), record(bad, true));
         let name = |point| self.axis.label(point);
-        let sentences = Sentences { begun: self.begun, seen: self.observations, name: &name };
+        let sentences = Sentences { header: self.header, seen: self.observations, name: &name };
         let found = self.bisected(&sentences, edge, pair);
-        let sentence = self.with_holes(sentences.sentence(self.answer));
+        let sentence = self.with_gaps(sentences.sentence(self.answer));
         let state = self.state;
         let spent = format!(
             "{}, {} of {}, {:.0} s",
             count(state.runs(), "run"),
             state.installs(),
-            count(self.begun.points, "point"),
+            count(self.header.points, "point"),
             state.seconds()
         );
         let text = report::bisected(&found, &sentence, &spent);
         let picture = self.page(&found, &sentence, &spent, &text);
         let written = [
             evidence::write(folder, &found).err(),
-            evidence::write_text(folder, PICTURE, &picture).err(),
+            evidence::write_text(folder, PAGE_FILE, &picture).err(),
         ];
         problems.extend(written.into_iter().flatten().map(|error| Stop::from(error).to_string()));
         (format!("{text}{:<11} {}\n", "files", folder.display()), problems)
     }
 
     /// Returns the relative position of a point in the history, from 0 (oldest) to 1 (newest).
-    fn place(&self, point: usize) -> f64 {
+    fn relative_position(&self, point: usize) -> f64 {
         let place = point as f64 / self.state.setup().bad() as f64;
         if self.axis.is_fix() { 1.0 - place } else { place }
     }
 
-    fn page(&self, found: &Bisected, sentence: &str, spent: &str, text: &str) -> String {
+    fn page(&self, found: &BisectEvidence, sentence: &str, spent: &str, text: &str) -> String {
         let label = |point| self.axis.label(point);
         let ordered = |a: usize, b: usize| if self.axis.is_fix() { (b, a) } else { (a, b) };
         let edge = self.edge().map(|(good, bad)| ordered(good, bad));
@@ -124,9 +127,9 @@ impl FinishedSearch<'_> {
         let posterior = Posterior::from_state(self.state);
         let stretch = |stretch: &::search::bisect::Interval| {
             let (older, newer) = ordered(stretch.after, stretch.until);
-            Stretch {
-                from: self.place(older),
-                to: self.place(newer),
+            BuildRange {
+                from: self.relative_position(older),
+                to: self.relative_position(newer),
                 labels: (label(older), label(newer)),
                 mass: posterior.confidence_in(self.state, stretch),
             }
@@ -134,18 +137,19 @@ impl FinishedSearch<'_> {
         let stretches: Vec<_> = posterior.intervals().iter().map(stretch).collect();
         let run = |observation: &PointObservation| match observation.event {
             Event::Ran { build, seen, .. } => Some((
-                self.place(build),
+                self.relative_position(build),
                 match seen {
-                    Seen::Good => Dot::Passed,
-                    Seen::Bad => Dot::Failed,
-                    Seen::Other => Dot::Other,
+                    BuildOutcome::Good => RunMark::Passed,
+                    BuildOutcome::Bad => RunMark::Failed,
+                    BuildOutcome::Other => RunMark::Other,
                 },
             )),
             _ => None,
         };
         let runs: Vec<_> = self.observations.iter().filter_map(run).collect();
         let (oldest, newest) = ordered(0, self.state.setup().bad());
-        let (on, back) = (format!("{}/{PICTURE}", Bisected::FINER), format!("../{PICTURE}"));
+        let (on, back) =
+            (format!("{}/{PAGE_FILE}", BisectEvidence::REFINED_FOLDER), format!("../{PAGE_FILE}"));
         SearchPage {
             title: &found.trial,
             sentence,
@@ -153,7 +157,12 @@ impl FinishedSearch<'_> {
             answer: text,
             ends: (&label(oldest), &label(newest)),
             edge: edge.zip(names.as_ref()).map(|((older, newer), (a, b))| {
-                (self.place(older), self.place(newer), a.as_str(), b.as_str())
+                (
+                    self.relative_position(older),
+                    self.relative_position(newer),
+                    a.as_str(),
+                    b.as_str(),
+                )
             }),
             stretches: if verified { &stretches } else { &[] },
             runs: &runs,
@@ -172,11 +181,11 @@ impl FinishedSearch<'_> {
 
     /// Adds to the sentence that the change may be in a missing build, if the list of builds has a gap between the last
     /// good and the first bad build.
-    fn with_holes(&self, sentence: String) -> String {
+    fn with_gaps(&self, sentence: String) -> String {
         let Some(Edge { last_good, first_bad, confidence, .. }) = self.answer.edge() else {
             return sentence;
         };
-        let holes = self.axis.holes_between(*last_good, *first_bad);
+        let holes = self.axis.gaps_between(*last_good, *first_bad);
         if holes.is_empty() {
             return sentence;
         }
@@ -197,7 +206,7 @@ impl FinishedSearch<'_> {
     }
 
     fn share(&self, (good, bad): (usize, usize)) -> Option<String> {
-        let hidden = self.axis.hidden(good, bad);
+        let hidden = self.axis.hidden_builds(good, bad);
         let newer = self.axis.label(if self.axis.is_fix() { good } else { bad });
         (hidden > 0).then(|| {
             let hidden = count(hidden, "build");
@@ -229,23 +238,26 @@ impl FinishedSearch<'_> {
 
     fn why(&self, point: usize) -> Option<String> {
         let tally = self.state.tally(point);
-        if !tally.unusable() {
+        if !tally.is_unusable() {
             return None;
         }
         let label = self.axis.label(point);
         let last = self.observations.iter().rev().find(|o| {
             o.label == label
-                && matches!(o.event, Event::Unusable { .. } | Event::Ran { seen: Seen::Other, .. })
+                && matches!(
+                    o.event,
+                    Event::Unusable { .. } | Event::Ran { seen: BuildOutcome::Other, .. }
+                )
         });
         let why = last.map(|o| if o.why.is_empty() { o.signature.clone() } else { o.why.clone() });
         Some(why.unwrap_or_default().lines().next().unwrap_or_default().to_owned())
     }
 
-    fn tested(&self) -> Vec<Tested> {
+    fn tested(&self) -> Vec<TestedBuild> {
         let mut tested: Vec<_> = self
             .state
             .tallies()
-            .map(|(point, tally)| Tested {
+            .map(|(point, tally)| TestedBuild {
                 label: self.axis.label(point),
                 failed: tally.bad,
                 passed: tally.good,
@@ -263,18 +275,18 @@ impl FinishedSearch<'_> {
         sentences: &Sentences<'_>,
         edge: Option<(usize, usize)>,
         pair: (Option<&Record>, Option<&Record>),
-    ) -> Bisected {
+    ) -> BisectEvidence {
         let tested = self.tested();
         let rates = tested.iter().filter(|t| t.skipped.is_none()).map(|t| BuildRate {
             version: t.label.clone(),
             rate: Rate { failed: t.failed, runs: t.failed + t.passed },
         });
-        let skipped = tested
-            .iter()
-            .filter_map(|t| Some(Skipped { version: t.label.clone(), why: t.skipped.clone()? }));
+        let skipped = tested.iter().filter_map(|t| {
+            Some(SkippedBuild { version: t.label.clone(), why: t.skipped.clone()? })
+        });
         let confidence = match self.answer {
             Answer::Found(edge) | Answer::Increase { edge } | Answer::Worse { edge, .. } => {
-                let hidden = self.axis.hidden(edge.last_good, edge.first_bad);
+                let hidden = self.axis.hidden_builds(edge.last_good, edge.first_bad);
                 Some(edge.confidence_in_first_bad(hidden))
             }
             Answer::Several { edges } => edges.first().map(|edge| edge.confidence),
@@ -282,9 +294,9 @@ impl FinishedSearch<'_> {
             _ => None,
         };
         let rerun = self.rerun(edge, pair);
-        Bisected {
-            trial: self.begun.subject.clone(),
-            axis: self.begun.axis.clone(),
+        BisectEvidence {
+            trial: self.header.subject.clone(),
+            axis: self.header.axis.clone(),
             last_good: edge.map(|(good, _)| self.axis.label(good)),
             first_bad: edge.map(|(_, bad)| self.axis.label(bad)),
             band: self.band(),
@@ -294,7 +306,7 @@ impl FinishedSearch<'_> {
                 .into_iter()
                 .chain(edge.and_then(|edge| self.share(edge)))
                 .chain(self.axis.silent.iter().cloned())
-                .chain(self.axis.holes().map(|hole| format!("builds may be missing: {hole}")))
+                .chain(self.axis.gaps().map(|hole| format!("builds may be missing: {hole}")))
                 .chain(edge.into_iter().flat_map(|(good, bad)| [good, bad]).filter_map(|point| {
                     let sha256 = self.sha256(point)?;
                     Some(format!("sha256 of {}: {sha256}", self.axis.label(point)))
@@ -316,7 +328,7 @@ impl FinishedSearch<'_> {
     /// Returns true if a usable point with at most this index has failed.
     fn failed_up_to(&self, point: usize) -> bool {
         let failed = |(at, tally): (usize, ::search::bisect::Tally)| {
-            at <= point && tally.bad > 0 && !tally.unusable()
+            at <= point && tally.bad > 0 && !tally.is_unusable()
         };
         self.state.tallies().any(failed)
     }
@@ -324,7 +336,7 @@ impl FinishedSearch<'_> {
     /// Returns the signature with which the bad build failed. If it is unknown, returns the signature that was searched
     /// for.
     fn signature(&self, sentences: &Sentences<'_>, edge: Option<(usize, usize)>) -> String {
-        let shown = edge.and_then(|(_, bad)| sentences.counted(bad).first().copied());
+        let shown = edge.and_then(|(_, bad)| sentences.counted_signatures(bad).first().copied());
         shown.unwrap_or(self.signature).to_owned()
     }
 
@@ -334,7 +346,7 @@ impl FinishedSearch<'_> {
         if !matches!(self.axis.kind, AxisKind::Parameter(_) | AxisKind::Environment(_)) {
             return None;
         }
-        let tallies = self.state.tallies().filter(|(_, tally)| !tally.unusable());
+        let tallies = self.state.tallies().filter(|(_, tally)| !tally.is_unusable());
         let found = find_band(tallies.map(|(point, tally)| (point, tally.good, tally.bad)))?;
         let label = |point| self.axis.label(point);
         let [never, first, always] =
@@ -349,11 +361,11 @@ impl FinishedSearch<'_> {
         rerun: &[String],
     ) -> Setting {
         match bad {
-            Some(record) => Setting::of(record),
+            Some(record) => Setting::from_record(record),
             None => Setting {
                 rocrepro: env!("CARGO_PKG_VERSION").to_owned(),
                 date: report::date(std::time::SystemTime::now()),
-                stack: edge.map_or(self.begun.bad.clone(), |(_, bad)| self.axis.label(bad)),
+                stack: edge.map_or(self.header.bad.clone(), |(_, bad)| self.axis.label(bad)),
                 rocm: None,
                 // A command line of the user need not use this architecture.
                 gfx: match self.subject {
@@ -409,9 +421,9 @@ impl FinishedSearch<'_> {
         let Some((good, bad)) = edge else { return Vec::new() };
         if let kind @ AxisKind::Package { .. } = &self.axis.kind {
             let imports = self.subject.imports().unwrap_or_default();
-            let [good, bad] =
-                [good, bad].map(|n| packages::wanted(kind, &self.axis.label(n), &imports));
-            return packages::moved(&good, &bad);
+            let [good, bad] = [good, bad]
+                .map(|n| packages::required_packages(kind, &self.axis.label(n), &imports));
+            return packages::changed_packages(&good, &bad);
         }
         // In a search for a fix, the bad build is the older one.
         let (older, newer) = if self.axis.is_fix() { (bad, good) } else { (good, bad) };

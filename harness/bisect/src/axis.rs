@@ -10,7 +10,7 @@ use stacks::{Build, BuildQuery, History, ListingGap, Sources};
 use crate::{
     error::{AxisError, SearchError},
     kind::AxisKind,
-    nights::{Night, Nights},
+    nights::{NightlyBuild, NightlyPair},
     packages,
 };
 use engine::{Stop, case_names::nearest, stack_source, stop::chain};
@@ -27,7 +27,7 @@ pub(crate) enum Values {
 }
 
 /// Indices of the good end and of the bad end. An entry is an error if the named end is not a point of the axis.
-type Ends = (Result<usize, AxisError>, Result<usize, AxisError>);
+type EndIndices = (Result<usize, AxisError>, Result<usize, AxisError>);
 
 /// The axis of a search, and the range of it that is searched.
 pub struct Axis {
@@ -39,7 +39,7 @@ pub struct Axis {
     bad: usize,
     /// Notes for the user about the history of builds.
     pub silent: Vec<String>,
-    holes: Vec<ListingGap>,
+    gaps: Vec<ListingGap>,
 }
 
 impl Axis {
@@ -55,7 +55,7 @@ impl Axis {
             .and_then(|all| all.select(names))
             .map_err(stack_source::bad_sources)?;
         let wanted = BuildQuery::between(gfx, good, bad);
-        let mut history = stacks::list_builds(&sources, &wanted, stop).map_err(unlisted)?;
+        let mut history = stacks::list_builds(&sources, &wanted, stop).map_err(list_error)?;
         let find = |history: &History, option, text: &str| {
             let unknown = |e| AxisError::Option(option, text.to_owned(), chain(&e));
             history.find(text).map_err(unknown)
@@ -70,15 +70,15 @@ impl Axis {
                 history.silent.push(meant);
             }
         }
-        Axis::of_history(&sources, history, ends, stop)
+        Axis::from_history(&sources, history, ends, stop)
     }
 
     /// Returns an axis of the builds that another download source has between two nightly builds.
-    pub(crate) fn finer(
+    pub(crate) fn from_nights(
         source: &str,
         file: Option<&Path>,
         gfx: &str,
-        nights: &Nights,
+        nights: &NightlyPair,
         stop: &AtomicBool,
     ) -> Result<Axis, Stop> {
         let sources = Sources::load(file).and_then(|all| all.select(&[source.to_owned()]));
@@ -89,10 +89,11 @@ impl Axis {
             to: days.map(|(a, b)| a.max(b)),
             ..BuildQuery::between(gfx, "", "")
         };
-        let mut history = stacks::list_builds(&sources, &wanted, stop).map_err(unlisted)?;
+        let mut history = stacks::list_builds(&sources, &wanted, stop).map_err(list_error)?;
         let mut notes = Vec::new();
-        let mut find =
-            |night: &Night| night.among(&history, source, &mut notes).map_err(AxisError::NoPush);
+        let mut find = |night: &NightlyBuild| {
+            night.find_in_history(&history, source, &mut notes).map_err(AxisError::NoPush)
+        };
         let ends = (find(&nights.good), find(&nights.bad));
         if let (Ok(good), Ok(bad)) = &ends
             && good == bad
@@ -102,13 +103,13 @@ impl Axis {
             return Err(AxisError::SamePush(good, bad, build, source.to_owned()).into());
         }
         history.silent.extend(notes);
-        Axis::of_history(&sources, history, ends, stop)
+        Axis::from_history(&sources, history, ends, stop)
     }
 
-    fn of_history(
+    fn from_history(
         sources: &Sources,
         mut history: History,
-        ends: Ends,
+        ends: EndIndices,
         stop: &AtomicBool,
     ) -> Result<Axis, Stop> {
         if let (Ok(good), Ok(bad)) = &ends {
@@ -116,12 +117,12 @@ impl Axis {
             let range = *good.min(bad)..good.max(bad) + 1;
             stacks::read_components(sources, &mut history, range, stop);
             if stop.load(Ordering::Relaxed) {
-                return Err(unlisted(stacks::ListError::Cancelled));
+                return Err(list_error(stacks::ListError::Cancelled));
             }
         }
         let History { builds, silent, holes } = history;
-        Axis::between(AxisKind::Builds, Points::Builds(builds), ends, silent)
-            .map(|axis| Axis { holes, ..axis })
+        Axis::from_points(AxisKind::Builds, Points::Builds(builds), ends, silent)
+            .map(|axis| Axis { gaps: holes, ..axis })
     }
 
     /// Parses an axis, written as `NAME=V1,V2,...` or `NAME=LOW..HIGH`.
@@ -162,7 +163,7 @@ impl Axis {
                 .ok_or_else(|| AxisError::NotListed(option, value.to_owned(), values.to_owned())),
         };
         let ends = (find("--good", good, 0), find("--bad", bad, last));
-        Axis::between(kind, points, ends, Vec::new())
+        Axis::from_points(kind, points, ends, Vec::new())
     }
 
     pub(crate) fn versions(package: &str, (good, bad): (&str, &str)) -> Result<Axis, Stop> {
@@ -181,20 +182,20 @@ impl Axis {
             }),
         };
         let ends = (find("--good", good), find("--bad", bad));
-        Axis::between(AxisKind::package(package), points, ends, Vec::new())
+        Axis::from_points(AxisKind::package(package), points, ends, Vec::new())
     }
 
-    fn between(
+    fn from_points(
         kind: AxisKind,
         points: Points,
-        ends: Ends,
+        ends: EndIndices,
         silent: Vec<String>,
     ) -> Result<Axis, Stop> {
         match ends {
             (Ok(good), Ok(bad)) if good == bad => {
                 Err(AxisError::OnePoint(points.label(good)).into())
             }
-            (Ok(good), Ok(bad)) => Ok(Axis { kind, points, good, bad, silent, holes: Vec::new() }),
+            (Ok(good), Ok(bad)) => Ok(Axis { kind, points, good, bad, silent, gaps: Vec::new() }),
             (good, bad) => {
                 let problems = good.err().into_iter().chain(bad.err());
                 Err(Stop::unless_empty(problems).unwrap_err())
@@ -228,13 +229,13 @@ impl Axis {
     }
 
     /// Returns the indices of the points with these names or dates. Each must be between the two ends.
-    pub(crate) fn points_of(&self, names: &[String]) -> Result<Vec<usize>, Stop> {
+    pub(crate) fn indices_of(&self, names: &[String]) -> Result<Vec<usize>, Stop> {
         let (mut points, mut problems) = (Vec::new(), Vec::new());
         let skip = |name: &str, why| AxisError::Option("--skip", name.to_owned(), why);
         for name in names {
             let day = name.parse::<stacks::Date>().ok();
             let of_day = |n: &usize| day.is_some() && self.build(*n).is_some_and(|b| b.date == day);
-            let named: Vec<usize> = match self.named(name) {
+            let named: Vec<usize> = match self.find_point(name) {
                 Some(point) => vec![point],
                 None => (0..self.point_count()).filter(of_day).collect(),
             };
@@ -256,7 +257,7 @@ impl Axis {
     }
 
     /// Finds a point by its full name, or by the part of the name after the colon (`6.4.3` for `debian:6.4.3`).
-    fn named(&self, text: &str) -> Option<usize> {
+    fn find_point(&self, text: &str) -> Option<usize> {
         let behind = |label: &str| label.split_once(':').is_some_and(|(_, name)| name == text);
         let called = |n: &usize| match &self.points {
             Points::Builds(_) => self.build(*n).is_some_and(|build| build.is_called(text)),
@@ -287,16 +288,16 @@ impl Axis {
     }
 
     /// Returns the gaps in the history: download sources that may have had more builds than they list.
-    pub fn holes(&self) -> impl Iterator<Item = &ListingGap> {
-        self.holes.iter()
+    pub fn gaps(&self) -> impl Iterator<Item = &ListingGap> {
+        self.gaps.iter()
     }
 
-    pub(crate) fn holes_between(&self, good: usize, bad: usize) -> Vec<&ListingGap> {
+    pub(crate) fn gaps_between(&self, good: usize, bad: usize) -> Vec<&ListingGap> {
         let (older, newer) = if self.is_fix() { (bad, good) } else { (good, bad) };
         let Some((older, newer)) = self.build(older).zip(self.build(newer)) else {
             return Vec::new();
         };
-        self.holes.iter().filter(|hole| hole.between(older, newer)).collect()
+        self.gaps.iter().filter(|hole| hole.between(older, newer)).collect()
     }
 
     /// Returns one flag for the good and one for the bad end, true if the end is a release and the point next to it is
@@ -310,8 +311,8 @@ impl Axis {
 
     /// Returns the number of builds that may be missing between two points: one for each day between them, and at least
     /// one. Returns 0 if the history has no gap there.
-    pub(crate) fn hidden(&self, good: usize, bad: usize) -> u32 {
-        if self.holes_between(good, bad).is_empty() {
+    pub(crate) fn hidden_builds(&self, good: usize, bad: usize) -> u32 {
+        if self.gaps_between(good, bad).is_empty() {
             return 0;
         }
         let day = |point| self.build(point).and_then(|build| build.date);
@@ -368,7 +369,7 @@ impl Points {
     }
 }
 
-fn unlisted(error: stacks::ListError) -> Stop {
+fn list_error(error: stacks::ListError) -> Stop {
     match error {
         stacks::ListError::Cancelled => SearchError::Interrupted(chain(&error)).into(),
         _ => stack_source::unlisted(error),
@@ -434,7 +435,7 @@ mod tests {
     fn skip_accepts_names_with_and_without_source() {
         let axis = Axis::parse("rocm=debian:5.7.1,debian:6.4.3,debian:7.2.4", None, None).unwrap();
         let points = |name: &str| {
-            let points = axis.points_of(&[name.to_owned()]);
+            let points = axis.indices_of(&[name.to_owned()]);
             points.map_err(|stop| stop.to_string())
         };
         assert_eq!(points("6.4.3"), Ok(vec![1]));

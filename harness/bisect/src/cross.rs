@@ -1,25 +1,25 @@
 //! Finds the component that causes the change, by running the good build with single components of the bad build.
 
-use ::search::bisect::{Edge, Seen};
-use report::evidence::{Crossed, Rate};
+use ::search::bisect::{BuildOutcome, Edge};
+use report::evidence::{CrossedBuild, Rate};
 use stacks::{Component, ObtainedBuild};
 
 use crate::{
     error::{OptionError, SearchError},
-    subject::Ready,
+    subject::PreparedPoint,
     verdict::Classification,
     workbench::Workbench,
 };
 use engine::{Stop, events::EngineEvent, stop::chain};
 
-const MOST_RUNS: u32 = 60;
+const MAX_RUNS: u32 = 60;
 
 /// Accepted probability of overlooking the component that causes the change, because all runs with it pass by chance.
-const DOUBT: f64 = 0.01;
+const MISS_PROBABILITY: f64 = 0.01;
 
 impl Workbench<'_> {
     /// Runs the last good build with each component of the first bad build in turn.
-    pub(crate) fn cross(&mut self, edge: &Edge, rate: f64) -> Result<Vec<Crossed>, Stop> {
+    pub(crate) fn cross(&mut self, edge: &Edge, rate: f64) -> Result<Vec<CrossedBuild>, Stop> {
         self.ready = None;
         let (good, bad) = (edge.last_good, edge.first_bad);
         let obtain = |point: usize| {
@@ -31,7 +31,7 @@ impl Workbench<'_> {
                 .map_err(|e| Stop::from(SearchError::Interrupted(chain(&e))))
         };
         let (good, bad) = (obtain(good)?, obtain(bad)?);
-        let runs = runs(rate);
+        let runs = runs_needed(rate);
         Component::ALL
             .into_iter()
             .map(|component| {
@@ -40,7 +40,7 @@ impl Workbench<'_> {
                     Err(why) => (Rate::default(), Some(why)),
                 };
                 let component = component.name().to_owned();
-                Ok(Crossed { component, of: bad.id.clone(), rate, why })
+                Ok(CrossedBuild { component, of: bad.id.clone(), rate, why })
             })
             .collect()
     }
@@ -50,7 +50,7 @@ impl Workbench<'_> {
         good: &ObtainedBuild,
         bad: &ObtainedBuild,
         component: Component,
-    ) -> Result<Ready<'_>, String> {
+    ) -> Result<PreparedPoint<'_>, String> {
         let crossed = self.store.cross(good, bad, component).map_err(|e| chain(&e))?;
         let mut options = self.options.clone();
         options.rocm = crossed.prefix.display().to_string();
@@ -60,17 +60,21 @@ impl Workbench<'_> {
     }
 
     /// Returns the failure rate in `runs` runs, and the reason if a run was inconclusive.
-    fn repeat(&self, ready: &Ready<'_>, runs: u32) -> Result<(Rate, Option<String>), SearchError> {
+    fn repeat(
+        &self,
+        ready: &PreparedPoint<'_>,
+        runs: u32,
+    ) -> Result<(Rate, Option<String>), SearchError> {
         let mut rate = Rate::default();
         for number in 0..runs {
             let ran = ready.run(number, &self.cancel);
             let ran = ran.ok_or_else(|| SearchError::Interrupted("interrupted".to_owned()))?;
-            match self.verdicts.see(&ran, false) {
-                Classification::Run(Seen::Good) => rate.runs += 1,
-                Classification::Run(Seen::Bad) => {
+            match self.verdicts.classify(&ran, false) {
+                Classification::Run(BuildOutcome::Good) => rate.runs += 1,
+                Classification::Run(BuildOutcome::Bad) => {
                     rate = Rate { failed: rate.failed + 1, runs: rate.runs + 1 };
                 }
-                Classification::Run(Seen::Other) | Classification::Nothing => {
+                Classification::Run(BuildOutcome::Other) | Classification::Nothing => {
                     return Ok((rate, Some(ran.why)));
                 }
             }
@@ -79,20 +83,20 @@ impl Workbench<'_> {
     }
 }
 
-fn runs(rate: f64) -> u32 {
-    let runs = DOUBT.ln() / (-rate).ln_1p();
-    (runs.ceil() as u32).clamp(2, MOST_RUNS)
+fn runs_needed(rate: f64) -> u32 {
+    let runs = MISS_PROBABILITY.ln() / (-rate).ln_1p();
+    (runs.ceil() as u32).clamp(2, MAX_RUNS)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::runs;
+    use super::runs_needed;
 
     #[test]
     fn flaky_failures_need_more_runs() {
-        assert_eq!(runs(1.0), 2);
-        assert_eq!(runs(0.5), 7);
-        assert_eq!(runs(0.2), 21);
-        assert_eq!(runs(0.0), 60);
+        assert_eq!(runs_needed(1.0), 2);
+        assert_eq!(runs_needed(0.5), 7);
+        assert_eq!(runs_needed(0.2), 21);
+        assert_eq!(runs_needed(0.0), 60);
     }
 }

@@ -17,7 +17,7 @@ pub(crate) type Files = BTreeMap<String, String>;
 
 /// Returns the digest of the program. Without `--program`, this is the command if it is a path, and otherwise the first
 /// argument that names a file. Further arguments are ignored, because they may be data files that every run writes.
-pub(crate) fn files(wanted: &CommandSpec) -> Result<Files, SearchError> {
+pub(crate) fn program_digests(wanted: &CommandSpec) -> Result<Files, SearchError> {
     let first = wanted.words.first().map(PathBuf::from);
     let own = wanted.program.clone().or_else(|| first.filter(|word| word.components().count() > 1));
     let named = || wanted.words.iter().skip(1).map(PathBuf::from).find(|word| word.is_file());
@@ -31,7 +31,7 @@ pub(crate) fn files(wanted: &CommandSpec) -> Result<Files, SearchError> {
 }
 
 /// Returns the digest of a case's file.
-pub(crate) fn case(id: &str, text: &str) -> Files {
+pub(crate) fn case_digest(id: &str, text: &str) -> Files {
     Files::from([(format!("case {id}"), hex(&Sha256::digest(text)))])
 }
 

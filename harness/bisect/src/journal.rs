@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use ::search::bisect::{Action, Event, SearchBudget, Setup, State, next};
+use ::search::bisect::{Action, BisectSettings, Event, SearchBudget, State, next_action};
 use serde::{Deserialize, Serialize};
 use supervise::{Durability, Journal};
 
@@ -26,13 +26,13 @@ pub(crate) enum Entry {
     Threshold {
         seconds: f64,
     },
-    Placed(Placed),
+    Placed(HistoryPlacement),
     Seen(PointObservation),
 }
 
 /// The history as a later command of the search found it, with the new indices of the observed points.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Placed {
+pub(crate) struct HistoryPlacement {
     /// Number of points, including both ends.
     points: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -116,9 +116,9 @@ impl BisectHeader {
     }
 
     pub(crate) fn state(&self) -> State {
-        let mut setup = Setup::new(self.points - 1);
+        let mut setup = BisectSettings::new(self.points - 1);
         if let Some(weights) = &self.weights {
-            setup = setup.weighted(weights);
+            setup = setup.with_weights(weights);
         }
         setup.install_cost = self.install_cost;
         setup.rate = self.rate;
@@ -128,7 +128,7 @@ impl BisectHeader {
         State::new(setup)
     }
 
-    fn same(&self, other: &BisectHeader) -> bool {
+    fn is_same_search(&self, other: &BisectHeader) -> bool {
         // Nightly builds appear and disappear, so observations refer to the names of builds.
         let history = |begun: &BisectHeader| BisectHeader {
             points: 0,
@@ -145,17 +145,17 @@ impl BisectHeader {
 }
 
 pub(crate) struct PastSearch {
-    pub(crate) begun: BisectHeader,
+    pub(crate) header: BisectHeader,
     pub(crate) threshold: Option<f64>,
     pub(crate) seen: Vec<PointObservation>,
     /// Later histories of the search, each with the number of observations before it.
-    placed: Vec<(usize, Placed)>,
+    placed: Vec<(usize, HistoryPlacement)>,
 }
 
 impl PastSearch {
     /// Replaces the indices in the observations by the current indices of their builds, and reports builds that have
     /// left the history.
-    fn place(&mut self, position: &dyn Fn(&str) -> Option<usize>, report: Reporter<'_>) {
+    fn update_positions(&mut self, position: &dyn Fn(&str) -> Option<usize>, report: Reporter<'_>) {
         let mut gone: Vec<&str> = Vec::new();
         for observation in &self.seen {
             let label = observation.label.as_str();
@@ -164,13 +164,13 @@ impl PastSearch {
                 gone.push(label);
             }
         }
-        place(&mut self.seen, position);
+        update_indices(&mut self.seen, position);
     }
 
-    fn placed_in(&self, begun: &BisectHeader) -> Placed {
+    fn current_placement(&self, begun: &BisectHeader) -> HistoryPlacement {
         let place =
             |observation: &PointObservation| (observation.label.clone(), build(&observation.event));
-        Placed {
+        HistoryPlacement {
             points: begun.points,
             weights: begun.weights.clone(),
             budget: begun.budget,
@@ -183,16 +183,16 @@ impl PastSearch {
     /// # Errors
     /// Returns an error for an observation that the search would not have made. In that case the journal was edited, or
     /// another version of rocrepro wrote it.
-    pub(crate) fn decide_again(&mut self) -> Result<State, SearchError> {
+    pub(crate) fn replay_decisions(&mut self) -> Result<State, SearchError> {
         let all = std::mem::take(&mut self.seen);
-        let mut state = self.begun.state();
+        let mut state = self.header.state();
         let mut placed = std::mem::take(&mut self.placed).into_iter().peekable();
         for (n, observation) in all.into_iter().enumerate() {
             while let Some((_, now)) = placed.next_if(|(before, _)| *before == n) {
-                state = self.continued(now);
+                state = self.continue_with(now);
             }
-            if !asked(&next(&state), &observation) {
-                let action = format!("{:?}", next(&state));
+            if !was_requested(&next_action(&state), &observation) {
+                let action = format!("{:?}", next_action(&state));
                 return Err(SearchError::OtherDecision(n + 1, observation.label, action));
             }
             state.observe(observation.event);
@@ -200,16 +200,16 @@ impl PastSearch {
         }
         // A command may have ended before its first observation, so a history without observations can follow.
         for (_, now) in placed {
-            state = self.continued(now);
+            state = self.continue_with(now);
         }
         Ok(state)
     }
 
-    fn continued(&mut self, now: Placed) -> State {
-        let Placed { points, weights, budget, places } = now;
-        place(&mut self.seen, &|label| places.get(label).copied());
-        self.begun = BisectHeader { points, weights, budget, ..self.begun.clone() };
-        let mut state = self.begun.state();
+    fn continue_with(&mut self, now: HistoryPlacement) -> State {
+        let HistoryPlacement { points, weights, budget, places } = now;
+        update_indices(&mut self.seen, &|label| places.get(label).copied());
+        self.header = BisectHeader { points, weights, budget, ..self.header.clone() };
+        let mut state = self.header.state();
         self.seen.iter().for_each(|observation| state.observe(observation.event));
         state
     }
@@ -218,10 +218,10 @@ impl PastSearch {
 impl PastSearch {
     /// Reports points that an earlier command excluded and this command does not. They remain excluded, because the
     /// search has already made decisions without them.
-    pub(crate) fn stays_left_out(&self, skipped: &[usize], report: Reporter<'_>) {
+    pub(crate) fn report_excluded(&self, skipped: &[usize], report: Reporter<'_>) {
         for observation in &self.seen {
             let asked = matches!(observation.event, Event::Unusable { build, .. } if skipped.contains(&build));
-            if observation.why == LEFT_OUT && !asked {
+            if observation.why == EXCLUDED_REASON && !asked {
                 report(BisectEvent::StaysLeftOut { label: &observation.label });
             }
         }
@@ -234,7 +234,7 @@ fn build(event: &Event) -> usize {
     *build
 }
 
-fn place(seen: &mut Vec<PointObservation>, position: &dyn Fn(&str) -> Option<usize>) {
+fn update_indices(seen: &mut Vec<PointObservation>, position: &dyn Fn(&str) -> Option<usize>) {
     seen.retain_mut(|observation| {
         let (Event::Installed { build, .. }
         | Event::Unusable { build, .. }
@@ -261,7 +261,8 @@ pub(crate) fn read(path: &Path) -> Result<Option<PastSearch>, SearchError> {
         Some(Entry::Begun(begun)) if begun.format == FORMAT && begun.points > 1 => begun,
         Some(_) => return Err(SearchError::NotJournal(path.to_owned())),
     };
-    let mut past = PastSearch { begun, threshold: None, seen: Vec::new(), placed: Vec::new() };
+    let mut past =
+        PastSearch { header: begun, threshold: None, seen: Vec::new(), placed: Vec::new() };
     for entry in entries {
         match entry {
             Entry::Begun(_) => {}
@@ -273,17 +274,17 @@ pub(crate) fn read(path: &Path) -> Result<Option<PastSearch>, SearchError> {
     Ok(Some(past))
 }
 
-pub(crate) const LEFT_OUT: &str = "left out by --skip";
+pub(crate) const EXCLUDED_REASON: &str = "left out by --skip";
 
-pub(crate) fn left_out(point: usize, label: String) -> PointObservation {
+pub(crate) fn excluded_observation(point: usize, label: String) -> PointObservation {
     let event = Event::Unusable { build: point, seconds: 0.0 };
     let (signature, sha256) = Default::default();
-    PointObservation { event, label, signature, why: LEFT_OUT.to_owned(), sha256 }
+    PointObservation { event, label, signature, why: EXCLUDED_REASON.to_owned(), sha256 }
 }
 
-fn asked(action: &Action, observation: &PointObservation) -> bool {
+fn was_requested(action: &Action, observation: &PointObservation) -> bool {
     match (action, observation.event) {
-        (_, Event::Unusable { .. }) if observation.why == LEFT_OUT => true,
+        (_, Event::Unusable { .. }) if observation.why == EXCLUDED_REASON => true,
         (Action::Install(want), Event::Installed { build, .. } | Event::Unusable { build, .. })
         | (Action::Run(want), Event::Ran { build, .. } | Event::Unusable { build, .. }) => {
             *want == build
@@ -308,34 +309,34 @@ pub(crate) fn open(
         Some(_) if !resume => {
             return Err(SearchError::Exists(folder.to_owned()).into());
         }
-        Some(past) if !begun.same(&past.begun) => {
-            let BisectHeader { subject, axis, good, bad, .. } = past.begun;
+        Some(past) if !begun.is_same_search(&past.header) => {
+            let BisectHeader { subject, axis, good, bad, .. } = past.header;
             let texts = [subject, axis, good, bad];
             return Err(SearchError::Other { folder: folder.to_owned(), texts }.into());
         }
         past => past,
     };
-    past.iter().try_for_each(|past| identity::reject_changes(&past.begun.files, &begun.files))?;
+    past.iter().try_for_each(|past| identity::reject_changes(&past.header.files, &begun.files))?;
     let journal = Journal::open(&path, Durability::Process);
     let mut journal = journal.map_err(SearchError::JournalNotOpened)?;
     let past = match past {
         Some(mut past) => {
-            past.place(position, report);
+            past.update_positions(position, report);
             let last = past.placed.last().map(|(_, placed)| placed);
             let before = last.map_or_else(
-                || (past.begun.points, &past.begun.weights, past.begun.budget),
+                || (past.header.points, &past.header.weights, past.header.budget),
                 |placed| (placed.points, &placed.weights, placed.budget),
             );
             let same = before == (begun.points, &begun.weights, begun.budget);
             if !same {
-                write(&mut journal, &Entry::Placed(past.placed_in(begun)))?;
+                write(&mut journal, &Entry::Placed(past.current_placement(begun)))?;
             }
-            PastSearch { begun: begun.clone(), ..past }
+            PastSearch { header: begun.clone(), ..past }
         }
         None => {
             write(&mut journal, &Entry::Begun(begun.clone()))?;
             PastSearch {
-                begun: begun.clone(),
+                header: begun.clone(),
                 threshold: None,
                 seen: Vec::new(),
                 placed: Vec::new(),

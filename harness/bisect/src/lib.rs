@@ -38,7 +38,7 @@ pub use axis::Axis;
 pub use events::{BisectEvent, Reporter};
 pub use journal::{BisectHeader, JournalBudget};
 pub use kind::AxisKind;
-pub use nights::{Night, Nights};
+pub use nights::{NightlyBuild, NightlyPair};
 pub use observation::PointObservation;
 pub use options::{BisectOptions, FailureFilter, INSTALL_COST};
 pub use outlook::dry_run;

@@ -6,18 +6,18 @@ use std::path::PathBuf;
 use stacks::Date;
 
 /// The result of the first search: two nightly builds.
-pub struct Nights {
+pub struct NightlyPair {
     /// The nightly build that passes.
-    pub good: Night,
+    pub good: NightlyBuild,
     /// The nightly build that fails.
-    pub bad: Night,
+    pub bad: NightlyBuild,
     pub(crate) signature: Option<String>,
     /// Folder with the answer of the first search.
     pub folder: PathBuf,
 }
 
 /// A nightly build.
-pub struct Night {
+pub struct NightlyBuild {
     /// Name of the build.
     pub id: String,
     pub(crate) day: Option<Date>,
@@ -25,17 +25,17 @@ pub struct Night {
     pub(crate) commit: Option<String>,
 }
 
-impl Nights {
+impl NightlyPair {
     pub(crate) fn names(&self) -> (String, String) {
         (self.good.id.clone(), self.bad.id.clone())
     }
 }
 
-impl Night {
+impl NightlyBuild {
     /// Returns the index of the build in `history` that corresponds to this nightly build. `history` lists the builds
     /// of another download source, which makes one build for each push. The build of the same commit corresponds to the
     /// nightly build. Without such a build, returns the index that [`stacks::History::find`] returns for its day.
-    pub(crate) fn among(
+    pub(crate) fn find_in_history(
         &self,
         history: &stacks::History,
         source: &str,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use device::Planted;
+use device::FaultSpec;
 use engine::SessionOptions;
 
 /// Default cost of obtaining a build, expressed as a number of runs.
@@ -37,7 +37,7 @@ pub struct BisectOptions {
     /// Regular expression that the output must match so that a failure counts.
     pub matching: Option<String>,
     /// Injected faults.
-    pub faults: Vec<Planted>,
+    pub faults: Vec<FaultSpec>,
     /// Options of `rocrepro exec` that choose the device and its faults for a program.
     pub device_options: Vec<String>,
     /// The architecture whose builds are used if the driver does not report the architecture of the GPU.

@@ -8,10 +8,10 @@ use std::{
 
 use report::evidence::Component;
 
-use crate::{error::AxisError, kind::AxisKind, run::Refused};
+use crate::{error::AxisError, kind::AxisKind, run::PreparationError};
 use engine::{
     Stop,
-    environments::{Environments, PackageSources, normal},
+    environments::{Environments, PackageSources, normalize_name},
     events::Reporting,
 };
 
@@ -40,9 +40,9 @@ pub(crate) fn versions(package: &str) -> Result<Vec<String>, AxisError> {
 
 /// Returns the packages of an environment: the searched package in this version, those that the program of a case
 /// imports, and those of `--packages`.
-pub(crate) fn wanted(kind: &AxisKind, version: &str, imports: &[String]) -> Vec<String> {
+pub(crate) fn required_packages(kind: &AxisKind, version: &str, imports: &[String]) -> Vec<String> {
     let AxisKind::Package { name: package, beside } = kind else { return Vec::new() };
-    let name = |text: &str| normal(text.split("==").next().unwrap_or(text));
+    let name = |text: &str| normalize_name(text.split("==").next().unwrap_or(text));
     let mut all = vec![format!("{package}=={version}")];
     for other in imports.iter().filter(|other| name(other) != name(package)).chain(beside) {
         if !all.contains(other) {
@@ -52,14 +52,17 @@ pub(crate) fn wanted(kind: &AxisKind, version: &str, imports: &[String]) -> Vec<
     all
 }
 
-pub(crate) fn unrelated(package: &str, imports: &[String]) -> bool {
-    let name = |text: &str| normal(text.split("==").next().unwrap_or(text));
-    !imports.iter().any(|import| name(import) == normal(package))
+pub(crate) fn is_unrelated(package: &str, imports: &[String]) -> bool {
+    let name = |text: &str| normalize_name(text.split("==").next().unwrap_or(text));
+    !imports.iter().any(|import| name(import) == normalize_name(package))
 }
 
 /// Returns the name of a Python environment that was made for exactly these packages. Creates it if necessary.
-pub(crate) fn environment(wanted: &[String], reporting: &Reporting) -> Result<String, Refused> {
-    let trouble = |stop: Stop| Refused::Trouble(stop.reason());
+pub(crate) fn environment(
+    wanted: &[String],
+    reporting: &Reporting,
+) -> Result<String, PreparationError> {
+    let trouble = |stop: Stop| PreparationError::Trouble(stop.reason());
     let all = Environments::open().map_err(trouble)?;
     let there = all.all().into_iter().find(|it| it.mark.is_whole() && it.mark.packages == wanted);
     if let Some(there) = there {
@@ -80,15 +83,15 @@ pub(crate) fn environment(wanted: &[String], reporting: &Reporting) -> Result<St
             // If pip can list the versions of the package, the network works and only this version cannot be installed.
             let package = wanted[0].split("==").next().unwrap_or_default();
             Err(match versions(package) {
-                Ok(_) => Refused::Unusable(why),
-                Err(_) => Refused::Trouble(why),
+                Ok(_) => PreparationError::Unusable(why),
+                Err(_) => PreparationError::Trouble(why),
             })
         }
     }
 }
 
 /// Returns all packages whose versions differ between the environments of two points, including dependencies.
-pub(crate) fn moved(good: &[String], bad: &[String]) -> Vec<Component> {
+pub(crate) fn changed_packages(good: &[String], bad: &[String]) -> Vec<Component> {
     let locks = || {
         let all = Environments::open().ok()?.all();
         let lock = |wanted: &[String]| {
@@ -98,15 +101,15 @@ pub(crate) fn moved(good: &[String], bad: &[String]) -> Vec<Component> {
         Some((lock(good)?, lock(bad)?))
     };
     let Some((good, bad)) = locks() else { return Vec::new() };
-    differing(&good, &bad)
+    changed_versions(&good, &bad)
 }
 
-fn differing(good: &str, bad: &str) -> Vec<Component> {
+fn changed_versions(good: &str, bad: &str) -> Vec<Component> {
     let read = |lock: &str| -> BTreeMap<String, String> {
         let words = lock.lines().filter_map(|line| line.split_whitespace().next());
         words
             .map(|word| word.split_once("==").unwrap_or((word, "")))
-            .map(|(name, version)| (normal(name), version.to_owned()))
+            .map(|(name, version)| (normalize_name(name), version.to_owned()))
             .collect()
     };
     let (good, bad) = (read(good), read(bad));
@@ -134,8 +137,8 @@ mod tests {
         let kind =
             AxisKind::Package { name: "Some_Thing".to_owned(), beside: vec!["b==2".to_owned()] };
         let imports = ["some-thing==1".to_owned(), "numpy".to_owned(), "b==2".to_owned()];
-        assert_eq!(wanted(&kind, "3", &imports), ["Some_Thing==3", "numpy", "b==2"]);
-        assert!(!unrelated("Some_Thing", &imports) && unrelated("other", &imports));
+        assert_eq!(required_packages(&kind, "3", &imports), ["Some_Thing==3", "numpy", "b==2"]);
+        assert!(!is_unrelated("Some_Thing", &imports) && is_unrelated("other", &imports));
     }
 
     #[test]
@@ -143,7 +146,7 @@ mod tests {
         let good = "a==1 --hash=sha256:aa\nb==2 --hash=sha256:bb\ngone==1 --hash=sha256:cc\n";
         let bad = "A==1 --hash=sha256:aa\nb==3 --hash=sha256:dd\nnew==1 --hash=sha256:ee\n";
         let moved: Vec<_> =
-            differing(good, bad).into_iter().map(|it| [it.name, it.good, it.bad]).collect();
+            changed_versions(good, bad).into_iter().map(|it| [it.name, it.good, it.bad]).collect();
         assert_eq!(
             moved,
             [["b", "2", "3"], ["gone", "1", "none"], ["new", "none", "1"]]

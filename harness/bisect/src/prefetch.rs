@@ -1,17 +1,17 @@
 //! Downloads the build that is probably needed next while the current build runs.
 
-use ::search::bisect::{Action, Event, Seen, State, next};
+use ::search::bisect::{Action, BuildOutcome, Event, State, next_action};
 use stacks::{BuildLocation, BuildStore, Prefetch};
 
 use crate::{axis::Axis, kind::AxisKind};
 
 /// Number of further runs with the same result that are simulated to guess the next build.
-const RUNS: u32 = 8;
+const SIMULATED_RUNS: u32 = 8;
 
 #[derive(Default)]
 pub(crate) struct NextBuild {
     fetch: Option<Prefetch>,
-    guessed: Option<(usize, Seen, u32)>,
+    guessed: Option<(usize, BuildOutcome, u32)>,
 }
 
 impl NextBuild {
@@ -20,21 +20,27 @@ impl NextBuild {
     ///
     /// A good build needs many passes, but one failure almost decides that a build is bad. Therefore a build without a
     /// failure so far is assumed to be good.
-    pub(crate) fn look(&mut self, state: &State, point: usize, axis: &Axis, store: &BuildStore) {
+    pub(crate) fn prefetch(
+        &mut self,
+        state: &State,
+        point: usize,
+        axis: &Axis,
+        store: &BuildStore,
+    ) {
         if axis.kind != AxisKind::Builds {
             return;
         }
         let tally = state.tally(point);
-        let seen = if tally.bad > 0 { Seen::Bad } else { Seen::Good };
-        let guess = Some((point, seen, tally.runs() / RUNS));
+        let seen = if tally.bad > 0 { BuildOutcome::Bad } else { BuildOutcome::Good };
+        let guess = Some((point, seen, tally.runs() / SIMULATED_RUNS));
         if self.guessed == guess {
             return;
         }
         self.guessed = guess;
         let mut imagined = state.clone();
-        for _ in 0..RUNS {
+        for _ in 0..SIMULATED_RUNS {
             imagined.observe(Event::Ran { build: point, seen, seconds: 0.0 });
-            match next(&imagined) {
+            match next_action(&imagined) {
                 Action::Run(same) if same == point => {}
                 Action::Run(other) | Action::Install(other) => {
                     self.begin(other, axis, store);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ::search::bisect::{Action, next};
+use ::search::bisect::{Action, next_action};
 use engine::Stop;
 
 use crate::{
@@ -19,20 +19,20 @@ use crate::{
 pub fn replay(path: &Path) -> Result<(String, u8), Stop> {
     let past = journal::read(path)?;
     let mut past = past.ok_or_else(|| SearchError::NotJournal(path.to_owned()))?;
-    let state = past.decide_again()?;
+    let state = past.replay_decisions()?;
     let mut text = String::new();
     for observation in &past.seen {
         text.push_str(&sentences::line(observation));
         text.push('\n');
     }
-    let (sentence, code) = match next(&state) {
+    let (sentence, code) = match next_action(&state) {
         Action::Finish(answer) => {
-            let name = |point: usize| sentences::label_of(&past.begun, &past.seen, point);
-            let sentences = Sentences { begun: &past.begun, seen: &past.seen, name: &name };
+            let name = |point: usize| sentences::label_of(&past.header, &past.seen, point);
+            let sentences = Sentences { header: &past.header, seen: &past.seen, name: &name };
             (sentences.sentence(&answer), answer::exit_code(&answer))
         }
         Action::Install(point) | Action::Run(point) => {
-            let label = sentences::label_of(&past.begun, &past.seen, point);
+            let label = sentences::label_of(&past.header, &past.seen, point);
             (format!("not finished: the next run would be on {label}"), 4)
         }
     };

@@ -17,7 +17,7 @@ pub(crate) enum RunResult {
 }
 
 pub(crate) struct Run {
-    pub(crate) shown: RunResult,
+    pub(crate) result: RunResult,
     pub(crate) why: String,
     /// Run time that `--regress perf` compares, in seconds.
     pub(crate) time: f64,
@@ -25,7 +25,7 @@ pub(crate) struct Run {
 }
 
 /// The reason why a point could not be prepared.
-pub(crate) enum Refused {
+pub(crate) enum PreparationError {
     Unusable(String),
     Trouble(String),
 }

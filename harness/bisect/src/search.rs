@@ -6,8 +6,8 @@ use std::{
     sync::atomic::AtomicBool,
 };
 
-use ::search::bisect::{Action, Answer, next};
-use device::Planted;
+use ::search::bisect::{Action, Answer, next_action};
+use device::FaultSpec;
 use engine::{
     Cancel, CaseLibrary, DeviceChoice, SessionOptions, Stop, card, evidence, select::select,
     stack_source::StackError, which,
@@ -22,7 +22,7 @@ use crate::{
     identity,
     journal::{self, BisectHeader, JournalBudget},
     kind::AxisKind,
-    nights::{Night, Nights},
+    nights::{NightlyBuild, NightlyPair},
     options::{BisectOptions, FailureFilter},
     packages,
     prefetch::NextBuild,
@@ -40,11 +40,11 @@ pub struct Bisection<'a> {
     options: &'a BisectOptions,
     subject: Subject<'a>,
     axis: Axis,
-    begun: BisectHeader,
+    header: BisectHeader,
     folder: PathBuf,
     skipped: Vec<usize>,
     gfx: String,
-    before: Option<&'a Nights>,
+    before: Option<&'a NightlyPair>,
     cancel: Cancel,
 }
 
@@ -57,7 +57,7 @@ pub struct BisectResult {
     /// The answer of the search.
     pub answer: Answer,
     /// The two nightly builds between which the change lies, if the answer names two builds.
-    pub nights: Option<Nights>,
+    pub nights: Option<NightlyPair>,
 }
 
 impl<'a> Bisection<'a> {
@@ -68,7 +68,7 @@ impl<'a> Bisection<'a> {
     pub fn prepare(
         options: &'a BisectOptions,
         library: &'a CaseLibrary,
-        before: Option<&'a Nights>,
+        before: Option<&'a NightlyPair>,
         cancel: &Cancel,
         report: Reporter<'_>,
     ) -> Result<Bisection<'a>, Stop> {
@@ -89,11 +89,21 @@ impl<'a> Bisection<'a> {
             Subject::Command(_) => "bisect",
         };
         let folder = evidence::folder(options.out.as_deref(), case_name)?;
-        let mut begun = begun(options, &subject, &axis, &options.session)?;
+        let mut begun = new_header(options, &subject, &axis, &options.session)?;
         begun.followed = before.and_then(|nights| nights.signature.clone());
-        let skipped = axis.points_of(&options.skip)?;
+        let skipped = axis.indices_of(&options.skip)?;
         let cancel = cancel.clone();
-        Ok(Bisection { options, subject, axis, begun, folder, skipped, gfx, before, cancel })
+        Ok(Bisection {
+            options,
+            subject,
+            axis,
+            header: begun,
+            folder,
+            skipped,
+            gfx,
+            before,
+            cancel,
+        })
     }
 
     /// Returns the axis with the points that are searched.
@@ -102,8 +112,8 @@ impl<'a> Bisection<'a> {
     }
 
     /// Returns the task of the search, which begins the journal.
-    pub fn begun(&self) -> &BisectHeader {
-        &self.begun
+    pub fn header(&self) -> &BisectHeader {
+        &self.header
     }
 
     /// Runs the search.
@@ -112,16 +122,25 @@ impl<'a> Bisection<'a> {
     /// Returns "no verdict" if another search uses the folder, if the machine prevents the search, or if the search was
     /// cancelled.
     pub fn run(self, rerun: RerunCommand<'_>, report: Reporter<'_>) -> Result<BisectResult, Stop> {
-        let Bisection { options, subject, axis, begun, folder, skipped, gfx, before, cancel } =
-            self;
+        let Bisection {
+            options,
+            subject,
+            axis,
+            header: begun,
+            folder,
+            skipped,
+            gfx,
+            before,
+            cancel,
+        } = self;
         let (wanted, session) = (options, options.session.clone());
         let _device = lock_device(&session)?;
         let position = |label: &str| axis.position_of(label);
         let (journal, past) = journal::open(&folder, &begun, wanted.resume, &position, report)?;
-        past.stays_left_out(&skipped, report);
+        past.report_excluded(&skipped, report);
         let _journal_lock = lock(&folder.join(journal::FILE), "this bisect is already running")?;
         axis.silent.iter().for_each(|silent| report(BisectEvent::HistoryNote(silent)));
-        axis.holes().for_each(|hole| report(BisectEvent::BuildsMissing(hole)));
+        axis.gaps().for_each(|hole| report(BisectEvent::BuildsMissing(hole)));
 
         let stacks = stacks::StackCache::from_environment().map_err(StackError::NoCache)?;
         let mut state = begun.state();
@@ -155,18 +174,18 @@ impl<'a> Bisection<'a> {
             if state.tally(point).broken {
                 continue;
             }
-            bench.observe(&mut state, journal::left_out(point, axis.label(point)))?;
+            bench.observe(&mut state, journal::excluded_observation(point, axis.label(point)))?;
         }
         if wanted.regress == FailureFilter::Perf && !bench.verdicts.has_threshold() {
             bench.measure()?;
         }
         let keep = wanted.disk_budget.is_some();
         let answer = loop {
-            match next(&state) {
+            match next_action(&state) {
                 Action::Finish(answer) => break answer,
                 Action::Install(point) => bench.install(&mut state, point)?,
                 Action::Run(point) => {
-                    bench.ahead.look(&state, point, &axis, &bench.store);
+                    bench.ahead.prefetch(&state, point, &axis, &bench.store);
                     bench.run(&mut state, point)?;
                     if keep {
                         bench.pin(&state)?;
@@ -184,7 +203,7 @@ impl<'a> Bisection<'a> {
         let found = FinishedSearch {
             answer: &answer,
             state: &state,
-            begun: &begun,
+            header: &begun,
             axis: &axis,
             subject: &subject,
             observations: &bench.observations,
@@ -194,7 +213,7 @@ impl<'a> Bisection<'a> {
             store: &bench.store,
             stop: bench.cancel.flag(),
             crossed,
-            within: before.map(Nights::names),
+            within: before.map(NightlyPair::names),
             goes_on: wanted.goes_on,
             rerun: &|ends| rerun(&axis, &device, &skipped, ends),
         };
@@ -202,7 +221,7 @@ impl<'a> Bisection<'a> {
         let nights = match answer.edge() {
             Some(edge) => {
                 let night = |point: usize| {
-                    axis.build(point).map(|build| Night {
+                    axis.build(point).map(|build| NightlyBuild {
                         id: build.id.clone(),
                         day: build.date,
                         commit: found.commits(point).map(|commits| commits.therock),
@@ -210,7 +229,7 @@ impl<'a> Bisection<'a> {
                 };
                 let signature = bench.verdicts.signature();
                 let followed = wanted.regress == FailureFilter::Signature && !signature.is_empty();
-                night(edge.last_good).zip(night(edge.first_bad)).map(|(good, bad)| Nights {
+                night(edge.last_good).zip(night(edge.first_bad)).map(|(good, bad)| NightlyPair {
                     good,
                     bad,
                     signature: followed.then(|| signature.to_owned()),
@@ -226,7 +245,7 @@ impl<'a> Bisection<'a> {
 fn subject<'a>(
     options: &BisectOptions,
     library: &'a CaseLibrary,
-    faults: Vec<Planted>,
+    faults: Vec<FaultSpec>,
 ) -> Result<Subject<'a>, Stop> {
     let Some(wanted) = &options.case else { return command(options) };
     let selected = select(library, std::slice::from_ref(wanted))?;
@@ -259,7 +278,7 @@ fn command<'a>(options: &BisectOptions) -> Result<Subject<'a>, Stop> {
     let first = options.command.first().filter(|_| options.program.is_none());
     let is_text = first.map(|word| which::refuse_text(Path::new(word)).map_err(Stop::from));
     let ((text, program), _) = Stop::both(Stop::both(text, program), is_text.transpose())?;
-    let packaged = along_packages(options).is_some();
+    let packaged = package_axis(options).is_some();
     if packaged && program.is_some() {
         return Err(OptionError::ProgramAndPackage.into());
     }
@@ -271,7 +290,7 @@ fn command<'a>(options: &BisectOptions) -> Result<Subject<'a>, Stop> {
     Ok(Subject::Command(CommandSpec { words: options.command.clone(), program, text, device }))
 }
 
-fn along_packages(options: &BisectOptions) -> Option<&str> {
+fn package_axis(options: &BisectOptions) -> Option<&str> {
     let named = options
         .axis
         .iter()
@@ -284,17 +303,17 @@ fn axis(
     options: &BisectOptions,
     subject: &Subject<'_>,
     gfx: &str,
-    before: Option<&Nights>,
+    before: Option<&NightlyPair>,
     stop: &AtomicBool,
 ) -> Result<Axis, Stop> {
     let file = options.sources_file.as_deref();
-    if along_packages(options).is_some() && options.source.len() > 1 {
+    if package_axis(options).is_some() && options.source.len() > 1 {
         return Err(OptionError::SourceAndPackage.into());
     }
     let mut axis = match (before, &options.axis, &options.good, &options.bad) {
-        (Some(nights), ..) => Axis::finer(&options.source.concat(), file, gfx, nights, stop)?,
+        (Some(nights), ..) => Axis::from_nights(&options.source.concat(), file, gfx, nights, stop)?,
         (None, Some(text), good, bad) => Axis::parse(text, good.as_deref(), bad.as_deref())?,
-        (None, None, Some(good), Some(bad)) => match along_packages(options) {
+        (None, None, Some(good), Some(bad)) => match package_axis(options) {
             Some(package) => Axis::versions(package, (good, bad))?,
             None => Axis::builds(&options.source, file, gfx, (good, bad), stop)?,
         },
@@ -312,19 +331,19 @@ fn axis(
         return Err(OptionError::NotFixed(bad, axis.label(0)).into());
     }
     if let (AxisKind::Package { name, .. }, Subject::Trial { case, .. }) = (&axis.kind, subject)
-        && packages::unrelated(name, &subject.imports()?)
+        && packages::is_unrelated(name, &subject.imports()?)
     {
         return Err(OptionError::UnrelatedPackage(case.id.clone(), name.clone()).into());
     }
     if let (AxisKind::Parameter(name), Subject::Trial { case, trial, .. }) = (&axis.kind, subject)
         && trial.value(name).is_none()
     {
-        return Err(subject::no_axis(case, trial, name).into());
+        return Err(subject::missing_axis(case, trial, name).into());
     }
     Ok(axis)
 }
 
-fn begun(
+fn new_header(
     wanted: &BisectOptions,
     subject: &Subject<'_>,
     axis: &Axis,
@@ -363,8 +382,10 @@ fn begun(
     begun.fix = axis.is_fix();
     begun.other_line = axis.other_line();
     begun.files = match subject {
-        Subject::Command(command) => identity::files(command)?,
-        Subject::Trial { library, case, .. } => identity::case(&case.id, library.text(&case.id)),
+        Subject::Command(command) => identity::program_digests(command)?,
+        Subject::Trial { library, case, .. } => {
+            identity::case_digest(&case.id, library.text(&case.id))
+        }
     };
     Ok(begun)
 }

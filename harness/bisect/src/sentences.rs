@@ -2,16 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use ::search::bisect::{Answer, Edge, Event, Posterior, Seen, State};
-use report::{count, how_long};
+use ::search::bisect::{Answer, BuildOutcome, Edge, Event, Posterior, State};
+use report::{count, format_duration};
 
 use crate::{
-    journal::{BisectHeader, LEFT_OUT},
+    journal::{BisectHeader, EXCLUDED_REASON},
     observation::PointObservation,
 };
 
 pub(crate) struct Sentences<'a> {
-    pub(crate) begun: &'a BisectHeader,
+    pub(crate) header: &'a BisectHeader,
     pub(crate) seen: &'a [PointObservation],
     pub(crate) name: &'a dyn Fn(usize) -> String,
 }
@@ -25,12 +25,12 @@ pub(crate) struct FailureMode<'a> {
     pub(crate) counts: bool,
 }
 
-pub(crate) fn ways(seen: &[PointObservation], point: usize) -> Vec<FailureMode<'_>> {
+pub(crate) fn failure_modes(seen: &[PointObservation], point: usize) -> Vec<FailureMode<'_>> {
     let mut ways: Vec<FailureMode<'_>> = Vec::new();
     for observation in seen {
         let Event::Ran { build, seen, .. } = observation.event else { continue };
-        let (signature, counts) = (observation.signature.as_str(), seen == Seen::Bad);
-        if build != point || seen == Seen::Good {
+        let (signature, counts) = (observation.signature.as_str(), seen == BuildOutcome::Bad);
+        if build != point || seen == BuildOutcome::Good {
             continue;
         }
         match ways.iter_mut().find(|way| way.signature == signature && way.counts == counts) {
@@ -43,7 +43,7 @@ pub(crate) fn ways(seen: &[PointObservation], point: usize) -> Vec<FailureMode<'
 }
 
 /// Returns signatures and numbers of runs as text, for example `a in 3, b in 1`.
-fn listed(ways: &[FailureMode<'_>]) -> String {
+fn format_modes(ways: &[FailureMode<'_>]) -> String {
     let one = |way: &FailureMode<'_>| format!("{} in {}", way.signature, way.runs);
     ways.iter().map(one).collect::<Vec<_>>().join(", ")
 }
@@ -53,7 +53,7 @@ impl Sentences<'_> {
         let name = self.name;
         match answer {
             Answer::Found(Edge { last_good, first_bad, .. }) => {
-                let (good, bad) = match self.begun.fix {
+                let (good, bad) = match self.header.fix {
                     true => ("first good", "last bad"),
                     false => ("last good", "first bad"),
                 };
@@ -62,7 +62,7 @@ impl Sentences<'_> {
             }
             Answer::Increase { edge } => self.increase(edge),
             Answer::OtherLine { edge } => self.other_line(edge),
-            Answer::Worse { after, until, rate, edge } if self.begun.fix => {
+            Answer::Worse { after, until, rate, edge } if self.header.fix => {
                 format!(
                     "the failure becomes rarer between {} and {}; it then still occurs in about {:.0} % of runs, and \
                      ends between {} and {}",
@@ -84,7 +84,7 @@ impl Sentences<'_> {
                     name(*until)
                 )
             }
-            Answer::Several { edges } if self.begun.fix => {
+            Answer::Several { edges } if self.header.fix => {
                 // The list begins with the oldest change, which is the farthest from the good end.
                 let places: Vec<_> = edges
                     .iter()
@@ -120,7 +120,8 @@ impl Sentences<'_> {
                 format!("hardly reproducible: {bad} of {runs} of the bad end failed")
             }
             Answer::GoodEndFails { runs, bad } => {
-                let (runs, same) = (count(*runs, "run"), self.same_way(0, self.begun.points - 1));
+                let (runs, same) =
+                    (count(*runs, "run"), self.compare_signatures(0, self.header.points - 1));
                 format!("the good end fails: {bad} of its {runs} failed {same}")
             }
             Answer::Exchanged { passes, failures } => format!(
@@ -143,15 +144,15 @@ impl Sentences<'_> {
         for observation in self.seen {
             if let Event::Ran { build, seen, .. } = observation.event
                 && build <= edge.last_good
-                && seen != Seen::Other
+                && seen != BuildOutcome::Other
             {
                 runs += 1;
-                failures += u32::from(seen == Seen::Bad);
+                failures += u32::from(seen == BuildOutcome::Bad);
             }
         }
         let (good, bad) = ((self.name)(edge.last_good), (self.name)(edge.first_bad));
         let runs = count(runs, "run");
-        match self.begun.fix {
+        match self.header.fix {
             true => format!(
                 "the failure becomes rarer between {bad} and {good}; after that it still occurred, in {failures} of {runs}"
             ),
@@ -163,7 +164,7 @@ impl Sentences<'_> {
 
     fn other_line(&self, edge: &Edge) -> String {
         let [good, bad] = [edge.last_good, edge.first_bad].map(self.name);
-        let (of_good, fix) = (self.begun.other_line[0] && edge.last_good == 0, self.begun.fix);
+        let (of_good, fix) = (self.header.other_line[0] && edge.last_good == 0, self.header.fix);
         let (release, option) = if of_good { (&good, "--good") } else { (&bad, "--bad") };
         let age = if of_good != fix { "an older" } else { "a newer" };
         format!(
@@ -176,7 +177,7 @@ impl Sentences<'_> {
         let points = first_bad - last_good - 1;
         let asked = |o: &&PointObservation| {
             matches!(o.event, Event::Unusable { build, .. } if last_good < build && build < first_bad)
-                && o.why == LEFT_OUT
+                && o.why == EXCLUDED_REASON
         };
         match (points, self.seen.iter().filter(asked).count()) {
             (0, _) => String::new(),
@@ -206,16 +207,16 @@ impl Sentences<'_> {
         let of_end =
             |o: &&PointObservation| matches!(o.event, Event::Ran { build, .. } if build == end);
         let runs = count(self.seen.iter().filter(of_end).count() as u32, "run");
-        let ways = ways(self.seen, end);
+        let ways = failure_modes(self.seen, end);
         let (looked_for, others): (Vec<_>, Vec<_>) = ways.into_iter().partition(|way| way.counts);
         if looked_for.is_empty() {
             let failures: u32 = others.iter().map(|way| way.runs).sum();
             return format!(
                 "{name} cannot be tested: {failures} of its {runs} failed with a different signature: {}",
-                listed(&others)
+                format_modes(&others)
             );
         }
-        let help = match self.begun.regress.contains("match") {
+        let help = match self.header.regress.contains("match") {
             true => "",
             false => "; use --regress any to accept any failure",
         };
@@ -223,7 +224,7 @@ impl Sentences<'_> {
             "{name} fails in {} ways (of {runs}: {}); only {} counts, and too many runs fail in another way to \
              continue{help}",
             looked_for.len() + others.len(),
-            listed(&[&looked_for[..], &others[..]].concat()),
+            format_modes(&[&looked_for[..], &others[..]].concat()),
             looked_for.iter().map(|way| way.signature).collect::<Vec<_>>().join(" or "),
         )
     }
@@ -232,7 +233,7 @@ impl Sentences<'_> {
     pub(crate) fn notes(&self, answer: &Answer, state: &State) -> Vec<String> {
         let mut notes = Vec::new();
         let Some(edge) = answer.edge() else { return notes };
-        let (name, fix) = (self.name, self.begun.fix);
+        let (name, fix) = (self.name, self.header.fix);
         let percent = |share: f64| format!("{:.0} %", (100.0 * share).ceil());
         notes.push(format!(
             "{} fails in less than {} of runs (99 % confidence, from its {}); a rarer failure may {}",
@@ -241,10 +242,10 @@ impl Sentences<'_> {
             count(state.tally(edge.last_good).runs(), "run"),
             if fix { "still exist" } else { "have existed before" }
         ));
-        notes.extend(self.several_ways(edge.first_bad));
-        notes.extend(self.others(state));
+        notes.extend(self.several_signatures(edge.first_bad));
+        notes.extend(self.other_failures(state));
         let earlier =
-            || state.tallies().filter(|(point, t)| *point < edge.first_bad && !t.unusable());
+            || state.tallies().filter(|(point, t)| *point < edge.first_bad && !t.is_unusable());
         let ran = earlier().filter(|(_, tally)| tally.runs() > 0);
         let tested: Vec<usize> = ran.map(|(point, _)| point).collect();
         let gap = tested.windows(2).map(|pair| pair[1] - pair[0] - 1).max();
@@ -258,7 +259,7 @@ impl Sentences<'_> {
             ));
         }
         for (point, tally) in earlier().filter(|(_, tally)| tally.bad > 0) {
-            let same = self.same_way(point, edge.first_bad);
+            let same = self.compare_signatures(point, edge.first_bad);
             notes.push(format!(
                 "{} failed {same}, in {} of {}",
                 name(point),
@@ -279,27 +280,27 @@ impl Sentences<'_> {
 
     /// Returns the signatures of those failures at a point that count in the search, the most frequent first. Slow runs
     /// have no signature.
-    pub(crate) fn counted(&self, point: usize) -> Vec<&str> {
-        let ways = ways(self.seen, point).into_iter();
+    pub(crate) fn counted_signatures(&self, point: usize) -> Vec<&str> {
+        let ways = failure_modes(self.seen, point).into_iter();
         ways.filter(|way| way.counts && !way.signature.is_empty())
             .map(|way| way.signature)
             .collect()
     }
 
-    fn same_way(&self, point: usize, other: usize) -> String {
-        let (ways, others) = (self.counted(point), self.counted(other));
+    fn compare_signatures(&self, point: usize, other: usize) -> String {
+        let (ways, others) = (self.counted_signatures(point), self.counted_signatures(other));
         match ways.iter().all(|way| others.contains(way)) {
             true => "in the same way".to_owned(),
             false => format!("as {}", ways.join(" and as ")),
         }
     }
 
-    fn others(&self, state: &State) -> Option<String> {
-        let tested = state.tallies().filter(|(_, tally)| tally.other > 0 && !tally.unusable());
+    fn other_failures(&self, state: &State) -> Option<String> {
+        let tested = state.tallies().filter(|(_, tally)| tally.other > 0 && !tally.is_unusable());
         let each: Vec<_> = tested
             .map(|(point, _)| {
-                let ways = ways(self.seen, point).into_iter().filter(|way| !way.counts);
-                format!("{}: {}", (self.name)(point), listed(&ways.collect::<Vec<_>>()))
+                let ways = failure_modes(self.seen, point).into_iter().filter(|way| !way.counts);
+                format!("{}: {}", (self.name)(point), format_modes(&ways.collect::<Vec<_>>()))
             })
             .collect();
         let (some, rest) = each.split_at(each.len().min(3));
@@ -313,14 +314,14 @@ impl Sentences<'_> {
     }
 
     /// Returns a note if the first bad point failed with more signatures than the answer shows.
-    fn several_ways(&self, first_bad: usize) -> Option<String> {
-        let one = self.counted(first_bad);
+    fn several_signatures(&self, first_bad: usize) -> Option<String> {
+        let one = self.counted_signatures(first_bad);
         let all = |point: usize| {
-            let ways = ways(self.seen, point).into_iter().filter(|way| way.counts);
-            listed(&ways.collect::<Vec<_>>())
+            let ways = failure_modes(self.seen, point).into_iter().filter(|way| way.counts);
+            format_modes(&ways.collect::<Vec<_>>())
         };
-        let last = self.begun.points - 1;
-        let end = self.counted(last);
+        let last = self.header.points - 1;
+        let end = self.counted_signatures(last);
         let name = self.name;
         if one.len() > 1 {
             return Some(format!(
@@ -339,9 +340,9 @@ pub(crate) fn line(observation: &PointObservation) -> String {
     let (what, seconds) = match observation.event {
         Event::Installed { seconds, .. } => ("ready", seconds),
         Event::Unusable { seconds, .. } => ("skipped", seconds),
-        Event::Ran { seen: Seen::Good, seconds, .. } => ("good", seconds),
-        Event::Ran { seen: Seen::Bad, seconds, .. } => ("bad", seconds),
-        Event::Ran { seen: Seen::Other, seconds, .. } => ("other", seconds),
+        Event::Ran { seen: BuildOutcome::Good, seconds, .. } => ("good", seconds),
+        Event::Ran { seen: BuildOutcome::Bad, seconds, .. } => ("bad", seconds),
+        Event::Ran { seen: BuildOutcome::Other, seconds, .. } => ("other", seconds),
     };
     let detail = match what {
         "skipped" => &observation.why,
@@ -350,7 +351,7 @@ pub(crate) fn line(observation: &PointObservation) -> String {
     format!("{:<28} {what:<8} {seconds:>6.1} s  {detail}", observation.label).trim_end().to_owned()
 }
 
-fn left(posterior: &Posterior, state: &State, seen: &[PointObservation]) -> String {
+fn remaining_effort(posterior: &Posterior, state: &State, seen: &[PointObservation]) -> String {
     let left = posterior.remaining(state);
     let mean = |of: &dyn Fn(&Event) -> Option<f64>| {
         let each: Vec<f64> = seen.iter().filter_map(|o| of(&o.event)).collect();
@@ -374,7 +375,7 @@ fn left(posterior: &Posterior, state: &State, seen: &[PointObservation]) -> Stri
     let (runs, builds) = (left.runs.round() as u32, left.builds.round() as u32);
     let of =
         if builds > 0 { format!(" and {}", count(builds, "new build")) } else { String::new() };
-    format!("about {}{of} remaining, {}", count(runs, "run"), how_long(seconds))
+    format!("about {}{of} remaining, {}", count(runs, "run"), format_duration(seconds))
 }
 
 /// Returns a line about a new observation and the current state of the search.
@@ -392,7 +393,8 @@ pub fn progress(
         if state.tally(0).runs() > 0 && state.tally(last).bad > 0 {
             let posterior = Posterior::from_state(state);
             let (good, bad, _) = posterior.range();
-            let (good, bad, left) = (name(good), name(bad), left(&posterior, state, seen));
+            let (good, bad, left) =
+                (name(good), name(bad), remaining_effort(&posterior, state, seen));
             text.push_str(&format!("  answer if stopped now: between {good} and {bad}; {left}"));
         }
     }
@@ -435,7 +437,7 @@ mod tests {
         let several = Answer::Several { edges: vec![edge(2), edge(6)] };
         let mut check = |fix: bool, answer: &Answer, expected: &str| {
             begun.fix = fix;
-            let got = Sentences { begun: &begun, seen: &[], name: &name }.sentence(answer);
+            let got = Sentences { header: &begun, seen: &[], name: &name }.sentence(answer);
             assert!(got.starts_with(expected), "{got}");
         };
         check(

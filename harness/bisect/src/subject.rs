@@ -9,14 +9,14 @@ use std::{
 };
 
 use case::{Body, Case, Lowered, Trial};
-use device::{Planted, WITNESS_VARIABLE, Witness};
+use device::{FaultSpec, WITNESS_VARIABLE, Witness};
 use judge::{FailureIdentity, Kind as Outcome};
 use plan::program::Packages;
 use regex::Regex;
 use report::Record;
 use stacks::ObtainedBuild;
 use stacks::Stack;
-use supervise::{Cancel, Ended, Limits, Reason};
+use supervise::{Cancel, ChildEnd, Limits, StopReason};
 use tempfile::NamedTempFile;
 
 use crate::{
@@ -25,7 +25,7 @@ use crate::{
     error::{OptionError, SearchError},
     kind::AxisKind,
     packages,
-    run::{Refused, Run, RunResult},
+    run::{PreparationError, Run, RunResult},
     signature,
 };
 use engine::{
@@ -34,23 +34,23 @@ use engine::{
 };
 
 pub(crate) enum Subject<'a> {
-    Trial { library: &'a CaseLibrary, case: &'a Case, trial: Trial, faults: Vec<Planted> },
+    Trial { library: &'a CaseLibrary, case: &'a Case, trial: Trial, faults: Vec<FaultSpec> },
     Command(CommandSpec),
 }
 
-pub(crate) struct Ready<'a> {
+pub(crate) struct PreparedPoint<'a> {
     /// The build at the point, if the points are builds. It is not removed from the disk while it is in use.
     build: Option<ObtainedBuild>,
-    job: Work<'a>,
+    job: PreparedRun<'a>,
 }
 
-enum Work<'a> {
+enum PreparedRun<'a> {
     Trial {
         session: Box<Session>,
         case: &'a Case,
         trial: Trial,
         lowered: Box<Lowered>,
-        faults: Vec<Planted>,
+        faults: Vec<FaultSpec>,
     },
     Command {
         command: Vec<String>,
@@ -110,7 +110,7 @@ impl<'a> Subject<'a> {
         point: usize,
         options: &SessionOptions,
         (store, stop): (&stacks::BuildStore, &AtomicBool),
-    ) -> Result<Result<Ready<'a>, Refused>, Stop> {
+    ) -> Result<Result<PreparedPoint<'a>, PreparationError>, Stop> {
         let mut options = options.clone();
         let label = axis.label(point);
         let mut obtained = None;
@@ -132,9 +132,11 @@ impl<'a> Subject<'a> {
                             prefix
                         }
                         Err(error) if error.is_environment() => {
-                            return Ok(Err(Refused::Trouble(in_one_line(&error))));
+                            return Ok(Err(PreparationError::Trouble(in_one_line(&error))));
                         }
-                        Err(error) => return Ok(Err(Refused::Unusable(in_one_line(&error)))),
+                        Err(error) => {
+                            return Ok(Err(PreparationError::Unusable(in_one_line(&error))));
+                        }
                     },
                 };
             }
@@ -144,7 +146,7 @@ impl<'a> Subject<'a> {
             }
             AxisKind::Parameter(_) => {}
             AxisKind::Package { .. } => {
-                let wanted = packages::wanted(&axis.kind, &label, &self.imports()?);
+                let wanted = packages::required_packages(&axis.kind, &label, &self.imports()?);
                 match packages::environment(&wanted, &options.reporting) {
                     Ok(name) => options.packages_in = Some(name),
                     Err(refused) => return Ok(Err(refused)),
@@ -155,8 +157,8 @@ impl<'a> Subject<'a> {
             && let Err(stop) = stack(&options)
         {
             return Ok(Err(match stop.is_usage() {
-                true => Refused::Unusable(stop.reason()),
-                false => Refused::Trouble(stop.reason()),
+                true => PreparationError::Unusable(stop.reason()),
+                false => PreparationError::Trouble(stop.reason()),
             }));
         }
         self.ready(axis, &label, options, obtained).map(Ok)
@@ -168,14 +170,14 @@ impl<'a> Subject<'a> {
         label: &str,
         options: SessionOptions,
         build: Option<ObtainedBuild>,
-    ) -> Result<Ready<'a>, Stop> {
+    ) -> Result<PreparedPoint<'a>, Stop> {
         let job = match self {
             Subject::Trial { library, case, trial, faults } => {
                 self.trial(axis, label, options, library, case, trial, faults)?
             }
             Subject::Command(wanted) => command(axis, label, options, wanted)?,
         };
-        Ok(Ready { build, job })
+        Ok(PreparedPoint { build, job })
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -187,16 +189,16 @@ impl<'a> Subject<'a> {
         library: &CaseLibrary,
         case: &'a Case,
         trial: &Trial,
-        faults: &[Planted],
-    ) -> Result<Work<'a>, Stop> {
+        faults: &[FaultSpec],
+    ) -> Result<PreparedRun<'a>, Stop> {
         let trial = match &axis.kind {
             AxisKind::Parameter(name) => {
-                trial.with(name, label).ok_or_else(|| no_axis(case, trial, name))?
+                trial.with(name, label).ok_or_else(|| missing_axis(case, trial, name))?
             }
             _ => trial.clone(),
         };
         let lowered = lower(library, case, &trial, faults)?;
-        Ok(Work::Trial {
+        Ok(PreparedRun::Trial {
             session: Box::new(Session::open_on_one(options)?),
             case,
             trial,
@@ -210,16 +212,16 @@ fn lower(
     library: &CaseLibrary,
     case: &Case,
     trial: &Trial,
-    faults: &[Planted],
+    faults: &[FaultSpec],
 ) -> Result<Lowered, Stop> {
     case::lower(case, trial, library.kernels(), faults)
         .map_err(|found| Stop::usage(library.show(&case.id, &found)))
 }
 
 #[derive(Default)]
-struct Tail(std::collections::VecDeque<String>);
+struct LastLines(std::collections::VecDeque<String>);
 
-impl Tail {
+impl LastLines {
     const LINES: usize = 50;
 
     fn push(&mut self, line: &str) {
@@ -240,7 +242,7 @@ fn exec(
     options: &SessionOptions,
     wanted: &CommandSpec,
 ) -> Result<Vec<String>, SearchError> {
-    let own = own_program::held().map_err(SearchError::OwnProgram)?;
+    let own = own_program::stable_path().map_err(SearchError::OwnProgram)?;
     let mut words = vec![own.display().to_string(), "exec".to_owned()];
     words.push(format!("--rocm={}", stack.root.display()));
     words.extend(wanted.device.iter().cloned());
@@ -252,11 +254,11 @@ fn exec(
     Ok(words)
 }
 
-pub(crate) fn no_axis(case: &Case, trial: &Trial, name: &str) -> OptionError {
+pub(crate) fn missing_axis(case: &Case, trial: &Trial, name: &str) -> OptionError {
     let names = trial.values.iter().map(|(axis, _)| &**axis);
     let help = match trial.values.is_empty() {
         true => "the case has no matrix".to_owned(),
-        false => engine::case_names::meant(name, names),
+        false => engine::case_names::spelling_hint(name, names),
     };
     OptionError::UnknownAxis(case.id.clone(), name.to_owned(), help)
 }
@@ -270,7 +272,7 @@ fn command<'a>(
     label: &str,
     options: SessionOptions,
     wanted: &CommandSpec,
-) -> Result<Work<'a>, Stop> {
+) -> Result<PreparedRun<'a>, Stop> {
     let mut command = wanted.words.clone();
     let mut variables: Vec<(OsString, OsString)> =
         options.environment.iter().map(|(k, v)| (k.into(), v.into())).collect();
@@ -308,10 +310,10 @@ fn command<'a>(
     }
     // Only workers have a limit for the time without output; a command line has none.
     let limits = Limits { quiet: std::time::Duration::MAX, ..options.limits };
-    Ok(Work::Command { command, variables, limits, text: wanted.text.clone(), witness })
+    Ok(PreparedRun::Command { command, variables, limits, text: wanted.text.clone(), witness })
 }
 
-impl Ready<'_> {
+impl PreparedPoint<'_> {
     /// Returns the SHA-256 digests of the build's archives; empty if the point is not a build with archives.
     pub(crate) fn sha256(&self) -> String {
         let archives = self.build.iter().flat_map(|build| &build.sha256);
@@ -321,22 +323,25 @@ impl Ready<'_> {
     /// Runs the subject once. Returns `None` if the run was cancelled.
     pub(crate) fn run(&self, number: u32, cancel: &Cancel) -> Option<Run> {
         match &self.job {
-            Work::Trial { session, case, trial, lowered, faults } => {
-                let faults = faults.iter().map(|p| p.of_run(number.into())).collect();
+            PreparedRun::Trial { session, case, trial, lowered, faults } => {
+                let faults = faults.iter().map(|p| p.for_run(number.into())).collect();
                 let job = Job { case, trial, lowered: (**lowered).clone(), run: number, faults };
-                run_trial(session, &job, cancel).map(of_record)
+                run_trial(session, &job, cancel).map(run_from_record)
             }
-            Work::Command { command, variables, limits, text, witness } => {
+            PreparedRun::Command { command, variables, limits, text, witness } => {
                 let forget = |file: &NamedTempFile| file.as_file().set_len(0);
                 if let Some(Err(error)) = witness.as_ref().map(forget) {
                     let why = format!("cannot empty a temporary file: {error}");
-                    return Some(Run { shown: RunResult::Trouble, why, time: 0.0, record: None });
+                    return Some(Run { result: RunResult::Trouble, why, time: 0.0, record: None });
                 }
-                let mut ran = of_command(command, variables, limits, text.as_ref(), cancel)?;
-                let judged = matches!(ran.shown, RunResult::Passed | RunResult::Failed { .. });
-                let stray = witness.as_ref().filter(|_| judged).and_then(|file| stray(file.path()));
+                let mut ran = run_command(command, variables, limits, text.as_ref(), cancel)?;
+                let judged = matches!(ran.result, RunResult::Passed | RunResult::Failed { .. });
+                let stray = witness
+                    .as_ref()
+                    .filter(|_| judged)
+                    .and_then(|file| inconclusive_reason(file.path()));
                 if let Some(why) = stray {
-                    ran.shown = RunResult::Untestable;
+                    ran.result = RunResult::Untestable;
                     ran.why = format!("{why} ({})", ran.why);
                 }
                 Some(ran)
@@ -347,7 +352,7 @@ impl Ready<'_> {
 
 /// Returns the reason why a program's run is inconclusive, according to the lines in `file` that the emulated device
 /// wrote; `None` if the run is conclusive.
-fn stray(file: &Path) -> Option<String> {
+fn inconclusive_reason(file: &Path) -> Option<String> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let read = text.lines().filter_map(|line| serde_json::from_str::<Witness>(line).ok());
     let witnesses: Vec<_> = read.collect();
@@ -364,7 +369,7 @@ fn stray(file: &Path) -> Option<String> {
     })
 }
 
-fn of_record(record: Record) -> Run {
+fn run_from_record(record: Record) -> Run {
     let outcome = &record.outcome;
     let shown = match outcome.kind {
         Outcome::Pass => RunResult::Passed,
@@ -377,12 +382,12 @@ fn of_record(record: Record) -> Run {
         },
     };
     let time = judge::body_ns(&record.phases) as f64 / 1e9;
-    Run { shown, why: outcome.summary.clone(), time, record: Some(record) }
+    Run { result: shown, why: outcome.summary.clone(), time, record: Some(record) }
 }
 
 const PROGRAM: &str = "program";
 
-fn of_command(
+fn run_command(
     words: &[String],
     variables: &[(OsString, OsString)],
     limits: &Limits,
@@ -393,7 +398,7 @@ fn of_command(
     let mut command = Command::new(PathBuf::from(program));
     command.args(arguments).envs(variables.iter().map(|(k, v)| (k, v)));
     let begun = Instant::now();
-    let mut output = Tail::default();
+    let mut output = LastLines::default();
     let seen = supervise::run(command, b"", limits, cancel, &mut |line| {
         output.push(&String::from_utf8_lossy(&line.text));
     });
@@ -408,29 +413,29 @@ fn of_command(
         RunResult::Failed { signature, kind, started: true }
     };
     let (shown, why) = match &seen.ended {
-        Ended::Exited(0) => (RunResult::Passed, "exit code 0".to_owned()),
-        Ended::Exited(125) => (RunResult::Untestable, "exit code 125".to_owned()),
-        Ended::Exited(code @ (126 | 127)) => {
+        ChildEnd::Exited(0) => (RunResult::Passed, "exit code 0".to_owned()),
+        ChildEnd::Exited(125) => (RunResult::Untestable, "exit code 125".to_owned()),
+        ChildEnd::Exited(code @ (126 | 127)) => {
             (RunResult::Untestable, format!("the command cannot be started: exit code {code}"))
         }
-        Ended::Exited(code) => {
+        ChildEnd::Exited(code) => {
             let identity = FailureIdentity::of_exit(*code, &tail, &output);
             (failed(Outcome::ApiError, identity), format!("exit code {code}"))
         }
-        Ended::Signalled { signal, .. } => {
+        ChildEnd::Signalled { signal, .. } => {
             let identity = FailureIdentity::of_signal(PROGRAM, *signal, &tail);
             (failed(Outcome::Crash, identity), format!("signal {signal}"))
         }
-        Ended::Stopped { reason: Reason::Cancelled, .. } => return None,
-        Ended::Stopped { reason: Reason::Total, .. } => {
+        ChildEnd::Stopped { reason: StopReason::Cancelled, .. } => return None,
+        ChildEnd::Stopped { reason: StopReason::Total, .. } => {
             let identity = FailureIdentity::Named(format!("hang:{PROGRAM}"));
             (failed(Outcome::Hang, identity), "time limit exceeded".to_owned())
         }
-        Ended::SpawnFailed(error) => {
+        ChildEnd::SpawnFailed(error) => {
             (RunResult::Trouble, format!("cannot start `{program}`: {error}"))
         }
         other => (RunResult::Trouble, format!("{other:?}")),
     };
     let why = if last.is_empty() { why } else { format!("{why}: {}", last.trim()) };
-    Some(Run { shown, why, time: begun.elapsed().as_secs_f64(), record: None })
+    Some(Run { result: shown, why, time: begun.elapsed().as_secs_f64(), record: None })
 }

@@ -1,6 +1,6 @@
 //! Decides which runs show the failure that the search looks for.
 
-use ::search::bisect::{Event, Seen};
+use ::search::bisect::{BuildOutcome, Event};
 use judge::{Kind, may_be_same};
 
 use crate::{
@@ -9,11 +9,11 @@ use crate::{
     run::{Run, RunResult},
 };
 
-const SLOW: &str = "slow";
+const SLOW_SIGNATURE: &str = "slow";
 
 /// The class of a run, which decides how it counts in the search.
 pub(crate) enum Classification {
-    Run(Seen),
+    Run(BuildOutcome),
     /// The build cannot be tested, so the run does not count.
     Nothing,
 }
@@ -33,7 +33,8 @@ impl Verdicts {
         threshold: Option<f64>,
         followed: Option<String>,
     ) -> Verdicts {
-        let reference = (regress == FailureFilter::Perf).then(|| SLOW.to_owned()).or(followed);
+        let reference =
+            (regress == FailureFilter::Perf).then(|| SLOW_SIGNATURE.to_owned()).or(followed);
         Verdicts { regress, reference, threshold }
     }
 
@@ -52,7 +53,7 @@ impl Verdicts {
 
     /// If the observation is the first failure of the bad end, stores it as the failure that the search is for.
     pub(crate) fn learn(&mut self, observation: &PointObservation, bad_end: usize) {
-        if let Event::Ran { build, seen: Seen::Bad, .. } = observation.event
+        if let Event::Ran { build, seen: BuildOutcome::Bad, .. } = observation.event
             && build == bad_end
             && self.reference.is_none()
         {
@@ -60,13 +61,13 @@ impl Verdicts {
         }
     }
 
-    pub(crate) fn see(&self, ran: &Run, bad_end: bool) -> Classification {
-        match &ran.shown {
+    pub(crate) fn classify(&self, ran: &Run, bad_end: bool) -> Classification {
+        match &ran.result {
             RunResult::Passed if self.regress == FailureFilter::Perf => {
                 let slow = self.threshold.is_some_and(|limit| ran.time > limit);
-                Classification::Run(if slow { Seen::Bad } else { Seen::Good })
+                Classification::Run(if slow { BuildOutcome::Bad } else { BuildOutcome::Good })
             }
-            RunResult::Passed => Classification::Run(Seen::Good),
+            RunResult::Passed => Classification::Run(BuildOutcome::Good),
             RunResult::Failed { signature, kind, started } => {
                 // Before the bad end has failed, the good end runs only to see whether the two ends are swapped.
                 let first = self.reference.is_none() && (bad_end || *started);
@@ -96,7 +97,7 @@ impl Verdicts {
                     }
                     FailureFilter::Perf => false,
                 };
-                Classification::Run(if counts { Seen::Bad } else { Seen::Other })
+                Classification::Run(if counts { BuildOutcome::Bad } else { BuildOutcome::Other })
             }
             RunResult::Untestable | RunResult::Trouble => Classification::Nothing,
         }
@@ -109,13 +110,13 @@ mod tests {
 
     fn ran(signature: &str, kind: Kind, started: bool) -> Run {
         let shown = RunResult::Failed { signature: signature.to_owned(), kind, started };
-        Run { shown, why: String::new(), time: 0.0, record: None }
+        Run { result: shown, why: String::new(), time: 0.0, record: None }
     }
 
     #[track_caller]
-    fn check(regress: FailureFilter, run: Run, expected: Option<Seen>) {
+    fn check(regress: FailureFilter, run: Run, expected: Option<BuildOutcome>) {
         let mut verdicts = Verdicts::new(regress, None, None);
-        let event = Event::Ran { build: 3, seen: Seen::Bad, seconds: 0.0 };
+        let event = Event::Ran { build: 3, seen: BuildOutcome::Bad, seconds: 0.0 };
         let signature = "crash:hipMalloc".to_owned();
         verdicts.learn(
             &PointObservation {
@@ -127,7 +128,7 @@ mod tests {
             },
             3,
         );
-        let got = match verdicts.see(&run, false) {
+        let got = match verdicts.classify(&run, false) {
             Classification::Run(seen) => Some(seen),
             Classification::Nothing => None,
         };
@@ -137,32 +138,33 @@ mod tests {
     #[test]
     fn distinguishes_failures() {
         use FailureFilter::*;
-        check(Signature, ran("crash:hipMalloc", Kind::Crash, true), Some(Seen::Bad));
-        check(Signature, ran("crash:hipFree", Kind::Crash, true), Some(Seen::Other));
+        check(Signature, ran("crash:hipMalloc", Kind::Crash, true), Some(BuildOutcome::Bad));
+        check(Signature, ran("crash:hipFree", Kind::Crash, true), Some(BuildOutcome::Other));
         check(Signature, ran("crash:hipInit", Kind::Crash, false), None);
-        check(Any, ran("hang:hipFree", Kind::Hang, true), Some(Seen::Bad));
-        check(Crash, ran("crash:hipFree", Kind::Crash, true), Some(Seen::Bad));
-        check(Crash, ran("hang:hipFree", Kind::Hang, true), Some(Seen::Other));
-        check(Hang, ran("hang:hipFree", Kind::Hang, true), Some(Seen::Bad));
-        check(Wrong, ran("wrong-data:a:zero", Kind::WrongData, true), Some(Seen::Bad));
+        check(Any, ran("hang:hipFree", Kind::Hang, true), Some(BuildOutcome::Bad));
+        check(Crash, ran("crash:hipFree", Kind::Crash, true), Some(BuildOutcome::Bad));
+        check(Crash, ran("hang:hipFree", Kind::Hang, true), Some(BuildOutcome::Other));
+        check(Hang, ran("hang:hipFree", Kind::Hang, true), Some(BuildOutcome::Bad));
+        check(Wrong, ran("wrong-data:a:zero", Kind::WrongData, true), Some(BuildOutcome::Bad));
     }
 
     /// If the bad end has never failed, the first failure of the good end defines the failure that the search is for.
     #[test]
     fn first_failure_of_the_good_end_counts() {
         let verdicts = Verdicts::new(FailureFilter::Signature, None, None);
-        let failed = |started| verdicts.see(&ran("crash:hipInit", Kind::Crash, started), false);
-        assert!(matches!(failed(true), Classification::Run(Seen::Bad)));
+        let failed =
+            |started| verdicts.classify(&ran("crash:hipInit", Kind::Crash, started), false);
+        assert!(matches!(failed(true), Classification::Run(BuildOutcome::Bad)));
         assert!(matches!(failed(false), Classification::Nothing));
     }
 
     #[test]
     fn slow_runs_are_above_the_threshold() {
         let verdicts = Verdicts::new(FailureFilter::Perf, Some(2.0), None);
-        for (time, expected) in [(1.0, Seen::Good), (3.0, Seen::Bad)] {
-            let run = Run { shown: RunResult::Passed, why: String::new(), time, record: None };
+        for (time, expected) in [(1.0, BuildOutcome::Good), (3.0, BuildOutcome::Bad)] {
+            let run = Run { result: RunResult::Passed, why: String::new(), time, record: None };
             assert!(
-                matches!(verdicts.see(&run, false), Classification::Run(seen) if seen == expected)
+                matches!(verdicts.classify(&run, false), Classification::Run(seen) if seen == expected)
             );
         }
     }

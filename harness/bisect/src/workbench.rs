@@ -14,17 +14,17 @@ use crate::{
     journal::{self, Entry},
     observation::PointObservation,
     prefetch::NextBuild,
-    run::{Refused, Run, RunResult},
-    subject::{Ready, Subject},
+    run::{PreparationError, Run, RunResult},
+    subject::{PreparedPoint, Subject},
     verdict::{Classification, Verdicts},
 };
 use engine::{SessionOptions, Stop, stop::chain};
 
 /// Number of attempts to get a run with a verdict.
-const ATTEMPTS: u32 = 3;
+const MAX_ATTEMPTS: u32 = 3;
 
 /// Number of runs at each end whose time `--regress perf` measures.
-const MEASURED: u32 = 5;
+const TIMED_RUNS: u32 = 5;
 
 pub(crate) struct Workbench<'a> {
     pub(crate) subject: &'a Subject<'a>,
@@ -36,7 +36,7 @@ pub(crate) struct Workbench<'a> {
     pub(crate) folder: &'a Path,
     pub(crate) verdicts: Verdicts,
     pub(crate) observations: Vec<PointObservation>,
-    pub(crate) ready: Option<(usize, Ready<'a>)>,
+    pub(crate) ready: Option<(usize, PreparedPoint<'a>)>,
     pub(crate) ahead: NextBuild,
     pub(crate) report: Reporter<'a>,
 }
@@ -62,7 +62,7 @@ impl Workbench<'_> {
 
     /// Protects two builds from being removed from the disk: the last one that passed, and the first one that failed.
     pub(crate) fn pin(&self, state: &State) -> Result<(), SearchError> {
-        let usable = || state.tallies().filter(|(_, tally)| !tally.unusable());
+        let usable = || state.tallies().filter(|(_, tally)| !tally.is_unusable());
         let good = usable().filter(|(_, tally)| tally.good > 0 && tally.bad == 0).last();
         let bad = usable().find(|(_, tally)| tally.bad > 0);
         let pair = [good, bad].into_iter().flatten();
@@ -85,13 +85,13 @@ impl Workbench<'_> {
                 self.ready = Some((point, ready));
                 Ok(Ok(()))
             }
-            Err(Refused::Unusable(why)) => Ok(Err(why)),
-            Err(Refused::Trouble(why)) => Err(SearchError::Interrupted(why).into()),
+            Err(PreparationError::Unusable(why)) => Ok(Err(why)),
+            Err(PreparationError::Trouble(why)) => Err(SearchError::Interrupted(why).into()),
         }
     }
 
     /// Returns an error if the build was published again with different content since an earlier run of this search.
-    fn refuse_rebuilt(&self, point: usize, ready: &Ready<'_>) -> Result<(), SearchError> {
+    fn refuse_rebuilt(&self, point: usize, ready: &PreparedPoint<'_>) -> Result<(), SearchError> {
         let label = self.axis.label(point);
         let now = ready.sha256();
         let known = |o: &&PointObservation| o.label == label && !o.sha256.is_empty();
@@ -138,11 +138,11 @@ impl Workbench<'_> {
         }
         let ran = self.attempt(state.runs())?;
         let seconds = begun.elapsed().as_secs_f64();
-        let signature = match &ran.shown {
+        let signature = match &ran.result {
             RunResult::Failed { signature, .. } => signature.clone(),
             _ => String::new(),
         };
-        let observation = match self.verdicts.see(&ran, point == state.setup().bad()) {
+        let observation = match self.verdicts.classify(&ran, point == state.setup().bad()) {
             Classification::Run(seen) => PointObservation {
                 event: Event::Ran { build: point, seen, seconds },
                 label: label.clone(),
@@ -160,14 +160,14 @@ impl Workbench<'_> {
         let Some((point, ready)) = &self.ready else { unreachable!("a point was prepared") };
         let label = self.axis.label(*point);
         let mut last = None;
-        for _ in 0..ATTEMPTS {
+        for _ in 0..MAX_ATTEMPTS {
             let Some(ran) = ready.run(number, &self.cancel) else {
                 return Err(SearchError::Interrupted("interrupted".to_owned()));
             };
             if let Some(record) = &ran.record {
                 answer::keep_record(self.folder, &label, record)?;
             }
-            if matches!(ran.shown, RunResult::Trouble) {
+            if matches!(ran.result, RunResult::Trouble) {
                 return Err(SearchError::Interrupted(ran.why));
             }
             let no_verdict = ran
@@ -190,9 +190,9 @@ impl Workbench<'_> {
                 return Err(SearchError::Untestable(self.axis.label(point), why).into());
             }
             let mut times = Vec::new();
-            for number in 0..MEASURED {
+            for number in 0..TIMED_RUNS {
                 let ran = self.attempt(number)?;
-                if !matches!(ran.shown, RunResult::Passed) {
+                if !matches!(ran.result, RunResult::Passed) {
                     return Err(SearchError::NotPassing(self.axis.label(point), ran.why).into());
                 }
                 times.push(ran.time);
@@ -202,10 +202,10 @@ impl Workbench<'_> {
             (self.report)(BisectEvent::EndMeasured {
                 label: &self.axis.label(point),
                 seconds: times[times.len() / 2],
-                runs: MEASURED,
+                runs: TIMED_RUNS,
             });
         }
-        let seconds = between(medians[0], medians[1]);
+        let seconds = mean_run_time(medians[0], medians[1]);
         journal::write(&mut self.journal, &Entry::Threshold { seconds })?;
         self.verdicts.set_threshold(seconds);
         Ok(())
@@ -213,23 +213,23 @@ impl Workbench<'_> {
 }
 
 /// Time by which a busy machine may delay the start of a process, in seconds.
-const START: f64 = 0.05;
+const START_DELAY: f64 = 0.05;
 
 /// Returns the geometric mean of two run times, calculated with the delay of the start included in each.
-fn between(one: f64, other: f64) -> f64 {
-    ((one + START) * (other + START)).sqrt() - START
+fn mean_run_time(one: f64, other: f64) -> f64 {
+    ((one + START_DELAY) * (other + START_DELAY)).sqrt() - START_DELAY
 }
 
 #[cfg(test)]
 mod tests {
-    use super::between;
+    use super::mean_run_time;
 
     #[test]
     fn threshold_tolerates_late_starts() {
         let check = |one: f64, other: f64, least: f64, most: f64| {
-            let time = between(one, other);
+            let time = mean_run_time(one, other);
             assert!((least..most).contains(&time), "{one} and {other}: {time}");
-            assert_eq!(time, between(other, one));
+            assert_eq!(time, mean_run_time(other, one));
         };
         check(0.001, 0.4, 0.08, 0.2);
         check(1.0, 4.0, 1.99, 2.02);

@@ -74,7 +74,7 @@ impl FromStr for CallPattern {
             Some(None) => return Err(format!("`{call}` has no closing parenthesis at its end")),
         };
         let arguments = arguments.split(',').map(str::trim).filter(|word| !word.is_empty());
-        let arguments = arguments.map(ArgumentPattern::of).collect();
+        let arguments = arguments.map(ArgumentPattern::parse).collect();
         let status = match status {
             None => StatusPattern::Any,
             Some("no return") => StatusPattern::NoReturn,
@@ -126,7 +126,7 @@ fn is_status(name: &str) -> Result<String, String> {
 }
 
 impl ArgumentPattern {
-    fn of(word: &str) -> ArgumentPattern {
+    fn parse(word: &str) -> ArgumentPattern {
         let is_name =
             word.starts_with(|c: char| c.is_ascii_lowercase()) && !word.starts_with("hip");
         match word {

@@ -17,7 +17,7 @@ mod statuses;
 use plan::{ByVersion, Call, Plan, Step, verbs};
 
 use self::args::Args;
-pub(crate) use self::statuses::every as every_status;
+pub(crate) use self::statuses::for_function as every_status;
 use crate::{
     hints,
     matrix::read_selector,
@@ -30,11 +30,11 @@ use crate::{
 type Names = ByVersion<Vec<String>>;
 
 /// Maximum `count` of a `repeat` step. The limit exists because the reference model executes every repetition, too.
-const MOST_REPEATS: u32 = 1_000_000;
+const MAX_REPEATS: u32 = 1_000_000;
 
 /// Longest sleep of the host that a step may request, in milliseconds. It is below 30 s, because a trial without events
 /// for 30 s is reported as hung, unless the command line sets another limit.
-const MOST_SLEEP: u64 = 20_000;
+const MAX_SLEEP_MS: u64 = 20_000;
 
 /// Returns how often the most repeated step in a block is executed. The product does not overflow, because the counts
 /// of inner blocks have already been limited.
@@ -159,7 +159,7 @@ pub(crate) fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out
         // `any` accepts every status and value. Authors write it in a `for_each` table whose other rows list statuses
         // or values.
         let stated = returns.iter().flat_map(|by| &by.0).flat_map(|(_, names)| names);
-        if stated.clone().any(|name| name != "any") && call.functions(&Plan::nothing()).is_empty() {
+        if stated.clone().any(|name| name != "any") && call.functions(&Plan::empty()).is_empty() {
             let key = entries.iter().find(|(key, _)| key.text == "returns");
             let at = key.map_or(node.at, |(key, _)| key.at);
             return reader.mistake(at, format!("`{}` returns no status", verb.name));

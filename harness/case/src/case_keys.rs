@@ -24,4 +24,4 @@ pub(crate) const KEYS: &[&str] = &[
 
 /// Device options that a case may require, named as in `--device-option`. The number of devices is a separate
 /// requirement. The remaining device options only change how the emulated device works, so a GPU cannot have them.
-pub(crate) const OF_DEVICE: &[&str] = &["large-bar", "memory", "gtt"];
+pub(crate) const DEVICE_NEEDS: &[&str] = &["large-bar", "memory", "gtt"];

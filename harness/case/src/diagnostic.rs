@@ -1,6 +1,6 @@
 /// A range of characters in a case file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct At {
+pub struct SourceSpan {
     /// Line number, from 1.
     pub line: u32,
     /// Column number in characters, from 1.
@@ -13,7 +13,7 @@ pub struct At {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Diagnostic {
     /// Position of the mistake in the case file.
-    pub at: At,
+    pub at: SourceSpan,
     /// Message, without a full stop.
     pub message: String,
     /// Suggestion, for example "did you mean `copy`?".
@@ -42,7 +42,7 @@ pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
         .map(|(_, k)| k)
 }
 
-const LISTED: usize = 60;
+const MAX_LISTED_NAMES: usize = 60;
 
 /// Returns "did you mean ...?" if a known name is similar to the misspelt name, else a list of the known names; `None`
 /// if no names are known. A long list is cut to the names whose first letters agree best with the misspelt name.
@@ -54,12 +54,12 @@ pub(crate) fn suggest<'a>(
         Some(k) => Some(format!("did you mean `{k}`?")),
         None => {
             let mut named: Vec<_> = known.into_iter().filter(|k| !k.is_empty()).collect();
-            let others = named.len().saturating_sub(LISTED);
+            let others = named.len().saturating_sub(MAX_LISTED_NAMES);
             if others > 0 {
                 let alike =
                     |k: &&str| k.bytes().zip(name.bytes()).take_while(|(a, b)| a == b).count();
                 named.sort_by_key(|k| std::cmp::Reverse(alike(k)));
-                named.truncate(LISTED);
+                named.truncate(MAX_LISTED_NAMES);
             }
             let list: Vec<_> = named.iter().map(|k| format!("`{k}`")).collect();
             let others = if others > 0 { format!(" and {others} more") } else { String::new() };

@@ -8,7 +8,7 @@ pub use self::doubts::doubts;
 use crate::issue_link::{is_issue, of_address};
 
 /// Longest title that is taken from a comment of the program, in characters.
-const LONGEST_TITLE: usize = 100;
+const MAX_TITLE_LENGTH: usize = 100;
 
 /// Language of a program, from the extension of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,7 +195,7 @@ fn title(file: &str, text: &str) -> String {
     let comment =
         comment.trim_end_matches("*/").trim_end_matches("\"\"\"").trim().trim_end_matches('.');
     let is_sentence =
-        comment.split_whitespace().count() > 2 && comment.chars().count() <= LONGEST_TITLE;
+        comment.split_whitespace().count() > 2 && comment.chars().count() <= MAX_TITLE_LENGTH;
     if is_sentence { comment.to_owned() } else { format!("{file} exits with status 0") }
 }
 
@@ -312,9 +312,10 @@ fn fault(language: Language, text: &str) -> String {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric());
     let refused = words.filter(|_| language == Language::Cpp).find_map(|word| {
         let fault = format!("{{fault: call.refused, with: {{call: {word}}}}}");
-        let mut planted = device::Planted::from(device::Fault::CallRefused);
+        let mut planted = device::FaultSpec::from(device::Fault::CallRefused);
         let is_possible = word.starts_with("hip") && planted.set("call", word).is_ok();
-        (is_possible && crate::program::refuses(true, &planted).is_none()).then_some(fault)
+        (is_possible && crate::program::injection_refusal(true, &planted).is_none())
+            .then_some(fault)
     });
     refused.unwrap_or_else(|| "copy.zero".to_owned())
 }

@@ -14,7 +14,7 @@
 use std::{borrow::Cow, collections::BTreeSet};
 
 use crate::{
-    At, Trial,
+    SourceSpan, Trial,
     diagnostic::suggest,
     matrix::{Matrix, read_selector},
     read::Reader,
@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Maximum number of steps of a case after expansion. A table that results in more steps is reported as a mistake.
-const MOST_STEPS: usize = 100_000;
+const MAX_STEPS: usize = 100_000;
 
 /// Keyword `for_each`. The crate `plan` does not list it as a verb, because `for_each` is expanded before steps are
 /// converted to calls.
@@ -31,7 +31,7 @@ pub(crate) const WORD: &str = "for_each";
 const KEYS: &[&str] = &["rows", "kinds", "default", "steps"];
 
 /// Keys of a row that are not columns: `when` selects the trials that use the row, and `is` names its kind.
-const OF_ROWS: &[&str] = &["when", "is"];
+const ROW_KEYS: &[&str] = &["when", "is"];
 
 /// Returns the case with each `for_each` expanded, and the positions in the steps at which the current row has no cell
 /// for a column. The caller ignores other mistakes at these positions.
@@ -40,7 +40,7 @@ pub(crate) fn expand<'n>(
     root: &'n Node,
     trial: &Trial,
     matrix: &Matrix,
-) -> (Cow<'n, Node>, Vec<At>) {
+) -> (Cow<'n, Node>, Vec<SourceSpan>) {
     let as_it_is = || (Cow::Borrowed(root), Vec::new());
     let Value::Map(entries) = &root.value else { return as_it_is() };
     let steps = |key: &Key| key.text == "steps";
@@ -71,7 +71,7 @@ struct Expansion<'e> {
     /// Number of steps that expansion has produced so far.
     steps: usize,
     /// Positions in the steps at which the current row has no cell for a column. Other mistakes there are ignored.
-    open: Vec<At>,
+    open: Vec<SourceSpan>,
 }
 
 /// Cells by the names of their columns.
@@ -79,7 +79,7 @@ type Cells<'n> = &'n [(Key, Node)];
 
 /// A row with its cells, the cells of its kind, and the default cells.
 struct Row<'n> {
-    at: At,
+    at: SourceSpan,
     own: Cells<'n>,
     kind: Cells<'n>,
     default: Cells<'n>,
@@ -176,8 +176,8 @@ impl Expansion<'_> {
             for step in self.reader.list(steps) {
                 let steps = self.instances(step, &row);
                 self.steps += steps.len();
-                if self.steps > MOST_STEPS {
-                    let message = format!("this makes more than {MOST_STEPS} steps of the case");
+                if self.steps > MAX_STEPS {
+                    let message = format!("this makes more than {MAX_STEPS} steps of the case");
                     self.reader.mistake(table.at, message);
                     // The steps expanded so far are returned, because an empty list of steps would be reported as a
                     // second mistake.
@@ -186,7 +186,7 @@ impl Expansion<'_> {
                 made.extend(steps);
             }
         }
-        let said = |key: &str| used.contains(key) || OF_ROWS.contains(&key);
+        let said = |key: &str| used.contains(key) || ROW_KEYS.contains(&key);
         for key in unused.into_iter().filter(|key| !said(&key.text)) {
             let message = format!("no step of this `{WORD}` uses `${}`", key.text);
             let help = suggest(&key.text, used.iter().copied());
@@ -238,23 +238,23 @@ impl Expansion<'_> {
     }
 
     /// If the whole text is a single `$column`, returns the cell of that column, else `None`.
-    fn whole(&mut self, text: &str, at: At, row: &Row<'_>) -> Option<Node> {
+    fn whole(&mut self, text: &str, at: SourceSpan, row: &Row<'_>) -> Option<Node> {
         let mut parts = parts(text);
         match (parts.next(), parts.next()) {
-            (Some(Part::Name(name)), None) => self.cell(name, at, row),
+            (Some(TextPart::Name(name)), None) => self.cell(name, at, row),
             _ => None,
         }
     }
 
-    fn text(&mut self, text: &str, at: At, row: &Row<'_>) -> String {
+    fn text(&mut self, text: &str, at: SourceSpan, row: &Row<'_>) -> String {
         let mut out = String::new();
         for part in parts(text) {
             let name = match part {
-                Part::Text(text) => {
+                TextPart::Text(text) => {
                     out.push_str(text);
                     continue;
                 }
-                Part::Name(name) => name,
+                TextPart::Name(name) => name,
             };
             match self.cell(name, at, row) {
                 Some(Node { value: Value::Scalar(text), .. }) => out.push_str(&text),
@@ -275,7 +275,7 @@ impl Expansion<'_> {
     }
 
     /// Returns the cell in the column `name`; `None` if `name` is an axis.
-    fn cell(&mut self, name: &str, at: At, row: &Row<'_>) -> Option<Node> {
+    fn cell(&mut self, name: &str, at: SourceSpan, row: &Row<'_>) -> Option<Node> {
         let mut axes = name.split('.');
         let column = axes.next()?;
         let Some(mut cell) = row.cell(column) else {
@@ -322,7 +322,7 @@ impl Expansion<'_> {
     }
 }
 
-enum Part<'t> {
+enum TextPart<'t> {
     Text(&'t str),
     /// Name that follows a `$` in the text.
     Name(&'t str),
@@ -330,25 +330,25 @@ enum Part<'t> {
 
 /// Splits a text into literal parts and names. `$$` stays unchanged in a literal part, because the substitution of axes
 /// replaces it later.
-fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
+fn parts(text: &str) -> impl Iterator<Item = TextPart<'_>> {
     let mut rest = text;
     std::iter::from_fn(move || {
         if rest.is_empty() {
             return None;
         }
         let (part, after) = match rest.strip_prefix('$') {
-            Some(after) if after.starts_with('$') => (Part::Text(&rest[..2]), &after[1..]),
+            Some(after) if after.starts_with('$') => (TextPart::Text(&rest[..2]), &after[1..]),
             Some(after) => {
                 let braced = after.strip_prefix('{').and_then(|text| text.split_once('}'));
                 let (name, after) = braced.unwrap_or_else(|| {
                     let letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
                     after.split_at(after.find(|c| !letter(c)).unwrap_or(after.len()))
                 });
-                (Part::Name(name), after)
+                (TextPart::Name(name), after)
             }
             None => {
                 let (text, after) = rest.split_at(rest.find('$').unwrap_or(rest.len()));
-                (Part::Text(text), after)
+                (TextPart::Text(text), after)
             }
         };
         rest = after;
@@ -358,18 +358,18 @@ fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
 
 /// Collects the names of columns and axes that the steps contain.
 fn columns<'n>(node: &'n Node, found: &mut BTreeSet<&'n str>) {
-    fn of_text<'n>(text: &'n str, found: &mut BTreeSet<&'n str>) {
+    fn columns_of_text<'n>(text: &'n str, found: &mut BTreeSet<&'n str>) {
         found.extend(parts(text).filter_map(|part| match part {
-            Part::Name(name) => name.split('.').next(),
-            Part::Text(_) => None,
+            TextPart::Name(name) => name.split('.').next(),
+            TextPart::Text(_) => None,
         }));
     }
     match &node.value {
-        Value::Scalar(text) => of_text(text, found),
+        Value::Scalar(text) => columns_of_text(text, found),
         Value::List(items) => items.iter().for_each(|item| columns(item, found)),
         Value::Map(entries) => {
             for (key, node) in entries {
-                of_text(&key.text, found);
+                columns_of_text(&key.text, found);
                 columns(node, found);
             }
         }

@@ -1,10 +1,10 @@
 use std::{collections::BTreeMap, sync::OnceLock};
 
-use device::{Fault, Planted};
+use device::{Fault, FaultSpec};
 use plan::VersionRange;
 
 use crate::{
-    At, CallPattern, Diagnostic, Selector, Times, Trial,
+    CallPattern, Diagnostic, Selector, SourceSpan, Times, Trial,
     case_keys::KEYS,
     diagnostic::{finish, suggest},
     expectation::{Expectation, ExpectationKind, is_document, read_expectations},
@@ -69,7 +69,7 @@ pub struct RecordedStep {
 #[derive(Clone, Debug, PartialEq)]
 pub struct FaultEntry {
     /// The fault with its parameters. Without parameters, the fault takes effect at every opportunity.
-    pub planted: Planted,
+    pub planted: FaultSpec,
     /// Trials to which the entry applies.
     pub on: Selector,
     /// Required signature of the failure; a trailing `*` matches any text. `None` accepts any signature that fits the
@@ -136,7 +136,7 @@ impl Case {
             let read = yaml::parse(&self.text, &mut Vec::new());
             // The text is valid YAML, because the case has been parsed before.
             read.map_or(
-                Node { at: At::default(), value: yaml::Value::Map(Vec::new()) },
+                Node { at: SourceSpan::default(), value: yaml::Value::Map(Vec::new()) },
                 without_header,
             )
         })
@@ -144,7 +144,7 @@ impl Case {
 
     /// Drops the parsed YAML tree, which needs many times the memory of the case's text. When a trial is lowered, the
     /// text is parsed again. Of ten thousand loaded cases, only a few are run.
-    pub fn let_go(&mut self) {
+    pub fn drop_body(&mut self) {
         self.body.take();
     }
 
@@ -155,7 +155,7 @@ impl Case {
 
     /// Returns the kind of the program: `python`, `cpp` or `command`; `None` if the case has steps.
     pub fn program_kind(&self) -> Option<&'static str> {
-        let (_, node) = program::of(self.body())?;
+        let (_, node) = program::program_entry(self.body())?;
         let yaml::Value::Map(entries) = &node.value else { return None };
         let kinds = ["python", "cpp", "command"];
         kinds.into_iter().find(|kind| entries.iter().any(|(key, _)| key.text == *kind))
@@ -163,8 +163,8 @@ impl Case {
 
     /// Returns the name of the file in the case's folder that contains the program; `None` if the case contains the
     /// program itself or a command.
-    pub fn file_beside(&self) -> Option<String> {
-        let (_, node) = program::of(self.body())?;
+    pub fn program_file(&self) -> Option<String> {
+        let (_, node) = program::program_entry(self.body())?;
         let yaml::Value::Map(entries) = &node.value else { return None };
         entries.iter().find_map(|(key, node)| match (key.text.as_str(), &node.value) {
             (kind @ ("python" | "cpp"), yaml::Value::Scalar(text)) => {
@@ -176,7 +176,7 @@ impl Case {
 
     /// Stores the content of the file that contains the program, for later use by the trials; `None` means that the
     /// file does not exist.
-    pub fn give_file(&mut self, text: Option<String>) {
+    pub fn set_program_text(&mut self, text: Option<String>) {
         self.file = Some(text);
     }
 
@@ -261,7 +261,7 @@ pub(crate) fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
             Some("give `upstream` (issues that the case can show), `related` (other issues) or `source` (documents)".into()),
         );
     }
-    let body = program::of(&root);
+    let body = program::program_entry(&root);
     match body {
         Some(_) => program::check_header(reader, &root),
         None => {
@@ -286,8 +286,10 @@ pub(crate) fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
                     let entry = read_fault(reader, n, &matrix, &upstream)?;
                     let planted = &entry.planted;
                     let refused = match body {
-                        Some((_, body)) => program::refuses(program::is_cpp(body), planted),
-                        None => program::refuses_in_steps(planted),
+                        Some((_, body)) => {
+                            program::injection_refusal(program::is_cpp(body), planted)
+                        }
+                        None => program::injection_refusal_in_steps(planted),
                     };
                     if let Some(message) = refused {
                         reader.mistake(n.at, message);
@@ -421,7 +423,7 @@ fn read_fault(
         reader.mistake_with_help(name.at, format!("unknown fault `{text}`"), help);
         return None;
     };
-    let mut planted = Planted::from(fault);
+    let mut planted = FaultSpec::from(fault);
     for (key, value) in with {
         let Some(text) = reader.text(value, "a parameter of a fault") else { continue };
         // A parameter may be written as a size, for example `64K`. A probability is a fraction, which the parser of

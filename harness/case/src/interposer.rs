@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write};
 
-use device::{Fault, Per, Planted};
+use device::{DecisionScope, Fault, FaultSpec};
 
 use crate::plant::refusal_code;
 
@@ -33,8 +33,8 @@ const RENAMED: &[(&str, &str)] = &[
 /// Returns the C++ source of a library that is loaded before all others and injects the faults into calls of functions.
 /// Returns `None` if none of the faults is injected into calls. If several faults are injected into one function, the
 /// first one whose random draw succeeds takes effect.
-pub fn interposer(faults: &[Planted]) -> Option<String> {
-    let mut functions: BTreeMap<&str, Vec<(&Planted, String)>> = BTreeMap::new();
+pub fn interposer(faults: &[FaultSpec]) -> Option<String> {
+    let mut functions: BTreeMap<&str, Vec<(&FaultSpec, String)>> = BTreeMap::new();
     for planted in faults {
         let Some(effect) = effect(planted) else { continue };
         for name in names(planted.which("call")) {
@@ -47,10 +47,10 @@ pub fn interposer(faults: &[Planted]) -> Option<String> {
 }
 
 /// Returns the source of the replacement of one function, with the faults that it injects.
-fn function(name: &str, faults: &[(&Planted, String)]) -> String {
+fn function(name: &str, faults: &[(&FaultSpec, String)]) -> String {
     let (mut decisions, mut effects) = (String::new(), String::new());
     for (n, (planted, effect)) in faults.iter().enumerate() {
-        let per_call = planted.per == Per::Call;
+        let per_call = planted.per == DecisionScope::Call;
         let (only, (key, limit)) = (planted.only.unwrap_or(0), planted.draws());
         let _ = writeln!(
             decisions,
@@ -70,7 +70,7 @@ fn names(call: &str) -> impl Iterator<Item = &str> {
 
 /// Returns the C++ statements that inject a fault into a call. If they return a value, the original function is not
 /// called. Returns `None` for faults that are not injected into calls of functions.
-fn effect(planted: &Planted) -> Option<String> {
+fn effect(planted: &FaultSpec) -> Option<String> {
     #[expect(
         clippy::wildcard_enum_match_arm,
         reason = "most faults are of the device or of a plan"

@@ -5,10 +5,12 @@ use std::{
     ops::{Deref, DerefMut},
 };
 
-use plan::{FileContent, Files, Formula, KernelCode, OwnKind, flat_parameters, own_parameters};
+use plan::{
+    FileContent, Files, Formula, KernelCode, KernelParameterKind, flat_parameters, own_parameters,
+};
 
 use crate::{
-    At,
+    SourceSpan,
     diagnostic::suggest,
     read::{Fields, Reader},
     yaml::{Key, Node, Value},
@@ -30,7 +32,12 @@ impl Kernels {
     }
 
     /// Returns the content of a file. If the file does not exist, reports a mistake and returns `None`.
-    pub(crate) fn file(&self, reader: &mut Reader, at: At, name: &str) -> Option<&FileContent> {
+    pub(crate) fn file(
+        &self,
+        reader: &mut Reader,
+        at: SourceSpan,
+        name: &str,
+    ) -> Option<&FileContent> {
         let found = self.files.get(name);
         if found.is_none() {
             let near = suggest(name, self.files.keys().map(String::as_str));
@@ -77,7 +84,7 @@ impl<const N: usize> From<[(String, String); N]> for Kernels {
 
 /// Declaration of a kernel that the case defines.
 #[derive(Clone, Default)]
-pub(crate) struct Own {
+pub(crate) struct KernelDeclaration {
     pub(crate) line: u32,
     /// Source text; `None` if a file in the case's folder contains the source.
     pub(crate) source: Option<String>,
@@ -87,9 +94,14 @@ pub(crate) struct Own {
 }
 
 /// Reads an entry under `kernels`, whose value is the source text or a mapping.
-pub(crate) fn read_own(reader: &mut Reader, key: &Key, node: &Node, kernels: &Kernels) -> Own {
+pub(crate) fn read_kernel_declaration(
+    reader: &mut Reader,
+    key: &Key,
+    node: &Node,
+    kernels: &Kernels,
+) -> KernelDeclaration {
     reader.name(key.at, &key.text, "a kernel");
-    let mut own = Own { line: key.at.line, ..Own::default() };
+    let mut own = KernelDeclaration { line: key.at.line, ..KernelDeclaration::default() };
     let name = &key.text;
     if plan::kernel(name).is_some() {
         reader.mistake(key.at, format!("`{name}` is a kernel of the library; use another name"));
@@ -247,7 +259,8 @@ fn formulas(reader: &mut Reader, node: &Node, name: &str, source: &str) -> Vec<S
     // An output without a formula would have unknown content, and a later check would be rejected with a message that
     // does not name the cause.
     for parameter in &parameters {
-        let written = matches!(parameter.kind, OwnKind::Pointer { only_read: false, .. });
+        let written =
+            matches!(parameter.kind, KernelParameterKind::Pointer { only_read: false, .. });
         let has_formula = outputs.iter().any(|out| parameters[*out].name == parameter.name);
         if written && !has_formula && reader.mistakes.len() == before {
             let message = format!(

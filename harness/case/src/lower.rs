@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use device::Planted;
+use device::FaultSpec;
 use plan::{
     Call, Choice, DEFAULT_STREAM, Expected, MAX_BUFFER_BYTES, PLAN_VERSION, Plan, Program,
     Reference, Step, StreamKind, races, reference, verbs,
@@ -13,15 +13,15 @@ mod surround;
 
 use self::program::program;
 use crate::{
-    At, Case, Diagnostic, Trial,
+    Case, Diagnostic, SourceSpan, Trial,
     added_buffers::{BACK, INITIAL},
     buffers::{Initial, read_buffer, refuse_large},
     calls::{read_step, read_steps},
     diagnostic::finish,
     for_each,
-    kernels::{Kernels, read_own},
+    kernels::{Kernels, read_kernel_declaration},
     matrix::substitute,
-    plant::plant,
+    plant::inject_fault,
     read::{Fields, Reader},
     scope::Scope,
     signature::names_function,
@@ -68,15 +68,15 @@ pub fn lower(
     case: &Case,
     trial: &Trial,
     kernels: &Kernels,
-    faults: &[Planted],
+    faults: &[FaultSpec],
 ) -> Result<Lowered, Vec<Diagnostic>> {
     if case.is_program() {
         let (plan, made) = program(case, trial)?;
         return Ok(Lowered { plan, body: Body::Program(Box::new(made)) });
     }
-    let (mut plan, reference) = sound(case, trial, kernels, reference)?;
+    let (mut plan, reference) = lower_checked(case, trial, kernels, reference)?;
     for fault in faults {
-        plant(&mut plan, fault);
+        inject_fault(&mut plan, fault);
     }
     Ok(Lowered { plan, body: Body::Calls(reference) })
 }
@@ -89,12 +89,12 @@ pub fn analyse(case: &Case, trial: &Trial, kernels: &Kernels) -> Result<Plan, Ve
     if case.is_program() {
         return program(case, trial).map(|(plan, _)| plan);
     }
-    sound(case, trial, kernels, plan::analyse).map(|(plan, ())| plan)
+    lower_checked(case, trial, kernels, plan::analyse).map(|(plan, ())| plan)
 }
 
 /// Lowers a trial and checks its plan. The closure `model` makes the last check, and its result is returned with the
 /// plan.
-fn sound<T: Default>(
+fn lower_checked<T: Default>(
     case: &Case,
     trial: &Trial,
     kernels: &Kernels,
@@ -164,7 +164,7 @@ fn in_case(mistake: plan::Mistake, hint: Option<String>, root: &Node, trial: &Tr
     let seen = (!trial.is_empty()).then(|| format!("seen in the trial {trial}"));
     let help = hint.into_iter().chain(seen).collect::<Vec<_>>().join("; ");
     Diagnostic {
-        at: first_key_of_line(root, line).unwrap_or(At { line, column: 1, length: 1 }),
+        at: first_key_of_line(root, line).unwrap_or(SourceSpan { line, column: 1, length: 1 }),
         message: mistake.message,
         help: (!help.is_empty()).then_some(help),
     }
@@ -177,7 +177,7 @@ fn entry<'n>(node: &'n Node, name: &str) -> Option<&'n Node> {
 
 /// Returns the position of the first key in a line. It serves as the position of a mistake in a plan, of which only the
 /// line number is known.
-fn first_key_of_line(node: &Node, line: u32) -> Option<At> {
+fn first_key_of_line(node: &Node, line: u32) -> Option<SourceSpan> {
     match &node.value {
         Value::Map(entries) => entries.iter().find_map(|(key, value)| {
             if key.at.line == line { Some(key.at) } else { first_key_of_line(value, line) }
@@ -189,7 +189,7 @@ fn first_key_of_line(node: &Node, line: u32) -> Option<At> {
 
 /// Maximum total size of all buffers of a case, in bytes. The limit exists because the reference model keeps every
 /// buffer in host memory.
-const MOST_BYTES_TOGETHER: u64 = 16 << 30;
+const MAX_TOTAL_BUFFER_BYTES: u64 = 16 << 30;
 
 fn assemble(
     reader: &mut Reader,
@@ -216,7 +216,7 @@ fn assemble(
         let entries = reader.entries(node, "`kernels`");
         scope.unknown_kernels = entries.is_none();
         for (key, value) in entries.unwrap_or_default() {
-            let own = read_own(reader, key, value, kernels);
+            let own = read_kernel_declaration(reader, key, value, kernels);
             scope.own_kernels.insert(key.text.clone(), own);
         }
     }
@@ -256,11 +256,11 @@ fn assemble(
         let there =
             scope.buffers.values().map(|b| b.bytes).filter(|bytes| *bytes <= MAX_BUFFER_BYTES);
         let bytes: u64 = there.sum();
-        if bytes > MOST_BYTES_TOGETHER {
+        if bytes > MAX_TOTAL_BUFFER_BYTES {
             reader.mistake(
                 node.at,
                 format!(
-                    "the buffers have {bytes} bytes together; at most {MOST_BYTES_TOGETHER} are allowed"
+                    "the buffers have {bytes} bytes together; at most {MAX_TOTAL_BUFFER_BYTES} are allowed"
                 ),
             );
         }

@@ -5,20 +5,20 @@ use std::{
 };
 
 use crate::{
-    At, Diagnostic,
+    Diagnostic, SourceSpan,
     diagnostic::suggest,
     read::Reader,
     yaml::{Node, Value},
 };
 
 /// Maximum number of trials of one case. A matrix with more trials is reported as a mistake.
-const MOST_TRIALS: usize = 10_000;
+const MAX_TRIALS: usize = 10_000;
 
 /// Maximum length of one axis value, in bytes.
-const MOST_VALUE: usize = 4096;
+const MAX_VALUE_BYTES: usize = 4096;
 
 /// Maximum length in bytes of a text after its axes have been replaced by their values. Case files have the same limit.
-const MOST_TEXT: usize = 4 << 20;
+const MAX_TEXT_BYTES: usize = 4 << 20;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Axis {
@@ -28,7 +28,7 @@ pub(crate) struct Axis {
     /// the existing trials.
     pub(crate) default: Option<String>,
     /// Position of the name.
-    pub(crate) at: At,
+    pub(crate) at: SourceSpan,
 }
 
 /// A trial of a case: one value for each axis of the matrix.
@@ -192,9 +192,9 @@ fn read_axes(reader: &mut Reader, node: &Node, matrix: &mut Matrix) {
             if !before.insert(v) {
                 reader.mistake(value.at, format!("{what} has `{v}` twice"));
             }
-            if v.len() > MOST_VALUE {
+            if v.len() > MAX_VALUE_BYTES {
                 let what = format!(
-                    "{what} has a value of {} bytes; a value has at most {MOST_VALUE}",
+                    "{what} has a value of {} bytes; a value has at most {MAX_VALUE_BYTES}",
                     v.len()
                 );
                 reader.mistake(value.at, what);
@@ -218,7 +218,7 @@ fn read_axes(reader: &mut Reader, node: &Node, matrix: &mut Matrix) {
         axes.push(Axis { name: key.text.clone(), values, default, at: key.at });
     }
     if too_many(axes) {
-        reader.mistake(node.at, format!("the matrix has more than {MOST_TRIALS} trials"));
+        reader.mistake(node.at, format!("the matrix has more than {MAX_TRIALS} trials"));
     }
 }
 
@@ -234,7 +234,7 @@ fn in_name(c: char) -> bool {
 
 fn too_many(axes: &[Axis]) -> bool {
     let trials = axes.iter().try_fold(1_usize, |n, axis| n.checked_mul(axis.values.len()));
-    trials.is_none_or(|n| n > MOST_TRIALS)
+    trials.is_none_or(|n| n > MAX_TRIALS)
 }
 
 /// Reads a mapping of axes to one value or a list of values. Unknown axes are reported and left out.
@@ -302,10 +302,10 @@ fn expand(axes: &[Axis], exclude: &[Selector]) -> Vec<Trial> {
 /// A `$name` that cannot be replaced by a value.
 pub(crate) struct BadSubstitution {
     /// Position of the whole text.
-    pub(crate) at: At,
+    pub(crate) at: SourceSpan,
     /// Position of the `$name`.
-    place: At,
-    /// Axis for which the trial has no value; `None` if the mistake is that the text is longer than [`MOST_TEXT`].
+    place: SourceSpan,
+    /// Axis for which the trial has no value; `None` if the mistake is that the text is longer than [`MAX_TEXT_BYTES`].
     axis: Option<String>,
 }
 
@@ -314,7 +314,7 @@ impl BadSubstitution {
         let Some(axis) = &self.axis else {
             let message = format!(
                 "with the values of its axes, the text has more than {} MiB",
-                MOST_TEXT >> 20
+                MAX_TEXT_BYTES >> 20
             );
             return Some(Diagnostic { at: self.place, message, help: None });
         };
@@ -361,13 +361,13 @@ pub(crate) fn substitute(node: &Node, trial: &Trial, missing: &mut Vec<BadSubsti
 
 /// Returns the position of `$name`, which starts at the byte `start` of a text. For a text of a single line, returns
 /// the position of the whole text, because quotation marks and escapes move its parts.
-fn within(whole: At, text: &str, start: usize, name: &str) -> At {
+fn within(whole: SourceSpan, text: &str, start: usize, name: &str) -> SourceSpan {
     let before = &text[..start];
     if !text.trim_end().contains('\n') {
         return whole;
     }
     let in_line = before.rsplit('\n').next().unwrap_or_default();
-    At {
+    SourceSpan {
         line: whole.line + before.matches('\n').count() as u32,
         column: whole.column + in_line.chars().count() as u32,
         length: name.chars().count() as u32 + 1,
@@ -379,7 +379,7 @@ fn within(whole: At, text: &str, start: usize, name: &str) -> At {
 /// # Errors
 /// Returns the first axis for which the trial has no value.
 pub(crate) fn substituted(text: &str, trial: &Trial) -> Result<String, String> {
-    let node = Node { at: At::default(), value: Value::Scalar(String::new()) };
+    let node = Node { at: SourceSpan::default(), value: Value::Scalar(String::new()) };
     let mut missing = Vec::new();
     let text = substitute_text(text, &node, trial, &mut missing);
     missing.into_iter().next().map_or(Ok(text), |missing| Err(missing.axis.unwrap_or_default()))
@@ -415,7 +415,7 @@ fn substitute_text(
                 missing.push(BadSubstitution { at: node.at, place, axis: Some(name.to_owned()) });
             }
         }
-        if out.len() > MOST_TEXT {
+        if out.len() > MAX_TEXT_BYTES {
             missing.push(BadSubstitution { at: node.at, place: node.at, axis: None });
             return String::new();
         }

@@ -33,12 +33,12 @@ fn with_steps(
 ) -> Vec<Diagnostic> {
     let mut steps: Vec<Vec<_>> = Vec::new();
     let mut called = Vec::new();
-    let mut idle = uncalled::Idle::new(case);
+    let mut idle = uncalled::UnusedEntries::new(case);
     for trial in case.trials() {
         match analyse(case, &trial, kernels) {
             Ok(plan) if !case.is_program() => {
-                called.push(uncalled::Called::of(&trial, &plan));
-                idle.note(&trial, &plan);
+                called.push(uncalled::CalledFunctions::in_plan(&trial, &plan));
+                idle.mark_used(&trial, &plan);
             }
             Ok(_) => {}
             Err(found) => steps.push(found),

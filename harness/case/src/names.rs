@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    At,
+    SourceSpan,
     diagnostic::suggest,
     matrix::Matrix,
     read::Reader,
@@ -18,7 +18,7 @@ use crate::{
 struct Names<'n> {
     /// For each name, a flag and the first position of the name. The flag is true if a step creates or records the
     /// object, or enqueues work to it.
-    seen: BTreeMap<&'n str, (bool, At)>,
+    seen: BTreeMap<&'n str, (bool, SourceSpan)>,
     /// True if some name could not be read. It may be equal to any of the names in `seen`, so no name is reported.
     unknown: bool,
 }
@@ -38,7 +38,7 @@ impl<'n> Names<'n> {
         }
     }
 
-    fn add(&mut self, name: &'n str, at: At, active: bool) {
+    fn add(&mut self, name: &'n str, at: SourceSpan, active: bool) {
         self.seen.entry(name).or_insert((false, at)).0 |= active;
     }
 

@@ -6,7 +6,7 @@ use device::{Arch, Config};
 use plan::{Library, VersionRange};
 
 use crate::{
-    case_keys::OF_DEVICE,
+    case_keys::DEVICE_NEEDS,
     diagnostic::{nearest, suggest},
     hints,
     matrix::{Matrix, substituted},
@@ -53,7 +53,7 @@ fn is_only_a_group(name: &str) -> bool {
     program::GROUPS.contains(&name) && !LIBRARIES.iter().any(|(library, _)| *library == name)
 }
 
-const MOST_PROCESSES: u32 = 16;
+const MAX_PROCESSES: u32 = 16;
 
 pub(crate) fn read_needs(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Needs {
     const KEYS: &[&str] = &[
@@ -98,8 +98,8 @@ pub(crate) fn read_needs(reader: &mut Reader, node: &Node, matrix: &Matrix) -> N
         }
         Some(count)
     };
-    let devices = count("devices", device::MOST_DEVICES);
-    let processes = count("processes", MOST_PROCESSES);
+    let devices = count("devices", device::MAX_DEVICES);
+    let processes = count("processes", MAX_PROCESSES);
     Needs {
         libraries,
         functions: fields
@@ -118,10 +118,10 @@ pub(crate) fn read_needs(reader: &mut Reader, node: &Node, matrix: &Matrix) -> N
 }
 
 fn read_device(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Vec<(String, String)> {
-    let Some(fields) = reader.fields(node, "`device`", OF_DEVICE) else { return Vec::new() };
+    let Some(fields) = reader.fields(node, "`device`", DEVICE_NEEDS) else { return Vec::new() };
     let trials = matrix.trials();
     let mut options = Vec::new();
-    for name in OF_DEVICE {
+    for name in DEVICE_NEEDS {
         let Some(node) = fields.get(name) else { continue };
         let Some(text) = reader.text(node, &format!("`{name}`")).map(str::to_owned) else {
             continue;

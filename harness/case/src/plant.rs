@@ -2,33 +2,34 @@
 
 use std::collections::BTreeSet;
 
-use device::{Fault, Planted, hip_statuses};
+use device::{Fault, FaultSpec, hip_statuses};
 use plan::{
-    Call, Effect, InjectedFault, NamedAs, Plan, Step, Thing, accepts_success, api, captured_steps,
+    Call, Effect, InjectedFault, ObjectKind, ObjectUse, Plan, Step, accepts_success, api,
+    captured_steps,
 };
 
 /// One day in milliseconds, which is longer than any time limit of a trial.
-const FOREVER: u64 = 86_400_000;
+const ONE_DAY_MS: u64 = 86_400_000;
 
 /// Injects a fault at the calls of the plan to which it applies. A fault of the emulated device does not change the
 /// plan.
 #[expect(clippy::wildcard_enum_match_arm, reason = "most faults are of the device")]
-pub fn plant(plan: &mut Plan, planted: &Planted) {
+pub fn inject_fault(plan: &mut Plan, planted: &FaultSpec) {
     let fault = planted.fault;
     let effect: fn(&Step, bool) -> Option<Effect> = match fault {
-        Fault::CallCrash => return plant_at_call(plan, planted, &Effect::Abort),
-        Fault::CallHang => return plant_at_call(plan, planted, &Effect::Late(FOREVER)),
-        Fault::CallIgnored => return plant_at_call(plan, planted, &Effect::Return(0)),
+        Fault::CallCrash => return inject_at_call(plan, planted, &Effect::Abort),
+        Fault::CallHang => return inject_at_call(plan, planted, &Effect::Late(ONE_DAY_MS)),
+        Fault::CallIgnored => return inject_at_call(plan, planted, &Effect::Return(0)),
         Fault::CallRefused => {
-            return plant_at_call(plan, planted, &Effect::Return(refusal_code(planted)));
+            return inject_at_call(plan, planted, &Effect::Return(refusal_code(planted)));
         }
         Fault::CallSlow => {
-            return plant_at_call(plan, planted, &Effect::Late(planted.amount("ms")));
+            return inject_at_call(plan, planted, &Effect::Late(planted.amount("ms")));
         }
-        Fault::RngSkips => return plant_at_generation(plan, planted.amount("generate")),
+        Fault::RngSkips => return inject_at_generation(plan, planted.amount("generate")),
         Fault::HandleCrash => |step, _| makes_handle(&step.call).then_some(Effect::Abort),
         Fault::HandleExit => |step, _| makes_handle(&step.call).then_some(Effect::Exit(1)),
-        Fault::HandleHang => |step, _| makes_handle(&step.call).then_some(Effect::Late(FOREVER)),
+        Fault::HandleHang => |step, _| makes_handle(&step.call).then_some(Effect::Late(ONE_DAY_MS)),
         Fault::GraphLaunchLost => {
             |step, _| matches!(step.call, Call::GraphLaunch { .. }).then_some(Effect::Return(0))
         }
@@ -84,11 +85,11 @@ pub fn plant(plan: &mut Plan, planted: &Planted) {
         Fault::TeardownCrash => &mut plan.teardown,
         _ => &mut plan.body,
     };
-    plant_in(phase, &misbehaves, &inside, &mut !after_launch);
+    inject_in(phase, &misbehaves, &inside, &mut !after_launch);
 }
 
 /// Returns the status code that a call returns when the fault `call.refused` takes effect.
-pub(crate) fn refusal_code(planted: &Planted) -> i32 {
+pub(crate) fn refusal_code(planted: &FaultSpec) -> i32 {
     let status = planted.which("status");
     let found = hip_statuses().iter().find(|(name, _)| *name == status);
     // The default is hipErrorUnknown. A `status` with an unknown name has been reported when the fault was read.
@@ -97,7 +98,7 @@ pub(crate) fn refusal_code(planted: &Planted) -> i32 {
 
 /// Injects a fault at each call of one function. Calls in the teardown are left out, because a failure there would be
 /// reported as a failure of the teardown.
-fn plant_at_call(plan: &mut Plan, planted: &Planted, effect: &Effect) {
+fn inject_at_call(plan: &mut Plan, planted: &FaultSpec, effect: &Effect) {
     let steps = plan.steps().into_iter();
     let named = steps.filter(|step| api(&step.call, plan) == planted.which("call"));
     let named: BTreeSet<u32> = named.map(|step| step.id).collect();
@@ -106,13 +107,13 @@ fn plant_at_call(plan: &mut Plan, planted: &Planted, effect: &Effect) {
         named.contains(&step.id).then(|| InjectedFault { fault, effect: effect.clone() })
     };
     for phase in [&mut plan.setup, &mut plan.body, &mut plan.verify] {
-        plant_in(phase, &misbehaves, &BTreeSet::new(), &mut true);
+        inject_in(phase, &misbehaves, &BTreeSet::new(), &mut true);
     }
 }
 
 /// Injects the fault at one step that generates random numbers. `number` counts these steps from 1, in the order of the
 /// case file.
-fn plant_at_generation(plan: &mut Plan, number: u64) {
+fn inject_at_generation(plan: &mut Plan, number: u64) {
     let steps = plan.steps().into_iter();
     let generations = steps.filter(|step| matches!(step.call, Call::RandGenerate { .. }));
     let the_one = generations.zip(1..).find(|(_, n)| *n == number).map(|(step, _)| step.id);
@@ -120,7 +121,7 @@ fn plant_at_generation(plan: &mut Plan, number: u64) {
         let (fault, effect) = (Fault::RngSkips, Effect::Twice);
         (Some(step.id) == the_one).then_some(InjectedFault { fault, effect })
     };
-    plant_in(&mut plan.body, &misbehaves, &BTreeSet::new(), &mut true);
+    inject_in(&mut plan.body, &misbehaves, &BTreeSet::new(), &mut true);
 }
 
 /// Returns true if the step accepts, on some release, a list of statuses for which `such` returns true. Releases on
@@ -140,11 +141,11 @@ fn is_copy(call: &Call) -> bool {
 }
 
 fn makes_handle(call: &Call) -> bool {
-    let handles = [Thing::Generator, Thing::Blaslt, Thing::Rocblas];
-    call.named().iter().any(|n| n.role == NamedAs::Made && handles.contains(&n.thing))
+    let handles = [ObjectKind::Generator, ObjectKind::Blaslt, ObjectKind::Rocblas];
+    call.named().iter().any(|n| n.role == ObjectUse::Created && handles.contains(&n.kind))
 }
 
-fn plant_in(
+fn inject_in(
     steps: &mut [Step],
     misbehaves: &dyn Fn(&Step, bool) -> Option<InjectedFault>,
     inside: &BTreeSet<u32>,
@@ -152,7 +153,7 @@ fn plant_in(
 ) {
     for step in steps {
         if let Some(body) = step.call.body_mut() {
-            plant_in(body, misbehaves, inside, armed);
+            inject_in(body, misbehaves, inside, armed);
             continue;
         }
         if *armed {

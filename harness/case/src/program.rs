@@ -2,7 +2,7 @@
 
 use std::slice;
 
-use device::{CaseBody, Place, Planted, library_function, restriction};
+use device::{CaseBody, FaultPlace, FaultSpec, library_function, restriction};
 
 use crate::{
     interposer::interposer,
@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Keys that only cases with steps may have.
-const OF_PLANS: &[&str] = &["streams", "kernels", "buffers", "steps", "expect"];
+const STEP_CASE_KEYS: &[&str] = &["streams", "kernels", "buffers", "steps", "expect"];
 
 /// Components that a stack can contain in addition to HIP, named as in `stack fetch --with`.
 pub const GROUPS: &[&str] = &[
@@ -47,7 +47,7 @@ pub const GROUPS: &[&str] = &[
 /// Reports keys that a program case may not have.
 pub(crate) fn check_header(reader: &mut Reader, root: &Node) {
     let Value::Map(entries) = &root.value else { return };
-    for (key, _) in entries.iter().filter(|(key, _)| OF_PLANS.contains(&key.text.as_str())) {
+    for (key, _) in entries.iter().filter(|(key, _)| STEP_CASE_KEYS.contains(&key.text.as_str())) {
         let message = format!("a case with a `program` cannot have `{}`", key.text);
         let help = "do that in the program, or write a case with steps".to_owned();
         reader.mistake_with_help(key.at, message, Some(help));
@@ -106,13 +106,13 @@ pub(crate) fn is_cpp(body: &Node) -> bool {
 }
 
 /// Returns why a fault cannot be injected into a program; `None` if it can.
-pub fn refuses(is_cpp: bool, planted: &Planted) -> Option<String> {
+pub fn injection_refusal(is_cpp: bool, planted: &FaultSpec) -> Option<String> {
     let fault = planted.fault;
-    if fault.place() == Place::Device {
+    if fault.place() == FaultPlace::Device {
         return None;
     }
     if is_cpp && interposer(slice::from_ref(planted)).is_some() {
-        return refuses_function(planted, CaseBody::Program);
+        return injection_refusal_at_function(planted, CaseBody::Program);
     }
     Some(format!(
         "`{fault}` can be injected only into a case with steps; a program takes faults of the device, and a C++ program also \
@@ -121,11 +121,11 @@ pub fn refuses(is_cpp: bool, planted: &Planted) -> Option<String> {
 }
 
 /// Returns the reason if a fault cannot be injected into a case with steps; `None` if it can.
-pub fn refuses_in_steps(planted: &Planted) -> Option<String> {
-    refuses_function(planted, CaseBody::Steps)
+pub fn injection_refusal_in_steps(planted: &FaultSpec) -> Option<String> {
+    injection_refusal_at_function(planted, CaseBody::Steps)
 }
 
-fn refuses_function(planted: &Planted, body: CaseBody) -> Option<String> {
+fn injection_refusal_at_function(planted: &FaultSpec, body: CaseBody) -> Option<String> {
     let call = planted.which("call");
     let reason = restriction(planted.fault, library_function(call)?, Some(body))?;
     let kind = match body {
@@ -136,7 +136,7 @@ fn refuses_function(planted: &Planted, body: CaseBody) -> Option<String> {
 }
 
 /// Returns the `program` entry of a case.
-pub(crate) fn of(root: &Node) -> Option<&(Key, Node)> {
+pub(crate) fn program_entry(root: &Node) -> Option<&(Key, Node)> {
     let Value::Map(entries) = &root.value else { return None };
     entries.iter().find(|(key, _)| key.text == "program")
 }

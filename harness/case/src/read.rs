@@ -5,8 +5,8 @@ use std::{fmt::Display, str::FromStr};
 use plan::{ByVersion, VersionRange};
 
 use crate::{
-    At, Diagnostic,
-    case_keys::OF_DEVICE,
+    Diagnostic, SourceSpan,
+    case_keys::DEVICE_NEEDS,
     diagnostic::suggest,
     expression::evaluate,
     hints,
@@ -20,7 +20,7 @@ pub(crate) struct Reader {
 
 /// Entries of a mapping whose keys have been checked.
 pub(crate) struct Fields<'n> {
-    pub(crate) at: At,
+    pub(crate) at: SourceSpan,
     entries: &'n [(Key, Node)],
     /// Values of misspelt keys, under the key that the user probably meant. A misspelt key is therefore reported only
     /// once, not also as a missing key, and its value is checked, too.
@@ -35,13 +35,13 @@ impl<'n> Fields<'n> {
 }
 
 impl Reader {
-    pub(crate) fn mistake(&mut self, at: At, message: impl Into<String>) {
+    pub(crate) fn mistake(&mut self, at: SourceSpan, message: impl Into<String>) {
         self.mistakes.push(Diagnostic { at, message: message.into(), help: None });
     }
 
     pub(crate) fn mistake_with_help(
         &mut self,
-        at: At,
+        at: SourceSpan,
         message: impl Into<String>,
         help: Option<String>,
     ) {
@@ -65,7 +65,7 @@ impl Reader {
             let help = match meant {
                 Some(meant) => Some(format!("did you mean `{meant}`?")),
                 None if what == "a case" => hints::key_of_case(&key.text).map(str::to_owned),
-                None if what == "`needs`" && OF_DEVICE.contains(&key.text.as_str()) => {
+                None if what == "`needs`" && DEVICE_NEEDS.contains(&key.text.as_str()) => {
                     Some(format!("write `needs: {{device: {{{}: ...}}}}`", key.text))
                 }
                 None => hints::key_of_a_step(&key.text)
@@ -143,7 +143,7 @@ impl Reader {
     }
 
     /// Checks a name that the case gives to an object such as a buffer. `what` describes the object in messages.
-    pub(crate) fn name(&mut self, at: At, name: &str, what: &str) {
+    pub(crate) fn name(&mut self, at: SourceSpan, name: &str, what: &str) {
         let letters = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
         if !name.starts_with(|c: char| c.is_ascii_alphabetic()) || !name.chars().all(letters) {
             let message = "begins with a letter and has letters, digits, `_`, `-` and `.`";
@@ -199,7 +199,7 @@ impl Reader {
     }
 
     /// Reads a range of versions, and reports versions that no release has.
-    pub(crate) fn versions(&mut self, at: At, text: &str) -> Option<VersionRange> {
+    pub(crate) fn versions(&mut self, at: SourceSpan, text: &str) -> Option<VersionRange> {
         let range = match text.parse::<VersionRange>() {
             Ok(range) => range,
             Err(error) => {

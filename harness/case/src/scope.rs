@@ -3,15 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plan::{
-    Buffer, Call, CopyApi, DEFAULT_STREAM, Files, HipFunction, OwnKernel, Place, Step, StreamKind,
+    Buffer, BufferAddress, Call, CaseKernel, CopyApi, DEFAULT_STREAM, Files, HipFunction, Step,
+    StreamKind,
 };
 
 use crate::{
-    At, Trial,
+    SourceSpan, Trial,
     added_buffers::{BACK, host_buffer_for},
     diagnostic::suggest,
     hints,
-    kernels::{Kernels, Own},
+    kernels::{KernelDeclaration, Kernels},
     matrix::Matrix,
     read::Reader,
     yaml::Node,
@@ -19,10 +20,10 @@ use crate::{
 
 /// Maximum number of streams in a case. The limit exists because any stream may wait for any other, so the analysis of
 /// their order takes quadratic time.
-const MOST_STREAMS: usize = 1000;
+const MAX_STREAMS: usize = 1000;
 
 /// Origin of a value: the function that returned it, and the index of the parameter through which it was returned.
-pub(crate) type Given = (&'static HipFunction, usize);
+pub(crate) type ValueOrigin = (&'static HipFunction, usize);
 
 /// Objects that steps may name, and buffers that are added to the plan while the steps are read.
 pub(crate) struct Scope<'a> {
@@ -43,9 +44,9 @@ pub(crate) struct Scope<'a> {
     pub(crate) events: BTreeSet<String>,
     kernels: &'a Kernels,
     /// Kernels that the case declares, with the source in the case file or in a file of the case's folder.
-    pub(crate) own_kernels: BTreeMap<String, Own>,
+    pub(crate) own_kernels: BTreeMap<String, KernelDeclaration>,
     /// Values that earlier `hip` steps have returned, each with its origin.
-    pub(crate) values: BTreeMap<String, Given>,
+    pub(crate) values: BTreeMap<String, ValueOrigin>,
     next_id: u32,
 }
 
@@ -89,7 +90,7 @@ impl Scope<'_> {
 
     /// Returns the definition of a kernel that the case declares, in the case file or in a file of the case's folder;
     /// `None` for a kernel of the built-in kernel library.
-    pub(crate) fn own_kernel(&self, kernel: &str) -> Option<OwnKernel> {
+    pub(crate) fn own_kernel(&self, kernel: &str) -> Option<CaseKernel> {
         if plan::kernel(kernel).is_some() {
             return None;
         }
@@ -103,8 +104,8 @@ impl Scope<'_> {
             }
         };
         let parameters = plan::own_parameters(&source, kernel);
-        let Own { options, computes, code, .. } = own;
-        Some(OwnKernel { place, options, parameters, computes, code })
+        let KernelDeclaration { options, computes, code, .. } = own;
+        Some(CaseKernel { place, options, parameters, computes, code })
     }
 
     /// Reads the name of a file in the case's folder. Returns the name, and the size of the file in bytes.
@@ -155,8 +156,8 @@ impl Scope<'_> {
             return None;
         }
         if name != DEFAULT_STREAM {
-            if self.streams.len() >= MOST_STREAMS && !self.streams.contains_key(name) {
-                reader.mistake(node.at, format!("a case has at most {MOST_STREAMS} streams"));
+            if self.streams.len() >= MAX_STREAMS && !self.streams.contains_key(name) {
+                reader.mistake(node.at, format!("a case has at most {MAX_STREAMS} streams"));
                 return None;
             }
             if let Some(help) = hints::stream(name) {
@@ -178,7 +179,7 @@ impl Scope<'_> {
         Some(name.to_owned())
     }
 
-    pub(crate) fn event(&mut self, reader: &mut Reader, at: At, name: &str) -> String {
+    pub(crate) fn event(&mut self, reader: &mut Reader, at: SourceSpan, name: &str) -> String {
         reader.name(at, name, "an event");
         self.events.insert(name.to_owned());
         name.to_owned()
@@ -200,7 +201,7 @@ impl Scope<'_> {
         &mut self,
         reader: &mut Reader,
         name: String,
-        at: At,
+        at: SourceSpan,
         before: &mut Vec<Step>,
     ) -> String {
         let buffer = &self.buffers[&name];
@@ -219,8 +220,8 @@ impl Scope<'_> {
         let spec = host_buffer_for(buffer);
         self.added.insert(back.clone(), spec);
         let call = Call::Copy {
-            to: Place { buffer: back.clone(), offset: 0 },
-            from: Place { buffer: name, offset: 0 },
+            to: BufferAddress { buffer: back.clone(), offset: 0 },
+            from: BufferAddress { buffer: name, offset: 0 },
             bytes,
             api: CopyApi::Memcpy,
             stream: DEFAULT_STREAM.into(),

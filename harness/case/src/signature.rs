@@ -17,7 +17,7 @@ use crate::{
 /// A part of a signature after the first one, which is the kind of failure: for example `hipGraphLaunch` in
 /// `crash:hipGraphLaunch`.
 #[derive(Clone, Copy)]
-enum Part {
+enum SignaturePart {
     /// Name of a buffer of the case, of the host copy that a check makes of the buffer, or of the buffer's guards.
     Buffer,
     /// Class of wrong bytes, for example `zero`.
@@ -33,32 +33,32 @@ enum Part {
 }
 
 /// Kinds of failures of cases with steps, each with the parts that follow the kind in a signature of such a failure.
-const KINDS: &[(&str, &[Part])] = &[
-    ("wrong-data", &[Part::Buffer, Part::Class]),
-    ("api-error", &[Part::Api, Part::Status]),
-    ("unexpected-value", &[Part::Api, Part::Any]),
-    ("compile-error", &[Part::Any]),
-    ("crash", &[Part::Site]),
-    ("memory-fault", &[Part::Any]),
-    ("hang", &[Part::Site]),
-    ("library-exit", &[Part::Site]),
+const KINDS: &[(&str, &[SignaturePart])] = &[
+    ("wrong-data", &[SignaturePart::Buffer, SignaturePart::Class]),
+    ("api-error", &[SignaturePart::Api, SignaturePart::Status]),
+    ("unexpected-value", &[SignaturePart::Api, SignaturePart::Any]),
+    ("compile-error", &[SignaturePart::Any]),
+    ("crash", &[SignaturePart::Site]),
+    ("memory-fault", &[SignaturePart::Any]),
+    ("hang", &[SignaturePart::Site]),
+    ("library-exit", &[SignaturePart::Site]),
     ("teardown-crash", &[]),
-    ("leak", &[Part::Site]),
+    ("leak", &[SignaturePart::Site]),
 ];
 
 /// Kinds of failures of program cases. A program names its checks and phases itself, so most parts are free text.
-const KINDS_OF_PROGRAMS: &[(&str, &[Part])] = &[
-    ("wrong-data", &[Part::Any, Part::Any]),
-    ("api-error", &[Part::Any, Part::Any]),
-    ("exception", &[Part::Any]),
-    ("exit", &[Part::Any]),
-    ("compile-error", &[Part::Any]),
-    ("crash", &[Part::Any]),
-    ("memory-fault", &[Part::Any]),
-    ("hang", &[Part::Any]),
-    ("library-exit", &[Part::Any]),
+const KINDS_OF_PROGRAMS: &[(&str, &[SignaturePart])] = &[
+    ("wrong-data", &[SignaturePart::Any, SignaturePart::Any]),
+    ("api-error", &[SignaturePart::Any, SignaturePart::Any]),
+    ("exception", &[SignaturePart::Any]),
+    ("exit", &[SignaturePart::Any]),
+    ("compile-error", &[SignaturePart::Any]),
+    ("crash", &[SignaturePart::Any]),
+    ("memory-fault", &[SignaturePart::Any]),
+    ("hang", &[SignaturePart::Any]),
+    ("library-exit", &[SignaturePart::Any]),
     ("teardown-crash", &[]),
-    ("leak", &[Part::Any]),
+    ("leak", &[SignaturePart::Any]),
 ];
 
 const CLASSES: &[&str] = &[
@@ -92,7 +92,7 @@ pub(crate) fn check(reader: &mut Reader, root: &Node) {
         // The value of `buffers` is not a mapping, which is reported elsewhere. The buffers' names are unknown here.
         Some(_) => None,
     };
-    let kinds = match program::of(root) {
+    let kinds = match program::program_entry(root) {
         Some(_) => KINDS_OF_PROGRAMS,
         None => KINDS,
     };
@@ -116,22 +116,23 @@ pub(crate) fn names_function(signature: &str) -> Option<&str> {
     let (kind, rest) = signature.split_once(':')?;
     let (_, parts) = KINDS.iter().find(|(name, _)| *name == kind)?;
     let name = rest.split(':').next()?;
-    let is_name = matches!(parts.first(), Some(Part::Api | Part::Site)) && !name.ends_with('*');
+    let is_name = matches!(parts.first(), Some(SignaturePart::Api | SignaturePart::Site))
+        && !name.ends_with('*');
     is_name.then_some(name)
 }
 
 /// Returns true if a trial of a case with these buffers can fail with the signature.
-pub(crate) fn can_be(signature: &str, buffers: &[&str]) -> bool {
+pub(crate) fn is_possible(signature: &str, buffers: &[&str]) -> bool {
     signature_of(KINDS, signature, Some(buffers)).is_ok()
 }
 
-type Wrong = (String, Option<String>);
+type SignatureMistake = (String, Option<String>);
 
 fn signature_of(
-    kinds: &[(&str, &[Part])],
+    kinds: &[(&str, &[SignaturePart])],
     text: &str,
     buffers: Option<&[&str]>,
-) -> Result<(), Wrong> {
+) -> Result<(), SignatureMistake> {
     let (kind, rest) = text.split_once(':').map_or((text, None), |(kind, rest)| (kind, Some(rest)));
     let Some((_, parts)) = kinds.iter().find(|(name, _)| *name == kind) else {
         let message = format!("unknown kind of failure `{kind}`");
@@ -175,30 +176,30 @@ fn functions() -> impl Iterator<Item = Cow<'static, str>> {
 }
 
 /// Returns a template for the signatures of one kind of failure, for example `crash:FUNCTION-OR-PHASE`.
-fn form(kind: &str, parts: &[Part]) -> String {
-    let word = |part: &Part| match part {
-        Part::Buffer => ":BUFFER",
-        Part::Class => ":CLASS",
-        Part::Api => ":FUNCTION",
-        Part::Site => ":FUNCTION-OR-PHASE",
-        Part::Status => ":STATUS",
-        Part::Any => ":TEXT",
+fn form(kind: &str, parts: &[SignaturePart]) -> String {
+    let word = |part: &SignaturePart| match part {
+        SignaturePart::Buffer => ":BUFFER",
+        SignaturePart::Class => ":CLASS",
+        SignaturePart::Api => ":FUNCTION",
+        SignaturePart::Site => ":FUNCTION-OR-PHASE",
+        SignaturePart::Status => ":STATUS",
+        SignaturePart::Any => ":TEXT",
     };
     parts.iter().fold(kind.to_owned(), |text, part| text + word(part))
 }
 
-impl Part {
+impl SignaturePart {
     fn check(
         self,
         name: &str,
         open: bool,
         api: &str,
         buffers: Option<&[&str]>,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), SignatureMistake> {
         let known: Vec<Cow<'_, str>> = match self {
-            Part::Any => return Ok(()),
-            Part::Status if api == "dlopen" || api == "queue" => return Ok(()),
-            Part::Buffer => {
+            SignaturePart::Any => return Ok(()),
+            SignaturePart::Status if api == "dlopen" || api == "queue" => return Ok(()),
+            SignaturePart::Buffer => {
                 let Some(buffers) = buffers else { return Ok(()) };
                 // The most frequent suffixes come first, because the first similar name is suggested.
                 let ends = ["", BACK, ".guards", ".back.guards", ".initial.guards"];
@@ -206,10 +207,10 @@ impl Part {
                     .flat_map(|end| buffers.iter().map(move |b| format!("{b}{end}").into()))
                     .collect()
             }
-            Part::Class => CLASSES.iter().copied().map(Cow::from).collect(),
-            Part::Status => every_status(api).map(Cow::from).collect(),
-            Part::Api => functions().collect(),
-            Part::Site => {
+            SignaturePart::Class => CLASSES.iter().copied().map(Cow::from).collect(),
+            SignaturePart::Status => every_status(api).map(Cow::from).collect(),
+            SignaturePart::Api => functions().collect(),
+            SignaturePart::Site => {
                 let phases = PHASES.iter().map(|phase| phase.to_string().into());
                 functions().chain(phases).collect()
             }
@@ -218,15 +219,22 @@ impl Part {
             return Ok(());
         }
         let what = match self {
-            Part::Buffer => "no check reads a buffer",
-            Part::Class => "wrong bytes are never",
-            Part::Status => "unknown status",
-            Part::Api | Part::Site | Part::Any => "unknown function",
+            SignaturePart::Buffer => "no check reads a buffer",
+            SignaturePart::Class => "wrong bytes are never",
+            SignaturePart::Status => "unknown status",
+            SignaturePart::Api | SignaturePart::Site | SignaturePart::Any => "unknown function",
         };
         let in_hip = hints::name_in_hip(name).filter(|name| known.iter().any(|k| k == name));
         let of_function = match self {
-            Part::Api | Part::Site if in_hip.is_none() => hints::function_meant(name),
-            Part::Api | Part::Site | Part::Buffer | Part::Class | Part::Status | Part::Any => None,
+            SignaturePart::Api | SignaturePart::Site if in_hip.is_none() => {
+                hints::function_meant(name)
+            }
+            SignaturePart::Api
+            | SignaturePart::Site
+            | SignaturePart::Buffer
+            | SignaturePart::Class
+            | SignaturePart::Status
+            | SignaturePart::Any => None,
         };
         let near = in_hip
             .as_deref()
@@ -234,8 +242,10 @@ impl Part {
             .filter(|_| of_function.is_none());
         let help = match (near, self) {
             (Some(near), _) => Some(format!("did you mean `{near}`?")),
-            (None, Part::Api | Part::Site) => of_function,
-            (None, Part::Buffer | Part::Class) => suggest(name, known.iter().map(Cow::as_ref)),
+            (None, SignaturePart::Api | SignaturePart::Site) => of_function,
+            (None, SignaturePart::Buffer | SignaturePart::Class) => {
+                suggest(name, known.iter().map(Cow::as_ref))
+            }
             (None, _) => None,
         };
         Err((format!("{what} `{name}{}`", if open { "*" } else { "" }), help))

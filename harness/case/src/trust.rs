@@ -7,9 +7,9 @@
 
 mod kernel_source;
 
-pub use self::kernel_source::foreign_kernel;
+pub use self::kernel_source::forbidden_construct;
 use crate::{
-    At, Case, Diagnostic,
+    Case, Diagnostic, SourceSpan,
     diagnostic::suggest,
     matrix::substitute,
     program,
@@ -20,7 +20,7 @@ use crate::{
 /// them names a file, a library or a program. Sources: AMD's documentation of environment variables, and
 /// `cases/mitigations.toml`. The worker has these variables from its start, before it confines itself. So the list must
 /// not contain a variable that the dynamic loader or the C library reads.
-const VARIABLES: &[&str] = &[
+const ALLOWED_VARIABLES: &[&str] = &[
     "AMD_DIRECT_DISPATCH",
     "AMD_OPT_FLUSH",
     "AMD_SERIALIZE_COPY",
@@ -66,19 +66,19 @@ const HELP: &str =
 
 /// Maximum total size in bytes of the kernel sources of all trials of an untrusted case. The sources are read before
 /// any trial runs.
-const MOST_KERNELS: usize = 256 << 20;
+const MAX_KERNEL_BYTES: usize = 256 << 20;
 
 /// Returns all parts of a case that are forbidden if the case is untrusted, as mistakes.
-pub fn foreign(case: &Case) -> Vec<Diagnostic> {
+pub fn forbidden_parts(case: &Case) -> Vec<Diagnostic> {
     let mut found = Vec::new();
-    if let Some((key, _)) = program::of(case.body()) {
+    if let Some((key, _)) = program::program_entry(case.body()) {
         let message =
             "the case runs a program, which can do everything that its user can".to_owned();
         found.push(Diagnostic { at: key.at, message, help: Some(HELP.to_owned()) });
     }
     for (key, node) in entries(case.body(), "environment") {
-        if !VARIABLES.contains(&key) {
-            let meant = suggest(key, VARIABLES.iter().copied());
+        if !ALLOWED_VARIABLES.contains(&key) {
+            let meant = suggest(key, ALLOWED_VARIABLES.iter().copied());
             let help = meant.map_or(HELP.to_owned(), |meant| format!("{meant} {HELP}"));
             let message = format!("an untrusted case may not set the variable `{key}`");
             found.push(Diagnostic { at: node, message, help: Some(help) });
@@ -92,15 +92,15 @@ pub fn foreign(case: &Case) -> Vec<Diagnostic> {
         for trial in case.trials() {
             let kernels = substitute(kernels, &trial, &mut Vec::new());
             bytes += texts(&kernels, "").iter().map(|(_, (_, text))| text.len()).sum::<usize>();
-            if bytes > MOST_KERNELS {
+            if bytes > MAX_KERNEL_BYTES {
                 let message = format!(
                     "the kernels of all trials together have more than {} MiB",
-                    MOST_KERNELS >> 20
+                    MAX_KERNEL_BYTES >> 20
                 );
                 found.push(Diagnostic { at: kernels.at, message, help: Some(HELP.to_owned()) });
                 break;
             }
-            for diagnostic in foreign_kernels(&kernels) {
+            for diagnostic in forbidden_in_kernels(&kernels) {
                 if !found.contains(&diagnostic) {
                     found.push(diagnostic);
                 }
@@ -110,13 +110,13 @@ pub fn foreign(case: &Case) -> Vec<Diagnostic> {
     found
 }
 
-fn foreign_kernels(kernels: &Node) -> Vec<Diagnostic> {
+fn forbidden_in_kernels(kernels: &Node) -> Vec<Diagnostic> {
     let Value::Map(kernels) = &kernels.value else { return Vec::new() };
     let mut found = Vec::new();
     for (name, node) in kernels {
         for (key, (at, text)) in texts(node, "source") {
             let what = match key {
-                "source" => foreign_kernel(&text),
+                "source" => forbidden_construct(&text),
                 "options" if !is_harmless(&text) => {
                     Some(format!("is compiled with `{text}`, which may name a file"))
                 }
@@ -133,7 +133,7 @@ fn foreign_kernels(kernels: &Node) -> Vec<Diagnostic> {
 
 /// Returns all texts in a YAML node, each with the key that contains it. A text without a key of its own gets the key
 /// `bare`.
-fn texts<'n>(node: &'n Node, bare: &'n str) -> Vec<(&'n str, (At, String))> {
+fn texts<'n>(node: &'n Node, bare: &'n str) -> Vec<(&'n str, (SourceSpan, String))> {
     match &node.value {
         Value::Scalar(text) => vec![(bare, (node.at, text.clone()))],
         Value::List(items) => items.iter().flat_map(|item| texts(item, bare)).collect(),
@@ -146,8 +146,8 @@ fn texts<'n>(node: &'n Node, bare: &'n str) -> Vec<(&'n str, (At, String))> {
 /// Returns true if a compiler option is on the list of harmless ones: it sets a level, a macro, a language or a mode of
 /// computation, and names no file or program.
 fn is_harmless(option: &str) -> bool {
-    const BEGIN: [&str; 6] = ["-O", "-D", "-U", "-W", "-std=", "-ffp-contract="];
-    const WHOLE: [&str; 14] = [
+    const ALLOWED_PREFIXES: [&str; 6] = ["-O", "-D", "-U", "-W", "-std=", "-ffp-contract="];
+    const ALLOWED_OPTIONS: [&str; 14] = [
         "-w",
         "-g",
         "-ffast-math",
@@ -166,12 +166,15 @@ fn is_harmless(option: &str) -> bool {
     // `-Wl,` and similar options pass arguments to other programs. The value of a macro may contain a keyword that
     // reads files.
     let hands_on = option.starts_with("-W") && option.contains(',');
-    let begins = BEGIN.iter().any(|begin| option.starts_with(begin));
+    let begins = ALLOWED_PREFIXES.iter().any(|begin| option.starts_with(begin));
     let one = !option.contains(|c: char| c.is_whitespace() || c == '@');
-    (begins || WHOLE.contains(&option)) && one && !hands_on && foreign_kernel(option).is_none()
+    (begins || ALLOWED_OPTIONS.contains(&option))
+        && one
+        && !hands_on
+        && forbidden_construct(option).is_none()
 }
 
-fn entries<'n>(root: &'n Node, key: &str) -> Vec<(&'n str, At)> {
+fn entries<'n>(root: &'n Node, key: &str) -> Vec<(&'n str, SourceSpan)> {
     let Value::Map(keys) = &root.value else { return Vec::new() };
     match keys.iter().find(|(k, _)| k.text == key).map(|(_, node)| &node.value) {
         Some(Value::Map(entries)) => entries.iter().map(|(k, _)| (k.text.as_str(), k.at)).collect(),
@@ -212,7 +215,7 @@ mod tests {
             let text = format!(
                 "title: t\nsource: s\nmatrix: {{m: [m, n]}}\nfaults: copy.zero\nkernels:\n  k: {kernel}\nsteps: [{{sync: device}}]\n"
             );
-            foreign(&Case::parse("f/c", &text).expect("a case")).len()
+            forbidden_parts(&Case::parse("f/c", &text).expect("a case")).len()
         };
         assert_eq!(case("'void k() { as${m}(1); }'"), 1);
         assert_eq!(case("{source: 'void k() {}', options: ['-DX=as$m', '-O2']}"), 1);

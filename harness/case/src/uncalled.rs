@@ -4,11 +4,11 @@
 
 use std::collections::BTreeSet;
 
-use device::Place;
+use device::FaultPlace;
 use plan::{Plan, api, apis};
 
 use crate::{
-    At, Case, Diagnostic, FaultEntry, Selector, Trial,
+    Case, Diagnostic, FaultEntry, Selector, SourceSpan, Trial,
     hints::quoted,
     plant,
     signature::{OTHERS, names_function},
@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Functions that are called by the plan of one trial.
-pub(crate) struct Called {
+pub(crate) struct CalledFunctions {
     trial: Trial,
     /// Functions that the trial calls before the teardown. Faults can be injected only at these.
     before_teardown: BTreeSet<&'static str>,
@@ -26,8 +26,8 @@ pub(crate) struct Called {
     of_steps: BTreeSet<&'static str>,
 }
 
-impl Called {
-    pub(crate) fn of(trial: &Trial, plan: &Plan) -> Called {
+impl CalledFunctions {
+    pub(crate) fn in_plan(trial: &Trial, plan: &Plan) -> CalledFunctions {
         let teardown: BTreeSet<u32> = plan.teardown.iter().map(|step| step.id).collect();
         let steps = plan.steps();
         let first = |such: &dyn Fn(&plan::Step) -> bool| {
@@ -35,7 +35,7 @@ impl Called {
         };
         let mut all: BTreeSet<&str> = first(&|_| true);
         all.extend(steps.iter().flat_map(|step| step.call.functions(plan)));
-        Called {
+        CalledFunctions {
             trial: trial.clone(),
             before_teardown: first(&|step| !teardown.contains(&step.id)),
             all,
@@ -45,18 +45,19 @@ impl Called {
 }
 
 /// Faults and kernels that no trial has used so far.
-pub(crate) struct Idle<'c> {
+pub(crate) struct UnusedEntries<'c> {
     /// Faults at calls, except those that name a function. Each has its index in the case's list `faults`.
     faults: Vec<(usize, &'c FaultEntry)>,
     /// Names of kernels that the case defines.
     kernels: BTreeSet<String>,
 }
 
-impl<'c> Idle<'c> {
+impl<'c> UnusedEntries<'c> {
     /// Returns the faults and the kernels of a case.
-    pub(crate) fn new(case: &'c Case) -> Idle<'c> {
+    pub(crate) fn new(case: &'c Case) -> UnusedEntries<'c> {
         let at_calls = |entry: &FaultEntry| {
-            entry.planted.fault.place() == Place::Call && entry.planted.which("call").is_empty()
+            entry.planted.fault.place() == FaultPlace::Call
+                && entry.planted.which("call").is_empty()
         };
         let faults = case.faults.iter().enumerate().filter(|(_, entry)| at_calls(entry));
         let declared = value_of(case.body(), "kernels").map(|node| &node.value);
@@ -64,18 +65,18 @@ impl<'c> Idle<'c> {
             Some(Value::Map(entries)) => entries.iter().map(|(key, _)| key.text.clone()).collect(),
             _ => BTreeSet::new(),
         };
-        Idle { faults: faults.collect(), kernels }
+        UnusedEntries { faults: faults.collect(), kernels }
     }
 
     /// Removes what a trial uses: kernels of its plan, and faults that can be injected at one of its steps.
-    pub(crate) fn note(&mut self, trial: &Trial, plan: &Plan) {
+    pub(crate) fn mark_used(&mut self, trial: &Trial, plan: &Plan) {
         self.kernels.retain(|kernel| !plan.own_kernels.contains_key(kernel));
         self.faults.retain(|(_, entry)| {
             if !entry.on.matches(trial) {
                 return true;
             }
             let mut with_fault = plan.clone();
-            plant::plant(&mut with_fault, &entry.planted);
+            plant::inject_fault(&mut with_fault, &entry.planted);
             with_fault.steps().iter().all(|step| step.planted.is_empty())
         });
     }
@@ -128,8 +129,8 @@ fn without_trials(case: &Case, root: &Node) -> Vec<Diagnostic> {
 pub(crate) fn mistakes(
     case: &Case,
     text: &str,
-    called: &[Called],
-    idle: &Idle<'_>,
+    called: &[CalledFunctions],
+    idle: &UnusedEntries<'_>,
 ) -> Vec<Diagnostic> {
     let Some(root) = yaml::parse(text, &mut Vec::new()) else { return Vec::new() };
     let mut found = without_trials(case, &root);
@@ -143,7 +144,7 @@ pub(crate) fn mistakes(
         let named = value_of(node, "with").and_then(|with| value_of(with, "call"));
         if let Some(at) = named.map(|named| named.at).filter(|_| !function.is_empty()) {
             let message = format!("no step calls `{function}`, so this fault changes nothing");
-            let is_called = |of: &Called| of.before_teardown.contains(function);
+            let is_called = |of: &CalledFunctions| of.before_teardown.contains(function);
             found.extend(missing(called, &entry.on, at, message, is_called));
         }
     }
@@ -159,7 +160,12 @@ pub(crate) fn mistakes(
     found
 }
 
-fn of_signature(called: &[Called], on: &Selector, at: At, signature: &str) -> Option<Diagnostic> {
+fn of_signature(
+    called: &[CalledFunctions],
+    on: &Selector,
+    at: SourceSpan,
+    signature: &str,
+) -> Option<Diagnostic> {
     let function = names_function(signature)?;
     if OTHERS.contains(&function) || !apis().contains(&function) {
         return None;
@@ -170,11 +176,11 @@ fn of_signature(called: &[Called], on: &Selector, at: At, signature: &str) -> Op
 
 /// Returns a mistake if none of the selected trials calls the function; `None` if one of them does.
 fn missing(
-    called: &[Called],
+    called: &[CalledFunctions],
     on: &Selector,
-    at: At,
+    at: SourceSpan,
     message: String,
-    is_called: impl Fn(&Called) -> bool,
+    is_called: impl Fn(&CalledFunctions) -> bool,
 ) -> Option<Diagnostic> {
     let selected: Vec<_> = called.iter().filter(|of| on.matches(&of.trial)).collect();
     if selected.is_empty() || selected.iter().any(|of| is_called(of)) {

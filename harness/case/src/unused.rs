@@ -13,7 +13,7 @@ pub(crate) fn axes(case: &Case, text: &str) -> Vec<Diagnostic> {
     let computes_names = text
         .match_indices("parameter(")
         .any(|(at, call)| !text[at + call.len()..].trim_start().starts_with(['"', '\'']));
-    if case.is_program() && (case.file_beside().is_some() || computes_names) {
+    if case.is_program() && (case.program_file().is_some() || computes_names) {
         return Vec::new();
     }
     let is_read = |name: &str| {

@@ -17,9 +17,9 @@ use self::{
     steps::Steps,
 };
 use crate::{
-    At, Case, Expectation, FaultEntry, Kernels, Known, Needs, Trial,
+    Case, Expectation, FaultEntry, Kernels, Known, Needs, SourceSpan, Trial,
     matrix::substitute,
-    signature::can_be,
+    signature::is_possible,
     yaml::{Node, Value},
 };
 
@@ -50,9 +50,9 @@ pub struct Header {
 impl Header {
     /// Returns a header for a case that contains only one trial of `case`. Faults and expected failures of other trials
     /// are left out, and the values of the trial are substituted for the axes of the matrix.
-    pub fn of(case: &Case, trial: &Trial) -> Header {
+    pub fn for_trial(case: &Case, trial: &Trial) -> Header {
         let text = |text: &str| {
-            let node = Node { at: At::default(), value: Value::Scalar(text.to_owned()) };
+            let node = Node { at: SourceSpan::default(), value: Value::Scalar(text.to_owned()) };
             match substitute(&node, trial, &mut Vec::new()).value {
                 Value::Scalar(text) => text,
                 Value::Map(_) | Value::List(_) => String::new(),
@@ -106,7 +106,7 @@ pub fn write(plan: &Plan, header: &Header, library: &Kernels) -> String {
     let mut out = String::new();
     head(&mut out, plan, header);
     let initial = initial(plan);
-    let steps = Steps::of(plan);
+    let steps = Steps::new(plan);
     if !plan.environment.is_empty() {
         out.push_str("environment:\n");
         for (name, value) in &plan.environment {
@@ -226,7 +226,8 @@ fn tail(out: &mut String, plan: &Plan, header: &Header) {
     // Expectations about buffers that the plan does not contain are left out, because their signatures could never
     // match.
     let buffers: Vec<&str> = plan.buffers.keys().map(String::as_str).collect();
-    let seen = |entry: &&Expectation| entry.signature.as_ref().is_none_or(|s| can_be(s, &buffers));
+    let seen =
+        |entry: &&Expectation| entry.signature.as_ref().is_none_or(|s| is_possible(s, &buffers));
     let expectation: Vec<_> = header.expectation.iter().filter(seen).collect();
     if !expectation.is_empty() {
         out.push_str("expectation:\n");
@@ -246,7 +247,7 @@ fn tail(out: &mut String, plan: &Plan, header: &Header) {
             if !with.is_empty() {
                 map.push(("with", flow_map(with)));
             }
-            if let Some(signature) = entry.signature.as_ref().filter(|s| can_be(s, &buffers)) {
+            if let Some(signature) = entry.signature.as_ref().filter(|s| is_possible(s, &buffers)) {
                 map.push(("signature", plain(signature)));
             }
             let shows = entry.shows.iter().filter(|link| header.upstream.contains(link));
@@ -258,7 +259,8 @@ fn tail(out: &mut String, plan: &Plan, header: &Header) {
         });
         line(out, &format!("faults: {}", flow_list(faults)));
     }
-    let known: Vec<_> = header.known.iter().filter(|k| can_be(&k.signature, &buffers)).collect();
+    let known: Vec<_> =
+        header.known.iter().filter(|k| is_possible(&k.signature, &buffers)).collect();
     if !known.is_empty() {
         out.push_str("known:\n");
         for known in known {

@@ -2,11 +2,11 @@
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 
-use crate::{At, Diagnostic, case_keys::KEYS};
+use crate::{Diagnostic, SourceSpan, case_keys::KEYS};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
-    pub(crate) at: At,
+    pub(crate) at: SourceSpan,
     pub(crate) value: Value,
 }
 
@@ -19,14 +19,18 @@ pub(crate) enum Value {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Key {
-    pub(crate) at: At,
+    pub(crate) at: SourceSpan,
     pub(crate) text: String,
 }
 
-fn at(span: Span) -> At {
+fn at(span: Span) -> SourceSpan {
     let (start, end) = (span.start, span.end);
     let length = if end.line() == start.line() { end.col().saturating_sub(start.col()) } else { 1 };
-    At { line: start.line() as u32, column: start.col() as u32 + 1, length: (length as u32).max(1) }
+    SourceSpan {
+        line: start.line() as u32,
+        column: start.col() as u32 + 1,
+        length: (length as u32).max(1),
+    }
 }
 
 /// Parses one YAML document. Returns `None` and adds to `mistakes` if the text is not YAML, or uses features of YAML
@@ -58,7 +62,7 @@ fn indented_by_other_spaces(text: &str) -> Option<Diagnostic> {
         Some((line, column, found))
     })?;
     Some(Diagnostic {
-        at: At { line: line as u32 + 1, column: column as u32 + 1, length: 1 },
+        at: SourceSpan { line: line as u32 + 1, column: column as u32 + 1, length: 1 },
         message: format!("this space is not the ASCII space, but U+{:04X}", u32::from(found)),
         help: Some(
             "YAML indents only with ASCII spaces; other spaces often come from a web page"
@@ -68,7 +72,7 @@ fn indented_by_other_spaces(text: &str) -> Option<Diagnostic> {
 }
 
 /// Returns a hint for an error message of the YAML parser.
-fn of_parser(message: &str) -> Option<&'static str> {
+fn explain_parser_message(message: &str) -> Option<&'static str> {
     if message.contains("tabs") {
         return Some("indent with spaces, not with tabs");
     }
@@ -78,7 +82,7 @@ fn of_parser(message: &str) -> Option<&'static str> {
 
 /// Returns a hint for one of three errors: an axis in braces, a key of the case that does not begin in the first
 /// column, or a program that is not indented.
-fn misplaced_text(text: &str, line: &str, at: At) -> Option<String> {
+fn misplaced_text(text: &str, line: &str, at: SourceSpan) -> Option<String> {
     let before = text.lines().take(at.line.saturating_sub(1) as usize);
     let last = before.filter(|line| !line.trim().is_empty()).last().unwrap_or_default();
     for line in [line, last] {
@@ -109,7 +113,7 @@ fn misplaced_text(text: &str, line: &str, at: At) -> Option<String> {
 }
 
 /// Length of the longest value that a hint repeats, in characters.
-const MOST_QUOTED: usize = 60;
+const MAX_QUOTED: usize = 60;
 
 /// Adds a hint to a mistake in a line whose value YAML reads as text only if it is quoted.
 fn with_quotes(text: &str, mut mistake: Diagnostic) -> Diagnostic {
@@ -120,7 +124,7 @@ fn with_quotes(text: &str, mut mistake: Diagnostic) -> Diagnostic {
     }
     let Some((key, value)) = line.split_once(": ") else { return mistake };
     let value = value.trim();
-    if !mistake.message.starts_with("not YAML") || value.chars().count() > MOST_QUOTED {
+    if !mistake.message.starts_with("not YAML") || value.chars().count() > MAX_QUOTED {
         return mistake;
     }
     let begins_a_block = value.starts_with(['>', '|']) && value.len() > 2;
@@ -132,7 +136,7 @@ fn with_quotes(text: &str, mut mistake: Diagnostic) -> Diagnostic {
 
 /// If the text after a ` #` in a list or mapping in brackets is not YAML, reports the ` #`: it begins a comment, so the
 /// closing bracket is not read.
-fn list_cut_by_a_comment(text: &str, failed: At) -> Option<Diagnostic> {
+fn list_cut_by_a_comment(text: &str, failed: SourceSpan) -> Option<Diagnostic> {
     let lines = text.lines().enumerate().take(failed.line as usize);
     let cut = lines.filter_map(|(line, text)| {
         let (before, after) = text.split_once(" #")?;
@@ -142,7 +146,7 @@ fn list_cut_by_a_comment(text: &str, failed: At) -> Option<Diagnostic> {
     });
     let (line, column) = cut.last()?;
     Some(Diagnostic {
-        at: At { line: line as u32 + 1, column: column as u32 + 1, length: 1 },
+        at: SourceSpan { line: line as u32 + 1, column: column as u32 + 1, length: 1 },
         message: "` #` begins a comment, so the closing bracket after it is not read".to_owned(),
         help: Some(
             "an issue is written without a space, `ROCm/hip#13`; other text with ` #` needs quotes"
@@ -162,26 +166,26 @@ struct Events<'a, 'm> {
 }
 
 /// Maximum nesting depth of lists and mappings. It limits the recursion on malicious input; no real case comes near it.
-const DEPTH: u32 = 64;
+const MAX_DEPTH: u32 = 64;
 
 impl<'a> Events<'a, '_> {
-    fn next(&mut self) -> Result<(Event<'a>, At), Diagnostic> {
+    fn next(&mut self) -> Result<(Event<'a>, SourceSpan), Diagnostic> {
         match self.parser.next() {
             Some(Ok((event, span))) => Ok((event, at(span))),
             Some(Err(error)) => {
                 let marker = error.marker();
                 Err(Diagnostic {
-                    at: At {
+                    at: SourceSpan {
                         line: marker.line() as u32,
                         column: marker.col() as u32 + 1,
                         length: 1,
                     },
                     message: format!("not YAML: {}", error.info()),
-                    help: of_parser(error.info()).map(str::to_owned),
+                    help: explain_parser_message(error.info()).map(str::to_owned),
                 })
             }
             None => Err(Diagnostic {
-                at: At { line: 1, column: 1, length: 1 },
+                at: SourceSpan { line: 1, column: 1, length: 1 },
                 message: "the file ends early".into(),
                 help: None,
             }),
@@ -195,7 +199,7 @@ impl<'a> Events<'a, '_> {
                 Event::StreamStart | Event::DocumentStart(_) | Event::Nothing => {}
                 Event::StreamEnd | Event::DocumentEnd => {
                     return Err(Diagnostic {
-                        at: At { line: 1, column: 1, length: 1 },
+                        at: SourceSpan { line: 1, column: 1, length: 1 },
                         message: "the file is empty".into(),
                         help: Some("a case needs at least `title` and `steps`".into()),
                     });
@@ -226,9 +230,14 @@ impl<'a> Events<'a, '_> {
         }
     }
 
-    fn node(&mut self, event: Event<'a>, place: At, depth: u32) -> Result<Node, Diagnostic> {
+    fn node(
+        &mut self,
+        event: Event<'a>,
+        place: SourceSpan,
+        depth: u32,
+    ) -> Result<Node, Diagnostic> {
         let fail = |message: &str| Diagnostic { at: place, message: message.into(), help: None };
-        if depth > DEPTH {
+        if depth > MAX_DEPTH {
             return Err(fail("nested too deeply"));
         }
         match event {
@@ -279,7 +288,7 @@ impl<'a> Events<'a, '_> {
             {
                 let place = crate::yaml::at(*span);
                 self.mistakes.push(Diagnostic {
-                    at: At { length: 1, ..place },
+                    at: SourceSpan { length: 1, ..place },
                     message: format!("`>` joins the lines of `{}`", key.text),
                     help: Some(format!("write `{}: |`", key.text)),
                 });

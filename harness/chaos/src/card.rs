@@ -16,20 +16,20 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use self::{
-    machine::{Machine, Parts},
+    machine::{MachineParts, SimulatedMachine},
     model::{PlannedTrial, RunPlan},
 };
 use crate::processes;
 
 const TRIALS: usize = 8;
 /// Maximum duration of a run. No run takes this long, even on a busy machine.
-const LONGEST: Duration = Duration::from_secs(300);
+const RUN_TIMEOUT: Duration = Duration::from_secs(300);
 /// Maximum number of times that a test starts the command until the run is complete.
-const STARTS: usize = 2 * TRIALS + 2;
+const MAX_STARTS: usize = 2 * TRIALS + 2;
 
 pub(crate) struct Cards {
     program: PathBuf,
-    parts: OnceLock<Parts>,
+    parts: OnceLock<MachineParts>,
 }
 
 /// End of one execution of the command.
@@ -53,15 +53,15 @@ impl Cards {
     ///
     /// # Errors
     /// Returns a description of what the command did wrong.
-    pub(crate) fn drawn(&self, seed: u64) -> Result<(), String> {
-        self.play(&seed.to_string(), &model::draw(seed, TRIALS))
+    pub(crate) fn run_random(&self, seed: u64) -> Result<(), String> {
+        self.run_until_complete(&seed.to_string(), &model::draw(seed, TRIALS))
     }
 
     /// Runs trials on a card that breaks in the middle of the run. After that, only the trial that broke the card and
     /// its health check may access the card.
-    pub(crate) fn night(&self, trials: usize) -> Result<(), String> {
+    pub(crate) fn break_card_mid_run(&self, trials: usize) -> Result<(), String> {
         let at = trials / 2;
-        let fates = model::night(trials, at);
+        let fates = model::breaking_run(trials, at);
         let machine = self.machine(&format!("night-{trials}"), 1, &fates);
         let begun = Instant::now();
         let said = match start(&machine, false)? {
@@ -143,8 +143,8 @@ impl Cards {
 
     /// Leaves a process running on a card, and this process cannot be killed. Until it has ended, the next command must
     /// not use the card either.
-    pub(crate) fn held_for_the_next(&self) -> Result<(), String> {
-        let fates = [model::named("holds-and-works"), model::HEALTHY];
+    pub(crate) fn keep_stuck_process(&self) -> Result<(), String> {
+        let fates = [model::trial_with_action("holds-and-works"), model::HEALTHY];
         let machine = self.machine("held", 1, &fates);
         let run = |record: &str, trial: usize| {
             let mut run = machine.run(record, false);
@@ -153,7 +153,7 @@ impl Cards {
             let said = [output.stdout, output.stderr].concat();
             Ok::<_, String>((output.status.code(), String::from_utf8_lossy(&said).into_owned()))
         };
-        let holder = Holder::new(&machine);
+        let holder = HoldingProcess::new(&machine);
         let begun = run("one", 0)?;
         let closed = run("two", 1)?;
         drop(holder);
@@ -171,19 +171,19 @@ impl Cards {
         if right { Ok(()) } else { Err(told()) }
     }
 
-    fn machine(&self, name: &str, cards: usize, fates: &[&PlannedTrial]) -> Machine<'_> {
-        let parts = self.parts.get_or_init(|| Parts::make(self.program.clone()));
+    fn machine(&self, name: &str, cards: usize, fates: &[&PlannedTrial]) -> SimulatedMachine<'_> {
+        let parts = self.parts.get_or_init(|| MachineParts::make(self.program.clone()));
         let actions: Vec<&str> = fates.iter().map(|fate| fate.action).collect();
-        Machine::new(parts, name, cards, &actions)
+        SimulatedMachine::new(parts, name, cards, &actions)
     }
 
     /// Starts the command repeatedly until the run is complete. Reboots the simulated machine after a card has broken,
     /// and after a simulated crash.
-    fn play(&self, name: &str, drawn: &RunPlan) -> Result<(), String> {
-        let RunPlan { fates, mends, cards } = drawn;
+    fn run_until_complete(&self, name: &str, drawn: &RunPlan) -> Result<(), String> {
+        let RunPlan { trials: fates, repairs: mends, cards } = drawn;
         let mends = *mends;
         let mut machine = self.machine(name, *cards, fates);
-        let told = |why: String, machine: &Machine<'_>| {
+        let told = |why: String, machine: &SimulatedMachine<'_>| {
             let actions: Vec<&str> = fates.iter().map(|fate| fate.action).collect();
             let said = machine.text("out");
             let log = machine.text("card/log");
@@ -192,7 +192,7 @@ impl Cards {
             )
         };
         let mut over = None;
-        for _ in 0..STARTS {
+        for _ in 0..MAX_STARTS {
             match start(&machine, mends).map_err(|why| told(why, &machine))? {
                 CommandEnd::Killed(why) => {
                     if why == "reboots" {
@@ -200,7 +200,7 @@ impl Cards {
                     }
                 }
                 CommandEnd::With(code, said) if said.contains("no further trial was started") => {
-                    stopped(code, &said, &machine, fates, mends)
+                    check_stopped_run(code, &said, &machine, fates, mends)
                         .map_err(|why| told(why, &machine))?;
                     machine.boot();
                 }
@@ -211,20 +211,20 @@ impl Cards {
             }
         }
         let code = over.ok_or_else(|| told("the run never completed".to_owned(), &machine))?;
-        at_the_end(code, &machine, fates, mends).map_err(|why| told(why, &machine))?;
+        check_complete_run(code, &machine, fates, mends).map_err(|why| told(why, &machine))?;
         let _ = fs::remove_dir_all(&machine.folder);
         Ok(())
     }
 }
 
 /// Starts the command and waits for its end. Kills the command if the simulated card requests that.
-fn start(machine: &Machine<'_>, mends: bool) -> Result<CommandEnd, String> {
+fn start(machine: &SimulatedMachine<'_>, mends: bool) -> Result<CommandEnd, String> {
     let out = File::create(machine.at("out")).expect("the folder is writable");
     let mut command = machine.run("record", mends);
     command.stderr(out.try_clone().expect("a descriptor")).stdout(out);
-    let holder = Holder::new(machine);
+    let holder = HoldingProcess::new(machine);
     let mut child = command.spawn().map_err(|e| format!("{command:?} does not start: {e}"))?;
-    let until = Instant::now() + LONGEST;
+    let until = Instant::now() + RUN_TIMEOUT;
     let (wants, mut wanted) = (machine.at("card/wants"), None);
     let status = loop {
         if let Ok(Some(status)) = child.try_wait() {
@@ -242,7 +242,7 @@ fn start(machine: &Machine<'_>, mends: bool) -> Result<CommandEnd, String> {
         if Instant::now() > until {
             let _ = child.kill();
             let _ = child.wait();
-            return Err(format!("the command still ran after {} s", LONGEST.as_secs()));
+            return Err(format!("the command still ran after {} s", RUN_TIMEOUT.as_secs()));
         }
         std::thread::sleep(Duration::from_millis(5));
     };
@@ -261,19 +261,21 @@ fn start(machine: &Machine<'_>, mends: bool) -> Result<CommandEnd, String> {
 }
 
 /// A process that keeps another process from ending until this value is dropped.
-struct Holder(Child);
+struct HoldingProcess(Child);
 
-impl Holder {
-    fn new(machine: &Machine<'_>) -> Holder {
+impl HoldingProcess {
+    fn new(machine: &SimulatedMachine<'_>) -> HoldingProcess {
         let mut command = Command::new(machine.holder());
         command.arg(machine.at("card/hold")).stdin(Stdio::piped()).stdout(Stdio::null());
         // `kill_leftovers` finds the processes of a run by their working directory. This process belongs to the test,
         // so it must have another working directory.
-        Holder(command.env_clear().current_dir("/").spawn().expect("the program can be started"))
+        HoldingProcess(
+            command.env_clear().current_dir("/").spawn().expect("the program can be started"),
+        )
     }
 }
 
-impl Drop for Holder {
+impl Drop for HoldingProcess {
     fn drop(&mut self) {
         drop(self.0.stdin.take());
         let _ = self.0.wait();
@@ -282,10 +284,10 @@ impl Drop for Holder {
 
 /// Checks the output of a run that stopped early. The output must state that the card is broken, and which trial broke
 /// it.
-fn stopped(
+fn check_stopped_run(
     code: i32,
     said: &str,
-    machine: &Machine<'_>,
+    machine: &SimulatedMachine<'_>,
     fates: &[&PlannedTrial],
     mends: bool,
 ) -> Result<(), String> {
@@ -303,7 +305,7 @@ fn stopped(
     };
     let number: usize = culprit.parse().map_err(|_| format!("`{culprit}` is not a trial"))?;
     let told = fates[number];
-    if mends && !told.stays() {
+    if mends && !told.cannot_be_killed() {
         return Err("the command stopped, although the card was repaired".to_owned());
     }
     let blamed = format!("`card/t[n={culprit}]` of run ");
@@ -317,9 +319,9 @@ fn stopped(
 
 /// Checks the records of a complete run: each trial has one record, with the planned result, and no trial is wrongly
 /// suspected.
-fn at_the_end(
+fn check_complete_run(
     code: i32,
-    machine: &Machine<'_>,
+    machine: &SimulatedMachine<'_>,
     fates: &[&PlannedTrial],
     mends: bool,
 ) -> Result<(), String> {
@@ -358,7 +360,7 @@ fn at_the_end(
                 fate.action
             ));
         }
-        if let Some(why) = blame(record, fate, &name, mends) {
+        if let Some(why) = check_gpu_report(record, fate, &name, mends) {
             wrong.push(why);
         }
         let counted = record["device"]["errors"].as_array().is_some_and(|all| !all.is_empty());
@@ -386,16 +388,21 @@ fn at_the_end(
 
 /// Checks what a record reports about the card after the trial. Returns a description of the mistake; `None` if the
 /// report is right.
-fn blame(record: &Value, fate: &PlannedTrial, name: &str, mends: bool) -> Option<String> {
+fn check_gpu_report(
+    record: &Value,
+    fate: &PlannedTrial,
+    name: &str,
+    mends: bool,
+) -> Option<String> {
     let after = word(&record["gpu_after"]);
     let lost = fate.verdict == "no-verdict" && fate.action != "counts-and-fails";
     let right = match fate.verdict {
         "pass" => after.is_empty(),
         // The command was killed before the trial ended, so there was no health check.
         _ if lost => after.is_empty(),
-        _ if fate.is_not_looked_after() => after.starts_with("unknown: the run was interrupted"),
+        _ if fate.is_killed_in_check() => after.starts_with("unknown: the run was interrupted"),
         _ if !fate.breaks => after == "it worked: the health check passed",
-        _ if mends && !fate.stays() => {
+        _ if mends && !fate.cannot_be_killed() => {
             after.starts_with("it did not work: the health check passed only after `sh -c ")
         }
         _ => {

@@ -18,7 +18,7 @@ pub(crate) enum Entry {
 
 /// Maximum size in bytes of files whose content is compared. For larger files, only the size and the modification time
 /// are compared.
-const READ: u64 = 4 << 20;
+const MAX_COMPARED_BYTES: u64 = 4 << 20;
 
 /// Returns the state of every file and folder in a folder, including subfolders. Symbolic links are not followed.
 pub(crate) fn snapshot(folder: &Path) -> BTreeMap<PathBuf, Entry> {
@@ -36,7 +36,7 @@ pub(crate) fn snapshot(folder: &Path) -> BTreeMap<PathBuf, Entry> {
                 let target = fs::read_link(&path).unwrap_or_default();
                 Entry::Link(xxh3_64(target.as_os_str().as_bytes()))
             } else if kind.is_file() {
-                let content = if data.len() <= READ {
+                let content = if data.len() <= MAX_COMPARED_BYTES {
                     fs::read(&path).unwrap_or_default()
                 } else {
                     Vec::new()

@@ -15,23 +15,23 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 pub(crate) use self::commands::{COMMANDS, LongCommand};
-use crate::{mixture::Numbers, processes, setup::RunSetup, shared_tools::Tools};
+use crate::{mixture::RandomNumbers, processes, setup::RunSetup, shared_tools::Tools};
 
 /// Maximum time from the signal to the end of the last process of the command.
-const LIMIT: Duration = Duration::from_secs(2);
+const END_LIMIT: Duration = Duration::from_secs(2);
 /// Time after the signal at which the remaining processes are killed.
-const LONGEST: Duration = Duration::from_secs(60);
+const KILL_AFTER: Duration = Duration::from_secs(60);
 /// Maximum duration of a command that is not interrupted.
-const ENDLESS: Duration = Duration::from_secs(600);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(600);
 /// Interval between two checks whether a command has ended.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Maximum number of attempts to interrupt a command. An attempt fails if the command ends before the drawn moment.
-const DRAWS: u32 = 8;
+const MAX_ATTEMPTS: u32 = 8;
 /// Maximum time to wait until other work of the machine has ended, before a slow interruption is repeated.
-const PATIENCE: Duration = Duration::from_secs(60);
+const MAX_IDLE_WAIT: Duration = Duration::from_secs(60);
 
 /// Result of interrupting a command once.
-struct Moment {
+struct Interruption {
     /// Time from the start of the command to the signal.
     at: Duration,
     signal: Signal,
@@ -46,9 +46,9 @@ struct Moment {
     said: String,
 }
 
-impl Moment {
+impl Interruption {
     fn is_slow(&self) -> bool {
-        self.took > LIMIT
+        self.took > END_LIMIT
     }
 
     /// Returns true if the command exited with 128 plus the number of the signal. A command does so if it cannot end in
@@ -69,8 +69,12 @@ impl Moment {
 ///
 /// # Errors
 /// Fails with a description of what is wrong.
-pub(crate) fn once(tools: &Tools, command: &LongCommand, seed: u64) -> Result<(), String> {
-    let mut numbers = Numbers(seed.wrapping_mul(7919).wrapping_add(17));
+pub(crate) fn interrupt_once(
+    tools: &Tools,
+    command: &LongCommand,
+    seed: u64,
+) -> Result<(), String> {
+    let mut numbers = RandomNumbers(seed.wrapping_mul(7919).wrapping_add(17));
     numbers.next(1);
     let mut usual = command.usual;
     let Some(moment) = draw(tools, command, &mut usual, &mut numbers) else {
@@ -80,7 +84,7 @@ pub(crate) fn once(tools: &Tools, command: &LongCommand, seed: u64) -> Result<()
     if moment.was_ended() || moment.wrong.is_empty() {
         return Ok(());
     }
-    Err(format!("{}\n{}", described(command, &moment, &moment.wrong), moment.said))
+    Err(format!("{}\n{}", describe(command, &moment, &moment.wrong), moment.said))
 }
 
 /// Interrupts each command at `moments` random moments and prints a table.
@@ -89,7 +93,7 @@ pub(crate) fn once(tools: &Tools, command: &LongCommand, seed: u64) -> Result<()
 /// Returns an error with the number of interruptions that revealed a mistake.
 pub(crate) fn all(program: PathBuf, moments: u64, seed: u64, only: &str) -> Result<(), String> {
     let tools = Tools::make(program);
-    let mut numbers = Numbers(seed);
+    let mut numbers = RandomNumbers(seed);
     let (mut lines, mut all, mut failed) = (Vec::new(), 0, 0);
     for command in COMMANDS.iter().filter(|command| command.name.contains(only)) {
         let (mut usual, mut slowest, mut wrong_here) = (command.usual, Duration::ZERO, 0);
@@ -100,7 +104,7 @@ pub(crate) fn all(program: PathBuf, moments: u64, seed: u64, only: &str) -> Resu
             slowest = slowest.max(moment.took);
             *ends.entry(moment.ended.clone()).or_default() += 1;
             let wrong = moment.mistakes();
-            println!("{}", described(command, &moment, &wrong));
+            println!("{}", describe(command, &moment, &wrong));
             if !wrong.is_empty() {
                 wrong_here += 1;
                 println!("{}\n", moment.said);
@@ -124,7 +128,7 @@ pub(crate) fn all(program: PathBuf, moments: u64, seed: u64, only: &str) -> Resu
     if failed == 0 { Ok(()) } else { Err(format!("{failed} of {all} moments with a violation")) }
 }
 
-fn described(command: &LongCommand, moment: &Moment, wrong: &[String]) -> String {
+fn describe(command: &LongCommand, moment: &Interruption, wrong: &[String]) -> String {
     let (at, took) = (moment.at.as_secs_f64(), moment.took.as_secs_f64());
     let signal = if moment.signal == Signal::INT { "SIGINT" } else { "SIGTERM" };
     let load = moment.running;
@@ -144,9 +148,9 @@ fn draw(
     tools: &Tools,
     command: &LongCommand,
     usual: &mut Duration,
-    numbers: &mut Numbers,
-) -> Option<Moment> {
-    for _ in 0..DRAWS {
+    numbers: &mut RandomNumbers,
+) -> Option<Interruption> {
+    for _ in 0..MAX_ATTEMPTS {
         let at = Duration::from_millis(numbers.next(usual.as_millis().max(1) as usize) as u64);
         let signal = if numbers.next(2) == 0 { Signal::INT } else { Signal::TERM };
         match interrupt(tools, command, at, signal) {
@@ -170,7 +174,7 @@ fn interrupt(
     command: &LongCommand,
     at: Duration,
     signal: Signal,
-) -> Result<Moment, Duration> {
+) -> Result<Interruption, Duration> {
     let mut setup = RunSetup::new(tools);
     (command.set_up)(&mut setup);
     // A shell makes its background jobs ignore SIGINT, and this process may be such a job. `env` restores the default.
@@ -188,43 +192,43 @@ fn interrupt(
             let _ = fs::remove_dir_all(&setup.folder);
             return Err(begun.elapsed());
         }
-        sleep(LOOK);
+        sleep(POLL_INTERVAL);
     }
     let running = running_threads();
     let sent = Instant::now();
     let _ = kill_process(Pid::from_child(&child), signal);
-    let (status, took, mut wrong) = gone(&mut child, sent, &setup);
+    let (status, took, mut wrong) = wait_for_end(&mut child, sent, &setup);
     let [out, err] = at_streams.map(|path| fs::read(path).unwrap_or_default());
     let [out, err] = [out, err].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    let (ended, mistake) = end(command, status, signal);
+    let (ended, mistake) = describe_end(command, status, signal);
     wrong.extend(mistake);
-    wrong.extend(files::left(&setup.folder.join("tmp")));
-    wrong.extend(files::broken(&setup.folder.join("work")));
+    wrong.extend(files::leftovers(&setup.folder.join("tmp")));
+    wrong.extend(files::incomplete_files(&setup.folder.join("work")));
     if err.contains("panicked at") {
         wrong.push("the command panicked".to_owned());
     }
     wrong.extend((command.check)(&setup, &err));
     let _ = fs::remove_dir_all(&setup.folder);
     let said = format!("--- stdout:\n{out}\n--- stderr:\n{err}");
-    Ok(Moment { at, signal, took, running, ended, wrong, said })
+    Ok(Interruption { at, signal, took, running, ended, wrong, said })
 }
 
 /// Waits until the command and all of its processes have ended. Returns the exit status of the command, the time since
 /// the signal, and the mistakes.
-fn gone(
+fn wait_for_end(
     child: &mut Child,
     sent: Instant,
     setup: &RunSetup<'_>,
 ) -> (Option<ExitStatus>, Duration, Vec<String>) {
     let mut status = None;
-    while sent.elapsed() < LONGEST {
+    while sent.elapsed() < KILL_AFTER {
         if status.is_none() {
             status = child.try_wait().expect("a child");
         }
         if status.is_some() && processes::alive(&setup.folder).is_empty() {
             return (status, sent.elapsed(), Vec::new());
         }
-        sleep(LOOK);
+        sleep(POLL_INTERVAL);
     }
     let left = processes::alive(&setup.folder);
     let wrong = left.iter().map(|&pid| format!("left behind: {}", processes::describe(pid)));
@@ -236,7 +240,7 @@ fn gone(
 }
 
 /// Describes how a command ended. If it must not end in this way, also returns the mistake.
-fn end(
+fn describe_end(
     command: &LongCommand,
     status: Option<ExitStatus>,
     signal: Signal,
@@ -265,12 +269,12 @@ fn running_threads() -> u32 {
     field.and_then(|number| number.parse().ok()).unwrap_or_default()
 }
 
-/// Waits until the machine has idle processors, but at most for [`PATIENCE`].
+/// Waits until the machine has idle processors, but at most for [`MAX_IDLE_WAIT`].
 fn wait_for_rest() {
     let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
     let begun = Instant::now();
     let mut calm = 0;
-    while calm < 5 && begun.elapsed() < PATIENCE {
+    while calm < 5 && begun.elapsed() < MAX_IDLE_WAIT {
         // The number of running threads includes this thread.
         calm = if running_threads() <= processors { calm + 1 } else { 0 };
         sleep(Duration::from_millis(200));
@@ -285,7 +289,7 @@ fn follow_up(setup: &RunSetup<'_>, arguments: &[&str]) -> Option<String> {
     process.stdout(Stdio::piped()).stderr(Stdio::piped());
     let begun = Instant::now();
     let output = process.output().expect("the command starts");
-    if begun.elapsed() > ENDLESS {
+    if begun.elapsed() > COMMAND_TIMEOUT {
         return Some(format!("{arguments:?} took {:?}", begun.elapsed()));
     }
     (!output.status.success()).then(|| {

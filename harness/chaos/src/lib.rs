@@ -45,7 +45,7 @@ const VARIABLE: &str = "ROCREPRO_CHAOS_MIXTURES";
 /// Default number of mixtures. It is small enough for a developer to wait for the result.
 const MIXTURES: u64 = 40;
 /// Minimum number of mixtures for the long form of the tests, which includes every row.
-const LONG: u64 = 1000;
+const LONG_MIXTURES: u64 = 1000;
 /// Number of runs with random behaviours on simulated cards, and number of trials in the run whose card breaks.
 const CARDS: (u64, usize) = (6, 60);
 /// For the long form of the tests: number of runs with random behaviours, and number of trials in the run whose card
@@ -63,7 +63,7 @@ pub fn main(program: PathBuf) -> ExitCode {
     // Tests on simulated cards wait most of the time, so they may use all threads of the test program. Rows use only
     // `at_once` threads.
     arguments.test_threads = Some(arguments.test_threads.unwrap_or(8 * processors));
-    let slots = Arc::new(Slots::new(at_once));
+    let slots = Arc::new(TestSlots::new(at_once));
     let mixtures = match std::env::var(VARIABLE).map(|text| text.parse()) {
         Err(_) => MIXTURES,
         Ok(Ok(number)) => number,
@@ -72,35 +72,36 @@ pub fn main(program: PathBuf) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let tools = Arc::new(Lazy { program, made: OnceLock::new() });
+    let tools = Arc::new(LazyTools { program, made: OnceLock::new() });
     let rows = table::rows().map(|row| {
         let (tools, slots) = (Arc::clone(&tools), Arc::clone(&slots));
-        let here = mixtures >= LONG || !row.long;
+        let here = mixtures >= LONG_MIXTURES || !row.long;
         Trial::ignorable_test(row.name, move || match here {
-            true => slots.during(|| check_row(tools.get(), row)),
+            true => slots.run_in_slot(|| check_row(tools.get(), row)),
             false => Ok(not_run("only `ci -- chaos` runs this test")),
         })
     });
     let mixed = (0..mixtures).map(|seed| {
         let (tools, slots) = (Arc::clone(&tools), Arc::clone(&slots));
         Trial::ignorable_test(format!("mixture/{seed}"), move || {
-            slots.during(|| check_mixture(tools.get(), seed))
+            slots.run_in_slot(|| check_mixture(tools.get(), seed))
         })
     });
-    let (runs, night) = if mixtures >= LONG { LONG_CARDS } else { CARDS };
+    let (runs, night) = if mixtures >= LONG_MIXTURES { LONG_CARDS } else { CARDS };
     let cards = Arc::new(Cards::new(tools.program.clone()));
     let drawn = (0..runs).map(|seed| {
         let cards = Arc::clone(&cards);
-        Trial::ignorable_test(format!("card/{seed}"), move || on_card(|| cards.drawn(seed)))
+        Trial::ignorable_test(format!("card/{seed}"), move || on_card(|| cards.run_random(seed)))
     });
     let dies = Arc::clone(&cards);
-    let dies = Trial::ignorable_test("card/night", move || on_card(|| dies.night(night)));
+    let dies =
+        Trial::ignorable_test("card/night", move || on_card(|| dies.break_card_mid_run(night)));
     type CardTest = (&'static str, fn(&Cards) -> Result<(), String>);
     let scenes: [CardTest; 4] = [
         ("two-runs", |cards| cards.two_runs(12)),
         ("one-is-lost-from-the-start", |cards| cards.dead_from_the_start("lost")),
         ("one-hangs-from-the-start", |cards| cards.dead_from_the_start("hangs")),
-        ("held-for-the-next-command", Cards::held_for_the_next),
+        ("held-for-the-next-command", Cards::keep_stuck_process),
     ];
     let scenes = scenes.into_iter().map(|(name, play)| {
         let cards = Arc::clone(&cards);
@@ -110,10 +111,10 @@ pub fn main(program: PathBuf) -> ExitCode {
         let (tools, slots) = (Arc::clone(&tools), Arc::clone(&slots));
         let name = format!("interrupt/{}", command.name.replace(' ', "-"));
         Trial::ignorable_test(name, move || {
-            if mixtures < LONG {
+            if mixtures < LONG_MIXTURES {
                 return Ok(not_run("only `ci -- chaos` runs this test"));
             }
-            slots.during(|| interrupts::once(tools.get(), command, 1))?;
+            slots.run_in_slot(|| interrupts::interrupt_once(tools.get(), command, 1))?;
             Ok(Completion::Completed)
         })
     });
@@ -151,20 +152,20 @@ pub fn interrupts(program: PathBuf, moments: u64, seed: u64, only: &str) -> Exit
     }
 }
 
-struct Slots {
+struct TestSlots {
     free: Mutex<usize>,
     freed: Condvar,
 }
 
 /// Permission to run one test. Dropping the value lets another test start.
-struct Slot<'p>(&'p Slots);
+struct Slot<'p>(&'p TestSlots);
 
-impl Slots {
-    fn new(free: usize) -> Slots {
-        Slots { free: Mutex::new(free.max(1)), freed: Condvar::new() }
+impl TestSlots {
+    fn new(free: usize) -> TestSlots {
+        TestSlots { free: Mutex::new(free.max(1)), freed: Condvar::new() }
     }
 
-    fn during<T>(&self, run: impl FnOnce() -> T) -> T {
+    fn run_in_slot<T>(&self, run: impl FnOnce() -> T) -> T {
         let mut free = self.free.lock();
         self.freed.wait_while(&mut free, |free| *free == 0);
         *free -= 1;
@@ -182,27 +183,27 @@ impl Drop for Slot<'_> {
 }
 
 /// The tools that all tests share. They are built when the first test needs them, so that tests can be listed quickly.
-struct Lazy {
+struct LazyTools {
     program: PathBuf,
     made: OnceLock<Tools>,
 }
 
-impl Lazy {
+impl LazyTools {
     fn get(&self) -> &Tools {
         self.made.get_or_init(|| Tools::make(self.program.clone()))
     }
 }
 
 /// Maximum number of runs of a test during which a disk of this machine stands still.
-const TRIES: usize = 3;
+const MAX_RUNS: usize = 3;
 
 /// Returns what is wrong with a run. If the command reports that a disk of this machine stood still, which no test is
 /// about, the test is run again.
-fn wrong_without_stalls(
+fn retry_after_stall(
     run: impl Fn() -> Result<Option<String>, NotRun>,
 ) -> Result<Option<String>, NotRun> {
     let mut wrong = None;
-    for _ in 0..TRIES {
+    for _ in 0..MAX_RUNS {
         wrong = run()?;
         let stall = "a process that waited for a disk of this machine";
         if !wrong.as_ref().is_some_and(|wrong| wrong.contains(stall)) {
@@ -214,7 +215,7 @@ fn wrong_without_stalls(
 
 fn check_row(tools: &Tools, row: &'static Row) -> Result<Completion, Failed> {
     let run = || Ok(run_rows(tools, &[row])?.mismatch(&row.expect));
-    match wrong_without_stalls(run) {
+    match retry_after_stall(run) {
         Err(NotRun::Impossible(reason)) => Ok(not_run(&reason)),
         Err(NotRun::Conflict) => Err("the row sets an option twice".into()),
         Ok(Some(wrong)) => Err(wrong.into()),
@@ -226,7 +227,7 @@ fn check_mixture(tools: &Tools, seed: u64) -> Result<Completion, Failed> {
     for attempt in 0.. {
         let rows = mixture::draw(seed, attempt);
         let run = || Ok(run_rows(tools, &rows)?.mismatch(&mixture::expected(&rows)));
-        let wrong = match wrong_without_stalls(run) {
+        let wrong = match retry_after_stall(run) {
             Err(NotRun::Impossible(reason)) => return Ok(not_run(&reason)),
             Err(NotRun::Conflict) => continue,
             Ok(wrong) => wrong,
@@ -266,7 +267,7 @@ mod tests {
                 let answer = answers[count.fetch_add(1, Ordering::SeqCst)];
                 Ok((!answer.is_empty()).then(|| answer.to_owned()))
             };
-            let wrong = wrong_without_stalls(run).unwrap_or_else(|_| panic!("it runs"));
+            let wrong = retry_after_stall(run).unwrap_or_else(|_| panic!("it runs"));
             assert_eq!((wrong.as_deref(), count.into_inner()), (expected, runs));
         };
         check(&[""], 1, None);
@@ -279,9 +280,9 @@ mod tests {
     /// The slot of a test must also become free if the test panics, for example because its tools cannot be built.
     #[test]
     fn slots_limit_the_tests_that_run_at_once() {
-        let (slots, now, most) = (Slots::new(2), AtomicUsize::new(0), AtomicUsize::new(0));
+        let (slots, now, most) = (TestSlots::new(2), AtomicUsize::new(0), AtomicUsize::new(0));
         let run = |n: usize| {
-            slots.during(|| {
+            slots.run_in_slot(|| {
                 most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                 std::thread::yield_now();
                 now.fetch_sub(1, Ordering::SeqCst);

@@ -7,9 +7,9 @@ use crate::{
 };
 
 /// A generator of pseudo-random numbers with its state.
-pub(crate) struct Numbers(pub(crate) u64);
+pub(crate) struct RandomNumbers(pub(crate) u64);
 
-impl Numbers {
+impl RandomNumbers {
     /// Returns the next number, which is less than `limit`.
     pub(crate) fn next(&mut self, limit: usize) -> usize {
         // This is a linear congruential generator with the constants of Knuth's MMIX.
@@ -23,7 +23,7 @@ impl Numbers {
 /// conflicting settings, the caller tries the next one.
 pub(crate) fn draw(seed: u64, attempt: u64) -> Vec<&'static Row> {
     let rows: Vec<&Row> = table::rows().filter(|row| row.mixes).collect();
-    let mut numbers = Numbers(seed.wrapping_mul(7919).wrapping_add(17 + 104_729 * attempt));
+    let mut numbers = RandomNumbers(seed.wrapping_mul(7919).wrapping_add(17 + 104_729 * attempt));
     numbers.next(1);
     let wanted = 2 + numbers.next(2);
     let mut drawn: Vec<&Row> = Vec::new();

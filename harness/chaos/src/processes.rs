@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Time within which a killed process must disappear.
-const GONE: Duration = Duration::from_secs(3);
+const KILL_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Name of the file, in the folder of the run, to which a worker writes its process id.
 pub(crate) const WORKER: &str = "worker.pid";
@@ -83,7 +83,7 @@ pub(crate) fn alive(folder: &Path) -> Vec<Pid> {
 
 /// Waits until the processes of a run have ended. Kills those that remain, and returns descriptions of them.
 pub(crate) fn kill_leftovers(folder: &Path) -> Vec<String> {
-    let until = Instant::now() + GONE;
+    let until = Instant::now() + KILL_TIMEOUT;
     loop {
         let left = alive(folder);
         if left.is_empty() {

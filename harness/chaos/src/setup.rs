@@ -16,11 +16,11 @@ use crate::{
 };
 
 /// Action that the test executes while the command runs.
-type During = Box<dyn FnOnce(&RunningCommand<'_>)>;
+type WhileRunning = Box<dyn FnOnce(&RunningCommand<'_>)>;
 
 /// Check that is made after the run. Its argument is the output of the command. Returns a description of the mistake;
 /// `None` if everything is right.
-type Look = Box<dyn FnOnce(&str) -> Option<String>>;
+type OutputCheck = Box<dyn FnOnce(&str) -> Option<String>>;
 
 pub(crate) struct RunSetup<'t> {
     pub(crate) tools: &'t Tools,
@@ -44,8 +44,8 @@ pub(crate) struct RunSetup<'t> {
     record: Option<PathBuf>,
     /// Files and folders that the run may write.
     pub(crate) outputs: Vec<PathBuf>,
-    during: Vec<During>,
-    pub(crate) afterwards: Vec<Look>,
+    during: Vec<WhileRunning>,
+    pub(crate) afterwards: Vec<OutputCheck>,
     /// True if two rows request different values for the same setting.
     pub(crate) conflict: bool,
     /// Reason why the run is impossible on this machine; `None` if it is possible.
@@ -282,16 +282,16 @@ impl<'t> RunSetup<'t> {
 
     /// Creates a file in the working directory. The command must not change this file.
     pub(crate) fn work(&mut self, name: &str, content: &[u8]) -> PathBuf {
-        put(&self.folder.join("work").join(name), content)
+        write_file(&self.folder.join("work").join(name), content)
     }
 
     /// Creates a file in TMPDIR. The command must not change this file.
     pub(crate) fn decoy(&mut self, name: &str, content: &[u8]) -> PathBuf {
-        put(&self.folder.join("tmp").join(name), content)
+        write_file(&self.folder.join("tmp").join(name), content)
     }
 
     fn tool(&self, name: &str, content: &str) -> PathBuf {
-        put(&self.folder.join("tools").join(name), content.as_bytes())
+        write_file(&self.folder.join("tools").join(name), content.as_bytes())
     }
 
     fn needs(&mut self, program: &str) {
@@ -353,12 +353,12 @@ impl<'t> RunSetup<'t> {
         all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
     }
 
-    pub(crate) fn take_during(&mut self) -> Vec<During> {
+    pub(crate) fn take_during(&mut self) -> Vec<WhileRunning> {
         std::mem::take(&mut self.during)
     }
 }
 
-pub(crate) fn put(path: &Path, content: &[u8]) -> PathBuf {
+pub(crate) fn write_file(path: &Path, content: &[u8]) -> PathBuf {
     let parent = path.parent().expect("the path has a parent folder");
     fs::create_dir_all(parent).expect("the folder is writable");
     fs::write(path, content).expect("the folder is writable");

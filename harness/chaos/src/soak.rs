@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{mixture::Numbers, processes};
+use crate::{mixture::RandomNumbers, processes};
 
-const LONGEST: Duration = Duration::from_secs(600);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(600);
 
 struct CommandKind {
     name: &'static str,
@@ -71,7 +71,7 @@ pub(crate) fn soak(program: PathBuf, time: Duration) -> Result<(), String> {
         soak.check(kind, soak.start(kind, &[]))?;
     }
     let before = files(&soak.folder);
-    let (mut numbers, mut ran) = (Numbers(7919), BTreeMap::<&str, u32>::new());
+    let (mut numbers, mut ran) = (RandomNumbers(7919), BTreeMap::<&str, u32>::new());
     let mut copies = Vec::new();
     let begun = Instant::now();
     while begun.elapsed() < time {
@@ -139,13 +139,17 @@ impl Soak {
     }
 
     fn check(&self, kind: &CommandKind, mut child: Child) -> Result<(), String> {
-        let until = Instant::now() + LONGEST;
+        let until = Instant::now() + COMMAND_TIMEOUT;
         let status = loop {
             match child.try_wait().map_err(|e| e.to_string())? {
                 Some(status) => break status,
                 None if Instant::now() > until => {
                     let _ = child.kill();
-                    return Err(format!("{}: it ran for {} s", kind.name, LONGEST.as_secs()));
+                    return Err(format!(
+                        "{}: it ran for {} s",
+                        kind.name,
+                        COMMAND_TIMEOUT.as_secs()
+                    ));
                 }
                 None => sleep(Duration::from_millis(10)),
             }

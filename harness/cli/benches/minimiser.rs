@@ -3,7 +3,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use device::Planted;
+use device::FaultSpec;
 use rocrepro::{CaseLibrary, Job, Session, Stop, compare, lower_all, select};
 
 const BUGS: &[(&str, &str)] = &[
@@ -71,10 +71,10 @@ fn row(
     case: &str,
     fault: &str,
 ) -> Result<rocrepro::Comparison, Box<dyn std::error::Error>> {
-    let planted = Planted::from(fault.parse::<device::Fault>()?);
+    let planted = FaultSpec::from(fault.parse::<device::Fault>()?);
     let mut selected = select(library, &[case.to_owned()])?;
     selected.truncate(1);
-    let at_call = planted.fault.place() == device::Place::Call;
+    let at_call = planted.fault.place() == device::FaultPlace::Call;
     let lowered = lower_all(library, &selected, at_call.then_some(planted.clone()))?;
     let jobs = selected.iter().zip(lowered);
     let job = jobs

@@ -40,7 +40,7 @@ fn pure(criterion: &mut Criterion) {
         environment: &nothing,
         launched: false,
         late: false,
-        able: judge::Able::Unknown,
+        evidence: judge::RocmEvidence::Unknown,
         limits: &nothing,
         wanted: &wanted,
         spec: "bench",

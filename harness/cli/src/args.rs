@@ -57,7 +57,7 @@ pub(crate) use self::{
     minimise::{Minimise, Reducer},
     mitigate::Mitigate,
     new::New,
-    program::{Judged, OwnProgram},
+    program::{JudgeOptions, OwnProgram},
     record::Record,
     records::Records,
     redact::Redact,
@@ -216,7 +216,7 @@ pub(crate) struct Origin {
 
 impl Origin {
     /// Returns the file or folder that the options select; `None` means the built-in cases.
-    pub(crate) fn chosen(&self) -> Option<CasesFrom> {
+    pub(crate) fn selected_source(&self) -> Option<CasesFrom> {
         let path = self.cases_from.clone()?;
         Some(CasesFrom { path, trusted: self.trust })
     }
@@ -251,7 +251,7 @@ const OLD_RELEASES: [(&str, &str, &str); 2] =
 
 /// Options about the stack and the device that a program runs on.
 #[derive(Args, Clone, Debug, PartialEq)]
-pub(crate) struct Target {
+pub(crate) struct TargetOptions {
     /// The ROCm stack to run on
     #[arg(long, value_name = "SPEC", env = "ROCREPRO_ROCM", default_value = "debian:7.2.4", help = rocm(), long_help = rocm_in_full())]
     pub(crate) rocm: String,
@@ -291,9 +291,9 @@ pub(crate) struct Target {
 
 /// Options about the stack, the device and the limits of trials.
 #[derive(Parser, Clone, Debug, PartialEq)]
-pub(crate) struct On {
+pub(crate) struct ExecutionOptions {
     #[command(flatten)]
-    pub(crate) target: Target,
+    pub(crate) target: TargetOptions,
 
     /// Number of trials that run at once [default: on the emulated device, one more than there are processors; on a GPU
     /// 1, or one on each of `--cards`]
@@ -308,12 +308,12 @@ pub(crate) struct On {
     pub(crate) cards: Vec<String>,
 
     /// Longest time of one trial, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = On::TIMEOUT, value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value_t = ExecutionOptions::TIMEOUT, value_parser = seconds)]
     pub(crate) timeout: u32,
 
     /// Longest silence of one trial, in seconds; a trial that reports nothing for longer counts as a hang. While a
     /// trial computes, its processor time counts instead of the time of the clock
-    #[arg(long, value_name = "SECONDS", default_value_t = On::QUIET_TIMEOUT, value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value_t = ExecutionOptions::QUIET_TIMEOUT, value_parser = seconds)]
     pub(crate) quiet_timeout: u32,
 
     /// Delay work on purpose, for times that a seed determines: `seeded=7` launches kernels that spin before the
@@ -342,7 +342,7 @@ pub(crate) struct On {
     pub(crate) worker: Option<PathBuf>,
 }
 
-impl On {
+impl ExecutionOptions {
     /// Default time limit of a trial, in seconds.
     pub(crate) const TIMEOUT: u32 = engine::session::TIMEOUT;
     /// Default time for which a trial may report nothing, in seconds.
@@ -361,7 +361,7 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) selection: Selection,
     #[command(flatten)]
-    pub(crate) on: On,
+    pub(crate) on: ExecutionOptions,
 
     #[command(flatten)]
     pub(crate) emulation: Emulation,
@@ -477,7 +477,7 @@ pub(crate) struct Prove {
     #[command(flatten)]
     pub(crate) selection: Selection,
     #[command(flatten)]
-    pub(crate) on: On,
+    pub(crate) on: ExecutionOptions,
 
     /// Append a JSON record of each trial to this file; each record is written as soon as its trial has ended
     #[arg(long, value_name = "FILE")]
@@ -496,7 +496,7 @@ pub(crate) struct Prove {
 
 /// If a completion script started this process, prints the completions and exits.
 pub(crate) fn complete() {
-    complete::answer(command);
+    complete::complete_and_exit(command);
 }
 
 fn rocm() -> String {

@@ -79,7 +79,7 @@ pub(crate) fn run(mut cli: Cli) -> Result<ExitCode, Stop> {
 fn completions(shell: clap_complete::Shell) -> Result<ExitCode, Stop> {
     let script =
         crate::args::script(shell).map_err(|error| Stop::no_verdict(format!("error: {error}")))?;
-    outputs::data(&String::from_utf8_lossy(&script))?;
+    outputs::print_data(&String::from_utf8_lossy(&script))?;
     Ok(ExitCode::SUCCESS)
 }
 

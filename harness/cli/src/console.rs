@@ -8,7 +8,7 @@ use report::{Record, ResultStream, count};
 
 use crate::{
     outputs::{note, print},
-    progress::{Fetching, View},
+    progress::{Fetching, StackProgress},
     ticker::Ticker,
 };
 
@@ -28,7 +28,7 @@ pub(crate) fn reporting_results(results: &Arc<Mutex<ResultStream>>) -> Reporting
 /// results if they are printed.
 #[derive(Default)]
 struct Console {
-    stack: Mutex<Option<View>>,
+    stack: Mutex<Option<StackProgress>>,
     builds: Fetching,
     batch: Mutex<Option<Arc<Ticker>>>,
     results: Option<Arc<Mutex<ResultStream>>>,
@@ -39,14 +39,14 @@ impl EventSink for Console {
         match event {
             EngineEvent::Fetch { spec, step } => {
                 let mut view = self.stack.lock();
-                view.get_or_insert_with(|| View::new(spec.to_owned())).show(step);
+                view.get_or_insert_with(|| StackProgress::new(spec.to_owned())).show(step);
             }
             EngineEvent::FetchEnded => {
                 if let Some(view) = self.stack.lock().take() {
                     view.finish();
                 }
             }
-            EngineEvent::Build(event) => self.builds.tell(event),
+            EngineEvent::Build(event) => self.builds.show_event(event),
             EngineEvent::BatchBegins { trials, limit } => {
                 *self.batch.lock() = Some(Ticker::start(trials, limit));
             }
@@ -56,7 +56,7 @@ impl EventSink for Console {
             EngineEvent::TrialEnds { number } => self.in_batch(|t| t.ends(number)),
             EngineEvent::TrialOver { record } => {
                 self.print(record);
-                self.in_batch(|t| t.over(record.map(|record| record.trial.as_str())));
+                self.in_batch(|t| t.count_finished(record.map(|record| record.trial.as_str())));
             }
             EngineEvent::BatchEnds => {
                 if let Some(ticker) = self.batch.lock().take() {
@@ -78,7 +78,7 @@ impl Console {
         let lines = results.lock().add(record);
         if !lines.is_empty() {
             // If this fails, printing the end of the run also fails, and reports the error.
-            self.in_batch(|ticker| ticker.hidden_while(|| drop(print(&lines))));
+            self.in_batch(|ticker| ticker.suspend_bar(|| drop(print(&lines))));
         }
     }
 

@@ -13,13 +13,13 @@ use supervise::Cancel;
 
 /// Maximum time between a signal and the end of the command. After this time, the process is ended. No results are
 /// lost, because they are written to disk as soon as they are known.
-const LONGEST: Duration = Duration::from_millis(1700);
+const END_TIMEOUT: Duration = Duration::from_millis(1700);
 
 /// Handle by which signals cancel this process, or the reason why the signal handlers could not be installed.
 static REQUEST: OnceLock<Result<Cancel, String>> = OnceLock::new();
 
 /// True once the command checks the cancellation. Until then, a signal ends the process.
-static ATTENDED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+static CANCELLATION_CHECKED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
 /// Installs the signal handlers. Must be called before the process starts threads, so that no signal is lost.
 pub(crate) fn install() {
@@ -29,32 +29,32 @@ pub(crate) fn install() {
 fn request() -> &'static Result<Cancel, String> {
     REQUEST.get_or_init(|| {
         let made = Cancel::new().and_then(|cancel| {
-            cancel.on_signals(attended())?;
+            cancel.on_signals(cancellation_checked())?;
             Ok(cancel)
         });
         made.map_err(|error| format!("error: {}", chain(&error)))
     })
 }
 
-fn attended() -> &'static Arc<AtomicBool> {
-    ATTENDED.get_or_init(Arc::default)
+fn cancellation_checked() -> &'static Arc<AtomicBool> {
+    CANCELLATION_CHECKED.get_or_init(Arc::default)
 }
 
 /// Returns the cancellation handle, for a command that checks it from now on. The first signal requests the
-/// cancellation, and a signal more than a second later ends the process. A command that does not end within [`LONGEST`]
-/// is ended.
+/// cancellation, and a signal more than a second later ends the process. A command that does not end within
+/// [`END_TIMEOUT`] is ended.
 pub(crate) fn cancel() -> Result<Cancel, Stop> {
     let cancel = request().as_ref().map_err(Stop::no_verdict)?;
-    if !attended().swap(true, Ordering::SeqCst) {
+    if !cancellation_checked().swap(true, Ordering::SeqCst) {
         // If the thread cannot be started, a second signal still ends the process.
-        let _ = cancel.end_after(LONGEST);
+        let _ = cancel.end_after(END_TIMEOUT);
     }
     Ok(cancel.clone())
 }
 
 /// Gives signals their default action again, before this process becomes another program.
-pub(crate) fn leave() {
-    attended().store(false, Ordering::SeqCst);
+pub(crate) fn restore_signals() {
+    cancellation_checked().store(false, Ordering::SeqCst);
 }
 
 /// Returns the flag that a signal sets to cancel the command. Until [`cancel`] is called, a signal ends the process

@@ -24,7 +24,7 @@ pub use engine::{
     CaseLibrary, CasesFrom, DeviceChoice, Job, Selected, Session, SessionOptions, Stop, lower_all,
     lower_each, run_trial, select, with_declared_faults,
 };
-pub use outputs::stopped;
+pub use outputs::report_stop;
 pub use session_options::options_from_environment;
 
 /// Runs the command, or one of its helper processes if the first argument selects one, for example a worker.
@@ -36,7 +36,7 @@ pub fn main() -> ExitCode {
         Some(first) if first == STARTER_ARGUMENT => {
             return supervise::Start::enter(&[first], std::env::args_os().skip(2));
         }
-        Some(first) if first == LOOK_ARGUMENT => return supervise::look(),
+        Some(first) if first == LOOK_ARGUMENT => return supervise::unwind_copies(),
         Some(first) if first == CRASH_ARGUMENT => {
             return engine::crash::read(std::env::args_os().skip(2), &|text| report::note(text));
         }
@@ -53,7 +53,7 @@ pub fn main() -> ExitCode {
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     let work = || match commands::run(args::parse()) {
         Ok(code) => code,
-        Err(stop) => outputs::stopped(&stop),
+        Err(stop) => outputs::report_stop(&stop),
     };
     // The stack size limit that the user sets is meant for the user's programs. rocrepro itself needs a stack of a
     // certain size, because it processes cases recursively.
@@ -63,7 +63,7 @@ pub fn main() -> ExitCode {
         Ok(Err(panic)) => std::panic::resume_unwind(panic),
         Err(error) => {
             let stop = Stop::no_verdict(format!("error: cannot start a thread: {error}"));
-            outputs::stopped(&stop)
+            outputs::report_stop(&stop)
         }
     }
 }

@@ -9,7 +9,7 @@ use std::{
 
 use engine::missing_libraries::mb;
 use indicatif::{ProgressBar, ProgressStyle};
-use report::how_long;
+use report::format_duration;
 use stacks::FetchEvent;
 
 use crate::outputs;
@@ -31,7 +31,7 @@ impl Fetching {
     /// Minimum time between two lines about one download.
     const PAUSE: Duration = Duration::from_secs(10);
 
-    pub(crate) fn tell(&self, event: stacks::BuildEvent<'_>) {
+    pub(crate) fn show_event(&self, event: stacks::BuildEvent<'_>) {
         use stacks::BuildEvent;
         match event {
             BuildEvent::Waiting { holder } => {
@@ -74,7 +74,13 @@ impl Fetching {
         }
         let archive = &archives[name];
         let seconds = (now - archive.begun).as_secs_f64();
-        outputs::note(so_far(name, done, total, done.saturating_sub(archive.from), seconds));
+        outputs::note(format_progress(
+            name,
+            done,
+            total,
+            done.saturating_sub(archive.from),
+            seconds,
+        ));
         if end {
             archives.remove(name);
         }
@@ -83,7 +89,7 @@ impl Fetching {
 
 /// Formats the progress of a download, for example `a.tar.gz: 40 of 1713 MB, 4.0 MB/s, 7 min left`. `new` is the number
 /// of bytes that this process downloaded in `seconds`.
-fn so_far(name: &str, done: u64, total: Option<u64>, new: u64, seconds: f64) -> String {
+fn format_progress(name: &str, done: u64, total: Option<u64>, new: u64, seconds: f64) -> String {
     let mb = |bytes: u64| bytes as f64 / 1e6;
     let mut text = match total {
         Some(total) if total > done => format!("{name}: {:.0} of {:.0} MB", mb(done), mb(total)),
@@ -94,14 +100,14 @@ fn so_far(name: &str, done: u64, total: Option<u64>, new: u64, seconds: f64) -> 
         text.push_str(&format!(", {:.1} MB/s", speed / 1e6));
         if let Some(total) = total.filter(|total| *total > done) {
             let left = (total - done) as f64 / speed;
-            text.push_str(&format!(", {} left", how_long(left)));
+            text.push_str(&format!(", {} left", format_duration(left)));
         }
     }
     text
 }
 
 /// Progress display for the download of one stack.
-pub(crate) struct View {
+pub(crate) struct StackProgress {
     spec: String,
     bar: ProgressBar,
     terminal: bool,
@@ -109,11 +115,11 @@ pub(crate) struct View {
     stage: Mutex<&'static str>,
 }
 
-impl View {
-    pub(crate) fn new(spec: String) -> View {
+impl StackProgress {
+    pub(crate) fn new(spec: String) -> StackProgress {
         let terminal = std::io::stderr().is_terminal();
         // The bar stays hidden until the first event. A stack that is already on the machine prints nothing.
-        View { spec, bar: ProgressBar::hidden(), terminal, stage: Mutex::new("") }
+        StackProgress { spec, bar: ProgressBar::hidden(), terminal, stage: Mutex::new("") }
     }
 
     pub(crate) fn finish(&self) {
@@ -169,12 +175,12 @@ fn style(bar: bool) -> ProgressStyle {
 
 #[cfg(test)]
 mod tests {
-    use super::so_far;
+    use super::format_progress;
 
     #[test]
     fn a_download_tells_bytes_speed_and_time() {
         let check = |done, total, new, seconds, expected: &str| {
-            assert_eq!(so_far("a", done, total, new, seconds), expected);
+            assert_eq!(format_progress("a", done, total, new, seconds), expected);
         };
         check(0, Some(2_000_000_000), 0, 0.0, "a: 0 of 2000 MB");
         check(

@@ -11,7 +11,7 @@ use stacks::{Extra, Spec};
 use supervise::{Limit, Limits, Resource};
 
 use crate::{
-    args::{DeviceKind, On, Target},
+    args::{DeviceKind, ExecutionOptions, TargetOptions},
     console, interrupt,
 };
 
@@ -21,7 +21,7 @@ use crate::{
 /// # Errors
 /// Returns an error if an environment variable has an invalid value.
 pub fn options_from_environment(program: PathBuf) -> Result<SessionOptions, Stop> {
-    let on = On::try_parse_from(["rocrepro"]).map_err(Stop::usage)?;
+    let on = ExecutionOptions::try_parse_from(["rocrepro"]).map_err(Stop::usage)?;
     Ok(SessionOptions { program: Some(program), ..SessionOptions::try_from(&on)? })
 }
 
@@ -34,10 +34,10 @@ fn device(kind: DeviceKind, arch: Arch) -> DeviceChoice {
     }
 }
 
-impl TryFrom<&Target> for SessionOptions {
+impl TryFrom<&TargetOptions> for SessionOptions {
     type Error = Stop;
 
-    fn try_from(on: &Target) -> Result<Self, Stop> {
+    fn try_from(on: &TargetOptions) -> Result<Self, Stop> {
         let mut problems = Vec::new();
         let arch = on.gfx.parse::<Arch>().map_err(|e| problems.push(format!("error: {e}")));
         if !stack_source::is_night(&on.rocm)
@@ -81,10 +81,10 @@ impl TryFrom<&Target> for SessionOptions {
     }
 }
 
-impl TryFrom<&On> for SessionOptions {
+impl TryFrom<&ExecutionOptions> for SessionOptions {
     type Error = Stop;
 
-    fn try_from(on: &On) -> Result<Self, Stop> {
+    fn try_from(on: &ExecutionOptions) -> Result<Self, Stop> {
         let late = on.late.as_deref().map(str::parse).transpose();
         let late = late.map_err(|problem: String| Stop::usage(format!("error: {problem}")));
         let recovery = shell::split(on.recover.as_deref().unwrap_or_default());
@@ -149,7 +149,8 @@ mod tests {
             return;
         }
         let check = |words: &[&str], gfx: &str| {
-            let on = On::try_parse_from([&["rocrepro"], words].concat()).expect("options");
+            let on =
+                ExecutionOptions::try_parse_from([&["rocrepro"], words].concat()).expect("options");
             assert_eq!(on.target.gfx, gfx, "{words:?}");
         };
         check(&["--rocm", "debian:7.2.4"], "gfx1151");

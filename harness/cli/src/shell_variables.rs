@@ -35,13 +35,13 @@ const FAMILIES: [&str; 22] = [
 const FOLDERS: [&str; 4] = ["_DIR", "_HOME", "_PATH", "_ROOT"];
 
 /// Variables that only the HSA runtime reads, and what has the same effect on the emulated device, which replaces it.
-const OF_HSA: [(&str, &str); 2] = [
+const HSA_VARIABLES: [(&str, &str); 2] = [
     ("HSA_OVERRIDE_GFX_VERSION", "use `--gfx`"),
     ("ROCR_VISIBLE_DEVICES", "use `HIP_VISIBLE_DEVICES`"),
 ];
 
 /// Returns a message about the variables of this process that no trial or program gets; `None` if there are none.
-pub(crate) fn not_passed_on(options: &SessionOptions) -> Option<String> {
+pub(crate) fn dropped_variables(options: &SessionOptions) -> Option<String> {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     // On a GPU, rocrepro itself reads this variable.
     let is_read =
@@ -70,7 +70,7 @@ fn dropped(names: impl Iterator<Item = String>, given: &BTreeMap<String, String>
 
 /// Returns a message for each variable that `--env` or a case sets and that has no effect on the emulated device.
 /// `of_cases` are the environment variables of the cases.
-pub(crate) fn without_effect<'c>(
+pub(crate) fn ineffective_variables<'c>(
     options: &'c SessionOptions,
     of_cases: impl Iterator<Item = &'c BTreeMap<String, String>>,
 ) -> Vec<String> {
@@ -81,7 +81,7 @@ pub(crate) fn without_effect<'c>(
     }
     let names = of_cases.chain([&options.environment]).flat_map(BTreeMap::keys);
     let set: BTreeSet<&str> = names.map(String::as_str).collect();
-    let ignored = OF_HSA.iter().filter(|(name, _)| set.contains(*name));
+    let ignored = HSA_VARIABLES.iter().filter(|(name, _)| set.contains(*name));
     let message = |(name, instead)| {
         format!("warning: `{name}` has no effect on the emulated device; {instead}")
     };
@@ -106,20 +106,20 @@ mod tests {
     fn variables_of_the_hsa_runtime_are_ignored_by_the_emulated_device() {
         let arch = device::Arch::Gfx1151;
         let options = |device| SessionOptions::new("debian:7.2.4".to_owned(), device, arch);
-        for (name, instead) in OF_HSA {
+        for (name, instead) in HSA_VARIABLES {
             let set: BTreeMap<String, String> = [(name.into(), "1".into())].into();
             let warning =
                 format!("warning: `{name}` has no effect on the emulated device; {instead}");
             let warnings = vec![warning];
             let (none, mut given) = (BTreeMap::new(), options(DeviceChoice::Emulated(arch)));
-            assert_eq!(without_effect(&given, [&none, &set].into_iter()), warnings);
-            assert!(without_effect(&given, [&none].into_iter()).is_empty());
+            assert_eq!(ineffective_variables(&given, [&none, &set].into_iter()), warnings);
+            assert!(ineffective_variables(&given, [&none].into_iter()).is_empty());
             let on_gpu = options(DeviceChoice::Gpu);
-            assert!(without_effect(&on_gpu, [&set].into_iter()).is_empty());
+            assert!(ineffective_variables(&on_gpu, [&set].into_iter()).is_empty());
             given.environment = set;
-            assert_eq!(without_effect(&given, std::iter::empty()), warnings);
+            assert_eq!(ineffective_variables(&given, std::iter::empty()), warnings);
             given.emulation.level = Level::Thunk;
-            assert!(without_effect(&given, std::iter::empty()).is_empty());
+            assert!(ineffective_variables(&given, std::iter::empty()).is_empty());
         }
     }
 }

@@ -14,7 +14,7 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use parking_lot::Mutex;
-use report::{count, how_long};
+use report::{count, format_duration};
 
 use crate::outputs;
 
@@ -42,7 +42,7 @@ impl Ticker {
         let left = |state: &ProgressState, text: &mut dyn fmt::Write| {
             // The remaining time is unknown until the first trial has ended.
             if state.pos() > 0 {
-                let _ = write!(text, ", {} left", how_long(state.eta().as_secs_f64()));
+                let _ = write!(text, ", {} left", format_duration(state.eta().as_secs_f64()));
             }
         };
         let style = ProgressStyle::with_template("[{bar:20}] {pos}/{len}{left}  {wide_msg}")
@@ -100,12 +100,12 @@ impl Ticker {
     }
 
     /// Removes the bar from the terminal while `print` prints lines.
-    pub(crate) fn hidden_while(&self, print: impl FnOnce()) {
+    pub(crate) fn suspend_bar(&self, print: impl FnOnce()) {
         self.bar.suspend(print);
     }
 
     /// Counts a trial that has ended or was skipped.
-    pub(crate) fn over(&self, trial: Option<&str>) {
+    pub(crate) fn count_finished(&self, trial: Option<&str>) {
         self.bar.inc(1);
         if let Some(trial) = trial {
             self.bar.set_message(trial.to_owned());
@@ -116,14 +116,14 @@ impl Ticker {
     /// at most 5 min (--timeout)`.
     fn line(&self, now: Instant) -> String {
         let (over, all) = (self.bar.position(), self.bar.length().unwrap_or_default());
-        let after = how_long((now - self.begun).as_secs_f64());
+        let after = format_duration((now - self.begun).as_secs_f64());
         let line = format!("{over} of {} finished after {after}", count(all as usize, "trial"));
         let running = self.running.lock();
         let longest = running.values().min_by_key(|(begun, _)| *begun);
         match longest.filter(|(begun, _)| now - *begun > PAUSE / 2) {
             Some((begun, trial)) => {
-                let time = how_long((now - *begun).as_secs_f64());
-                let limit = how_long(self.limit.as_secs_f64());
+                let time = format_duration((now - *begun).as_secs_f64());
+                let limit = format_duration(self.limit.as_secs_f64());
                 format!(
                     "{line}; {trial} has been running for {time} of at most {limit} (--timeout)"
                 )
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(ticker.line(after(30)), "0 of 3 trials finished after 30 s");
         ticker.begins(7, "a[n=1]");
         ticker.begins(8, "b");
-        ticker.over(Some("c"));
+        ticker.count_finished(Some("c"));
         assert!(ticker.line(after(5)).ends_with("1 of 3 trials finished after 5 s"));
         assert_eq!(
             ticker.line(after(120)),

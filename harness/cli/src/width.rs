@@ -17,15 +17,15 @@ pub(crate) fn columns(stream: impl AsFd) -> Option<usize> {
 
 /// Breaks lines that are wider than `columns` between words. A continuation line is aligned with the last table column
 /// of its line. Text in backquotes and commands are not broken, so that they can be copied.
-pub(crate) fn fitted(text: &str, columns: Option<usize>) -> String {
+pub(crate) fn wrap(text: &str, columns: Option<usize>) -> String {
     let Some(columns) = columns else { return text.to_owned() };
     let line = |line: &str| {
-        if width(line, 0) <= columns { line.to_owned() } else { broken(line, columns) }
+        if width(line, 0) <= columns { line.to_owned() } else { break_line(line, columns) }
     };
     text.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
-fn broken(line: &str, columns: usize) -> String {
+fn break_line(line: &str, columns: usize) -> String {
     let words = words(line);
     let indent = indent(&words, columns);
     let (mut text, mut column) = (String::new(), 0);
@@ -107,8 +107,8 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, lines: &[&str]) {
-        assert_eq!(fitted(text, Some(40)), lines.join("\n"));
-        assert_eq!(fitted(text, None), text);
+        assert_eq!(wrap(text, Some(40)), lines.join("\n"));
+        assert_eq!(wrap(text, None), text);
     }
 
     #[test]

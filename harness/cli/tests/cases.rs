@@ -23,11 +23,11 @@ fn main() -> ExitCode {
     // Tests must own their data or borrow it for the whole life of the process.
     let library: &'static CaseLibrary = match CaseLibrary::load_named(None, &named) {
         Ok(library) => Box::leak(Box::new(library)),
-        Err(stop) => return rocrepro::stopped(&stop),
+        Err(stop) => return rocrepro::report_stop(&stop),
     };
     let selected = match select(library, &[]) {
         Ok(selected) => selected,
-        Err(stop) => return rocrepro::stopped(&stop),
+        Err(stop) => return rocrepro::report_stop(&stop),
     };
     let shared = Arc::<Shared>::default();
     let tests = selected

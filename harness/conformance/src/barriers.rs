@@ -92,7 +92,7 @@ pub struct KernelBarriers {
 
 /// Effect of an instruction that matters for the analysis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Act {
+enum InstructionEffect {
     Nothing,
     /// An access that increments counters. If `kind` is `Some`, other waves can observe the access.
     Access {
@@ -123,7 +123,7 @@ enum Flow {
 
 #[derive(Clone, Copy, Debug)]
 struct Class {
-    act: Act,
+    act: InstructionEffect,
     flow: Flow,
     /// Distance of a branch in dwords, from the end of the instruction.
     distance: i16,
@@ -188,27 +188,32 @@ impl<'a> BarrierReader<'a> {
                 let id = **at as u32;
                 let following = inside.get(number + 1).map(|(_, (class, _))| class.act);
                 match class.act {
-                    Act::Nothing | Act::Scalar | Act::Wait(_) => {}
-                    Act::InvalidateWorkgroup if shares_units => {
+                    InstructionEffect::Nothing
+                    | InstructionEffect::Scalar
+                    | InstructionEffect::Wait(_) => {}
+                    InstructionEffect::InvalidateWorkgroup if shares_units => {
                         if let Some(barrier) = open.take() {
                             block.steps.push(Step::Point(barrier));
                             fenced.insert(barrier);
                         }
                     }
-                    Act::Access { .. } | Act::InvalidateWorkgroup | Act::InvalidateDevice => {
+                    InstructionEffect::Access { .. }
+                    | InstructionEffect::InvalidateWorkgroup
+                    | InstructionEffect::InvalidateDevice => {
                         open = None;
                     }
-                    Act::Barrier => {
+                    InstructionEffect::Barrier => {
                         open = Some(id);
                         block.steps.push(Step::Point(id | BARE));
                         result.bare += 1;
                     }
                 }
                 self.add_steps(&mut block.steps, id, class.act);
-                if let Act::Access { kind: Some(kind), .. } = class.act {
+                if let InstructionEffect::Access { kind: Some(kind), .. } = class.act {
                     kinds.insert(id, kind);
                     // A store with this wait is inline assembly of rocPRIM. The wait was correct before GFX10.
-                    let waits_for_loads = matches!(following, Some(Act::Wait([u8::MAX, 0, _])));
+                    let waits_for_loads =
+                        matches!(following, Some(InstructionEffect::Wait([u8::MAX, 0, _])));
                     if kind == MemoryOperation::GlobalWrite && waits_for_loads {
                         unseen.insert(id);
                     }
@@ -326,25 +331,25 @@ impl<'a> BarrierReader<'a> {
     }
 
     /// Adds the steps that describe the effect of an instruction on counters.
-    fn add_steps(&self, steps: &mut Vec<Step>, id: u32, act: Act) {
+    fn add_steps(&self, steps: &mut Vec<Step>, id: u32, act: InstructionEffect) {
         let mut issue = |counter, operation| steps.push(Step::Issue { counter, operation });
         match act {
-            Act::Access { counters, kind } => {
+            InstructionEffect::Access { counters, kind } => {
                 for counter in (0..COUNTERS).filter(|counter| counters[*counter]) {
                     issue(counter, kind.map(|_| id));
                 }
             }
-            Act::Scalar => issue(LOCAL, None),
-            Act::InvalidateWorkgroup | Act::InvalidateDevice => {
+            InstructionEffect::Scalar => issue(LOCAL, None),
+            InstructionEffect::InvalidateWorkgroup | InstructionEffect::InvalidateDevice => {
                 if counts_caches(self.arch) {
                     issue(LOADS, None);
                 }
             }
-            Act::Wait(left) => {
+            InstructionEffect::Wait(left) => {
                 let waits = left.into_iter().enumerate().filter(|(_, left)| *left < u8::MAX);
                 steps.extend(waits.map(|(counter, left)| Step::Wait { counter, left }));
             }
-            Act::Nothing | Act::Barrier => {}
+            InstructionEffect::Nothing | InstructionEffect::Barrier => {}
         }
     }
 }
@@ -402,51 +407,63 @@ fn flow(text: &str) -> Flow {
     }
 }
 
-fn act(arch: Arch, text: &str, immediate: u16) -> Act {
+fn act(arch: Arch, text: &str, immediate: u16) -> InstructionEffect {
     let counters = arch.facts().counters;
     let name = text.split_whitespace().next().unwrap_or_default();
-    let Some((family, rest)) = name.split_once('_') else { return Act::Nothing };
+    let Some((family, rest)) = name.split_once('_') else { return InstructionEffect::Nothing };
     match family {
         "s" => scalar(counters, name, text, immediate),
         "ds" => lds(rest, text),
         "global" | "flat" | "scratch" | "buffer" | "tbuffer" | "image" => {
             vector_memory(counters, family, rest, text)
         }
-        _ => Act::Nothing,
+        _ => InstructionEffect::Nothing,
     }
 }
 
-fn scalar(counters: WaitCounters, name: &str, text: &str, immediate: u16) -> Act {
+fn scalar(counters: WaitCounters, name: &str, text: &str, immediate: u16) -> InstructionEffect {
     const NONE: u8 = u8::MAX;
     let field = |low: u32, len: u32| (immediate >> low & ((1 << len) - 1)) as u8;
     // The largest value of a field means that the instruction does not wait for this counter.
     let most = |left: u8, largest: u8| if left >= largest { NONE } else { left };
     let all = immediate.min(u16::from(NONE)) as u8;
     match name {
-        "s_barrier" | "s_barrier_signal" | "s_barrier_signal_isfirst" => Act::Barrier,
+        "s_barrier" | "s_barrier_signal" | "s_barrier_signal_isfirst" => InstructionEffect::Barrier,
         "s_waitcnt" => match counters {
             WaitCounters::Gfx9 => {
                 let loads = field(0, 4) | field(14, 2) << 4;
-                Act::Wait([NONE, most(loads, 63), most(field(8, 4), 15)])
+                InstructionEffect::Wait([NONE, most(loads, 63), most(field(8, 4), 15)])
             }
             WaitCounters::Gfx10 => {
                 let loads = field(0, 4) | field(14, 2) << 4;
-                Act::Wait([NONE, most(loads, 63), most(field(8, 6), 63)])
+                InstructionEffect::Wait([NONE, most(loads, 63), most(field(8, 6), 63)])
             }
-            WaitCounters::Gfx11 => Act::Wait([NONE, most(field(10, 6), 63), most(field(4, 6), 63)]),
-            WaitCounters::Gfx12 | WaitCounters::Gfx1250 => Act::Nothing,
+            WaitCounters::Gfx11 => {
+                InstructionEffect::Wait([NONE, most(field(10, 6), 63), most(field(4, 6), 63)])
+            }
+            WaitCounters::Gfx12 | WaitCounters::Gfx1250 => InstructionEffect::Nothing,
         },
         // The instruction adds the value of its register operand to the number, unless the operand is `null`. If there
         // is such a register, the analysis assumes that the instruction waits for all operations.
-        "s_waitcnt_vscnt" => Act::Wait([if text.contains("null") { all } else { 0 }, NONE, NONE]),
-        "s_waitcnt_vmcnt" => Act::Wait([NONE, if text.contains("null") { all } else { 0 }, NONE]),
-        "s_waitcnt_lgkmcnt" => Act::Wait([NONE, NONE, if text.contains("null") { all } else { 0 }]),
-        "s_wait_storecnt" => Act::Wait([all, NONE, NONE]),
-        "s_wait_loadcnt" => Act::Wait([NONE, all, NONE]),
-        "s_wait_dscnt" => Act::Wait([NONE, NONE, all]),
-        "s_wait_loadcnt_dscnt" => Act::Wait([NONE, most(field(8, 6), 63), most(field(0, 6), 63)]),
-        "s_wait_storecnt_dscnt" => Act::Wait([most(field(8, 6), 63), NONE, most(field(0, 6), 63)]),
-        "s_wait_idle" => Act::Wait([0; COUNTERS]),
+        "s_waitcnt_vscnt" => {
+            InstructionEffect::Wait([if text.contains("null") { all } else { 0 }, NONE, NONE])
+        }
+        "s_waitcnt_vmcnt" => {
+            InstructionEffect::Wait([NONE, if text.contains("null") { all } else { 0 }, NONE])
+        }
+        "s_waitcnt_lgkmcnt" => {
+            InstructionEffect::Wait([NONE, NONE, if text.contains("null") { all } else { 0 }])
+        }
+        "s_wait_storecnt" => InstructionEffect::Wait([all, NONE, NONE]),
+        "s_wait_loadcnt" => InstructionEffect::Wait([NONE, all, NONE]),
+        "s_wait_dscnt" => InstructionEffect::Wait([NONE, NONE, all]),
+        "s_wait_loadcnt_dscnt" => {
+            InstructionEffect::Wait([NONE, most(field(8, 6), 63), most(field(0, 6), 63)])
+        }
+        "s_wait_storecnt_dscnt" => {
+            InstructionEffect::Wait([most(field(8, 6), 63), NONE, most(field(0, 6), 63)])
+        }
+        "s_wait_idle" => InstructionEffect::Wait([0; COUNTERS]),
         _ => {
             let counted = [
                 "s_load_",
@@ -461,7 +478,11 @@ fn scalar(counters: WaitCounters, name: &str, text: &str, immediate: u16) -> Act
                 "s_sendmsg",
             ];
             let is_counted = counted.iter().any(|prefix| name.starts_with(prefix));
-            if is_counted && !counts_scalars_apart(counters) { Act::Scalar } else { Act::Nothing }
+            if is_counted && !counts_scalars_apart(counters) {
+                InstructionEffect::Scalar
+            } else {
+                InstructionEffect::Nothing
+            }
         }
     }
 }
@@ -484,10 +505,10 @@ fn counts_stores_as_loads(counters: WaitCounters) -> bool {
 }
 
 /// Returns the effect of a `ds_` instruction. `rest` is its name without `ds_`, and `text` its whole text.
-fn lds(rest: &str, text: &str) -> Act {
+fn lds(rest: &str, text: &str) -> InstructionEffect {
     let starts = |prefixes: &[&str]| prefixes.iter().any(|prefix| rest.starts_with(prefix));
     if starts(&["nop", "param_load", "direct_load"]) {
-        return Act::Nothing;
+        return InstructionEffect::Nothing;
     }
     // Permutations do not access the LDS. GDS is not limited to the waves of a workgroup.
     let kind = if starts(&["bpermute", "permute", "swizzle", "gws", "append", "consume", "bvh"])
@@ -499,24 +520,29 @@ fn lds(rest: &str, text: &str) -> Act {
     } else {
         Some(MemoryOperation::LdsWrite)
     };
-    Act::Access { counters: [false, false, true], kind }
+    InstructionEffect::Access { counters: [false, false, true], kind }
 }
 
 /// Returns the effect of a vector memory instruction. `family` is the first part of its name, for example `global`, and
 /// `rest` is the part after the family.
-fn vector_memory(counters: WaitCounters, family: &str, rest: &str, text: &str) -> Act {
+fn vector_memory(
+    counters: WaitCounters,
+    family: &str,
+    rest: &str,
+    text: &str,
+) -> InstructionEffect {
     let is_old = counts_stores_as_loads(counters);
     if rest == "gl0_inv" || rest == "inv" && text.contains("scope:SCOPE_SE") {
-        return Act::InvalidateWorkgroup;
+        return InstructionEffect::InvalidateWorkgroup;
     }
     if ["gl1_inv", "inv", "wbinvl1", "wbinvl1_vol", "invl2"].contains(&rest) {
-        return Act::InvalidateDevice;
+        return InstructionEffect::InvalidateDevice;
     }
     if rest.starts_with("wb") {
-        return Act::Access { counters: [!is_old, is_old, false], kind: None };
+        return InstructionEffect::Access { counters: [!is_old, is_old, false], kind: None };
     }
     if rest.starts_with("prefetch") {
-        return Act::Nothing;
+        return InstructionEffect::Nothing;
     }
     let has = |modifier: &str| text.split_whitespace().any(|word| word == modifier);
     let returns = has("glc") || has("sc0") || text.contains("_RETURN");
@@ -534,7 +560,7 @@ fn vector_memory(counters: WaitCounters, family: &str, rest: &str, text: &str) -
     let kind = if reads { MemoryOperation::GlobalRead } else { MemoryOperation::GlobalWrite };
     let loads = reads || is_old;
     let counters = [!loads, loads, family == "flat"];
-    Act::Access { counters, kind: is_shared.then_some(kind) }
+    InstructionEffect::Access { counters, kind: is_shared.then_some(kind) }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Arch, Level, Planted, Sanitize, Schedule};
+use crate::{Arch, FaultSpec, Level, Sanitize, Schedule};
 
 /// Environment variable with the configuration of the emulated device: the JSON of a [`Config`]. If the variable is not
 /// set, the device is a gfx1151 without faults.
@@ -51,16 +51,16 @@ pub type Decode = unsafe extern "C" fn(
 ) -> i64;
 
 /// Maximum number of devices in one process.
-pub const MOST_DEVICES: u32 = 8;
+pub const MAX_DEVICES: u32 = 8;
 
 /// Largest valid value of [`Config::threads`]. Hosts have fewer processors than this.
-const MOST_THREADS: u32 = 1024;
+const MAX_THREADS: u32 = 1024;
 
 /// Default of [`Config::patience`], in seconds. The time limit of the supervisor for a silent trial is much longer.
-const USUAL_PATIENCE: u32 = 10;
+const DEFAULT_PATIENCE: u32 = 10;
 
 /// Largest valid value of [`Config::patience`], in seconds.
-const MOST_PATIENCE: u32 = 3600;
+const MAX_PATIENCE: u32 = 3600;
 
 /// Configuration of the emulated device for one process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -99,7 +99,7 @@ pub struct Config {
     pub schedule: Schedule,
     /// Injected faults; empty for a healthy device.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub faults: Vec<Planted>,
+    pub faults: Vec<FaultSpec>,
 }
 
 impl Default for Config {
@@ -112,7 +112,7 @@ impl Default for Config {
             devices: 1,
             large_bar: false,
             threads: 1,
-            patience: USUAL_PATIENCE,
+            patience: DEFAULT_PATIENCE,
             sanitize: Sanitize::Off,
             schedule: Schedule::default(),
             faults: Vec::new(),
@@ -125,7 +125,7 @@ impl Config {
     ///
     /// With the sanitizer the device has no large BAR. The device cannot observe what the host writes through a BAR, so
     /// it would treat all memory as initialised.
-    pub fn of(arch: Arch, sanitize: Sanitize) -> Config {
+    pub fn for_arch(arch: Arch, sanitize: Sanitize) -> Config {
         let large_bar = arch.has_large_bar() && !sanitize.is_on();
         Config { arch, large_bar, sanitize, ..Config::default() }
     }
@@ -211,7 +211,7 @@ impl Config {
     /// Returns the command-line options that turn the default device of this architecture into this device. Options for
     /// the schedule and the sanitizer are not included.
     pub fn options(&self) -> Vec<String> {
-        let usual = Config::of(self.arch, self.sanitize);
+        let usual = Config::for_arch(self.arch, self.sanitize);
         let mut options = Vec::new();
         if self.level != usual.level {
             options.push(format!("level={}", self.level));
@@ -258,15 +258,15 @@ impl Config {
             "memory" => self.memory = bytes(value).filter(|n| *n > 0).ok_or_else(bad)?,
             "gtt" => self.gtt = bytes(value).ok_or_else(bad)?,
             "devices" => {
-                let number = value.parse().ok().filter(|n| (1..=MOST_DEVICES).contains(n));
+                let number = value.parse().ok().filter(|n| (1..=MAX_DEVICES).contains(n));
                 self.devices = number.ok_or_else(bad)?;
             }
             "threads" => {
-                let number = value.parse().ok().filter(|n| (1..=MOST_THREADS).contains(n));
+                let number = value.parse().ok().filter(|n| (1..=MAX_THREADS).contains(n));
                 self.threads = number.ok_or_else(bad)?;
             }
             "patience" => {
-                let number = value.parse().ok().filter(|n| (1..=MOST_PATIENCE).contains(n));
+                let number = value.parse().ok().filter(|n| (1..=MAX_PATIENCE).contains(n));
                 self.patience = number.ok_or_else(bad)?;
             }
             "large-bar" => {
@@ -295,7 +295,7 @@ fn bytes(text: &str) -> Option<u64> {
 }
 
 fn is_usual_patience(seconds: &u32) -> bool {
-    *seconds == USUAL_PATIENCE
+    *seconds == DEFAULT_PATIENCE
 }
 
 fn is_one(number: &u32) -> bool {
@@ -346,7 +346,7 @@ mod tests {
     /// The list of fields comes from the JSON, so that the test also covers fields that are added later.
     #[test]
     fn reports_every_different_field() {
-        let mut planted = Planted::from(crate::Fault::CopyLate);
+        let mut planted = FaultSpec::from(crate::Fault::CopyLate);
         for (name, value) in
             [("probability", "0.25"), ("per", "process"), ("seed", "7"), ("ms", "9")]
         {
@@ -417,7 +417,7 @@ mod tests {
         };
         check(Config { sanitize: Sanitize::On, ..thunk.clone() }, "no sanitizer at `level=thunk`");
         check(Config { schedule: Schedule::Lazy, ..thunk.clone() }, "no choice of schedules");
-        let faults = vec![Planted::from(crate::Fault::CopyLate)];
+        let faults = vec![FaultSpec::from(crate::Fault::CopyLate)];
         check(Config { faults, ..thunk }, "no faults that can be injected");
     }
 
@@ -430,7 +430,7 @@ mod tests {
                 devices: 2,
                 large_bar: large_bar == "yes",
                 level: Level::Thunk,
-                ..Config::of(arch, Sanitize::Off)
+                ..Config::for_arch(arch, Sanitize::Off)
             };
             let options = config.options();
             let bar = format!("large-bar={large_bar}");
@@ -438,7 +438,7 @@ mod tests {
                 options,
                 ["level=thunk", "memory=1048576", "gtt=4096", "devices=2", bar.as_str()]
             );
-            let mut read = Config::of(arch, Sanitize::Off);
+            let mut read = Config::for_arch(arch, Sanitize::Off);
             for option in options {
                 read.set(&option).unwrap();
             }
@@ -450,11 +450,11 @@ mod tests {
     fn large_bar_follows_the_architecture() {
         let radeon = ["gfx1030", "gfx1100", "gfx1101", "gfx1102", "gfx1200", "gfx1201"];
         for arch in Arch::ALL.iter().copied() {
-            let config = Config::of(arch, Sanitize::Off);
+            let config = Config::for_arch(arch, Sanitize::Off);
             assert_eq!(config.large_bar, !radeon.contains(&arch.name()), "{arch}");
             assert_eq!(config.options(), [""; 0], "{arch}");
             // The sanitizer must observe all writes of the host.
-            let watched = Config::of(arch, Sanitize::Stop);
+            let watched = Config::for_arch(arch, Sanitize::Stop);
             assert!(!watched.large_bar && watched.options().is_empty(), "{arch}");
             // Records of older versions do not have the field `large_bar`. Their devices had no large BAR.
             let old: Config = serde_json::from_str(&format!("{{\"arch\": \"{arch}\"}}")).unwrap();

@@ -6,7 +6,7 @@ use crate::Names;
 
 /// Component that a fault affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum FaultPlace {
     /// The emulated device, below the HSA interface and thus below the HIP runtime.
     Device,
     /// A call in the plan. The worker modifies the call to imitate a bug inside the runtime or a library.
@@ -115,8 +115,8 @@ macro_rules! faults {
             }
 
             /// Returns the affected component.
-            pub const fn place(self) -> Place {
-                match self { $(Fault::$variant => Place::$place),* }
+            pub const fn place(self) -> FaultPlace {
+                match self { $(Fault::$variant => FaultPlace::$place),* }
             }
 
             /// Returns the parameters of the fault.

@@ -8,7 +8,7 @@ pub const HIP_FUNCTIONS: &str = include_str!("hip/functions.txt");
 /// Declarations of the HIP functions that have steps of their own, in the same format.
 pub const HIP_FUNCTIONS_OF_STEPS: &str = include_str!("hip/steps.txt");
 
-const OTHERS: &str = include_str!("hip/others.txt");
+const OTHER_FUNCTIONS: &str = include_str!("hip/others.txt");
 const STATUSES: &str = include_str!("hip/statuses.txt");
 const ENUMERATORS: &str = include_str!("hip/enumerators.txt");
 pub(crate) const HIP_STATUS: &str = "hipError_t";
@@ -42,7 +42,7 @@ pub fn library_functions() -> &'static [LibraryFunction] {
             let returns = if result.contains("char") { "text" } else { HIP_STATUS };
             Some(LibraryFunction { name, returns, in_steps: true })
         });
-        let others = lines(OTHERS).filter_map(|line| {
+        let others = lines(OTHER_FUNCTIONS).filter_map(|line| {
             let (name, rest) = line.split_once(' ')?;
             let in_steps = rest.ends_with(" step");
             Some(LibraryFunction { name, returns: rest.trim_end_matches(" step"), in_steps })

@@ -22,23 +22,23 @@ mod sanitize;
 mod schedule;
 mod witness;
 
-pub use acts::{ACTS_SYMBOL, Act, Acts};
+pub use acts::{ACTS_SYMBOL, FaultActivation, FaultActivations};
 pub use arch::{Arch, UnknownArch};
 pub use config::{
     BUFFER_SYMBOL, CONFIG_VARIABLE, Config, DECODE_SYMBOL, Decode, IDENTITY_SYMBOL, Identity,
-    LINE_SYMBOL, MOST_DEVICES, NEVER_WRITTEN_SYMBOL,
+    LINE_SYMBOL, MAX_DEVICES, NEVER_WRITTEN_SYMBOL,
 };
 pub use facts::{
     Descriptors, Facts, Float8, LegacyMultiply, MatrixSums, MatrixUnit, Microcode, ScopeBits,
     WaitCounters,
 };
-pub use fault::{Fault, Parameter, Place, UnknownFault, Values};
+pub use fault::{Fault, FaultPlace, Parameter, UnknownFault, Values};
 pub use functions::{
     Enumerator, HIP_FUNCTIONS, HIP_FUNCTIONS_OF_STEPS, LibraryFunction, Names, hip_enumerators,
     hip_statuses, library_function, library_functions,
 };
 pub use level::Level;
-pub use planted::{Amount, BadPlanted, Per, Planted, mix};
+pub use planted::{DecisionScope, FaultSpec, ParameterValue, ParseFaultError, mix};
 pub use restrictions::{CaseBody, RESTRICTIONS, Restriction, restriction};
 pub use sanitize::{Sanitize, UnknownSanitize};
 pub use schedule::{Schedule, UnknownSchedule};

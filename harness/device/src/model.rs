@@ -59,7 +59,7 @@ pub fn version(arch: Arch) -> [u32; 3] {
 }
 
 /// Returns the properties of the product that represents this architecture.
-pub fn of(arch: Arch) -> Model {
+pub fn for_arch(arch: Arch) -> Model {
     let rdna = Model {
         chip_id: 0,
         compute_units: 0,

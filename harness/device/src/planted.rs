@@ -19,15 +19,15 @@ pub fn mix(value: u64) -> u64 {
 /// An injected fault with its parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Planted {
+pub struct FaultSpec {
     /// The fault.
     pub fault: Fault,
     /// Probability that the fault takes effect at one opportunity: above 0 and at most 1.
     #[serde(default = "always")]
     pub probability: f64,
     /// Scope of one random decision: a single opportunity, or the whole process.
-    #[serde(default, skip_serializing_if = "Per::is_call")]
-    pub per: Per,
+    #[serde(default, skip_serializing_if = "DecisionScope::is_call")]
+    pub per: DecisionScope,
     /// Seed of the random decisions. With equal seeds, a fault takes effect at the same opportunities.
     #[serde(default)]
     pub seed: u64,
@@ -36,37 +36,41 @@ pub struct Planted {
     pub only: Option<u64>,
     /// Values of parameters that differ from their defaults. The key is the name of the [parameter](Fault::parameters).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub with: BTreeMap<String, Amount>,
+    pub with: BTreeMap<String, ParameterValue>,
 }
 
 /// Value of one parameter of a fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Amount {
+pub enum ParameterValue {
     /// A number.
     Number(u64),
     /// One of the names that the parameter allows.
     Name(String),
 }
 
-impl fmt::Display for Amount {
+impl fmt::Display for ParameterValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Amount::Number(number) => number.fmt(f),
-            Amount::Name(name) => name.fmt(f),
+            ParameterValue::Number(number) => number.fmt(f),
+            ParameterValue::Name(name) => name.fmt(f),
         }
     }
 }
 
-impl Amount {
-    fn of(text: &str) -> Amount {
-        text.parse().map_or_else(|_| Amount::Name(text.to_owned()), Amount::Number)
+impl ParameterValue {
+    fn parse(text: &str) -> ParameterValue {
+        text.parse().map_or_else(|_| ParameterValue::Name(text.to_owned()), ParameterValue::Number)
     }
 
     fn fits(&self, values: Values) -> bool {
         match (self, values) {
-            (Amount::Number(n), Values::Number { least, most, .. }) => (least..=most).contains(n),
-            (Amount::Name(name), Values::Name { of, .. }) => of.all().contains(&name.as_str()),
+            (ParameterValue::Number(n), Values::Number { least, most, .. }) => {
+                (least..=most).contains(n)
+            }
+            (ParameterValue::Name(name), Values::Name { of, .. }) => {
+                of.all().contains(&name.as_str())
+            }
             _ => false,
         }
     }
@@ -75,7 +79,7 @@ impl Amount {
 /// Scope of one random decision about a fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Per {
+pub enum DecisionScope {
     /// One decision for each copy, dispatch or allocation on the device, or for each call of the plan.
     #[default]
     Call,
@@ -84,9 +88,9 @@ pub enum Per {
     Process,
 }
 
-impl Per {
+impl DecisionScope {
     fn is_call(&self) -> bool {
-        *self == Per::Call
+        *self == DecisionScope::Call
     }
 }
 
@@ -94,13 +98,13 @@ fn always() -> f64 {
     1.0
 }
 
-impl From<Fault> for Planted {
+impl From<Fault> for FaultSpec {
     /// Returns the fault with probability 1 and default parameters.
     fn from(fault: Fault) -> Self {
-        Planted {
+        FaultSpec {
             fault,
             probability: 1.0,
-            per: Per::Call,
+            per: DecisionScope::Call,
             seed: 0,
             only: None,
             with: BTreeMap::new(),
@@ -108,11 +112,11 @@ impl From<Fault> for Planted {
     }
 }
 
-impl Planted {
+impl FaultSpec {
     /// Returns true if the two faults are equal. The last bit of the probability is ignored, because converting a fault
     /// to JSON and back may change it.
-    pub fn is_same(&self, other: &Planted) -> bool {
-        let Planted { fault, probability, per, seed, only, with } = self;
+    pub fn is_same(&self, other: &FaultSpec) -> bool {
+        let FaultSpec { fault, probability, per, seed, only, with } = self;
         let others = (&other.fault, &other.per, &other.seed, &other.only, &other.with);
         (fault, per, seed, only, with) == others && (probability - other.probability).abs() < 1e-9
     }
@@ -120,7 +124,7 @@ impl Planted {
     /// Returns the value of a numeric parameter; 0 if the fault has no such parameter.
     pub fn amount(&self, parameter: &str) -> u64 {
         match (self.with.get(parameter), self.values(parameter)) {
-            (Some(Amount::Number(number)), _) => *number,
+            (Some(ParameterValue::Number(number)), _) => *number,
             (None, Some(Values::Number { usual, .. })) => usual,
             _ => 0,
         }
@@ -129,7 +133,7 @@ impl Planted {
     /// Returns the value of a name parameter; empty if the fault has no such parameter.
     pub fn which(&self, parameter: &str) -> &str {
         match (self.with.get(parameter), self.values(parameter)) {
-            (Some(Amount::Name(name)), _) => name,
+            (Some(ParameterValue::Name(name)), _) => name,
             (None, Some(Values::Name { usual, .. })) => usual,
             _ => "",
         }
@@ -143,20 +147,20 @@ impl Planted {
     /// Returns the fault to inject in process `n` of several processes. A fault with a probability below 1 gets a
     /// different seed in each process. Otherwise it would take effect at the same opportunities in all processes.
     #[must_use]
-    pub fn of_run(&self, n: u64) -> Planted {
+    pub fn for_run(&self, n: u64) -> FaultSpec {
         let certain = self.probability >= 1.0;
         let seed = if certain { self.seed } else { self.seed.wrapping_add(n) };
-        Planted { seed, ..self.clone() }
+        FaultSpec { seed, ..self.clone() }
     }
 
     /// Returns true if the fault takes effect at this opportunity, counted from 0 in each process. The result depends
     /// only on the fault, its seed and the number of the opportunity.
-    pub fn takes(&self, opportunity: u64) -> bool {
+    pub fn takes_effect_at(&self, opportunity: u64) -> bool {
         if self.only.is_some_and(|only| only != opportunity + 1) {
             return false;
         }
         let (key, limit) = self.draws();
-        let draw = if self.per == Per::Process { 0 } else { opportunity };
+        let draw = if self.per == DecisionScope::Process { 0 } else { opportunity };
         mix(key ^ draw) >> 11 < limit
     }
 
@@ -190,13 +194,13 @@ impl Planted {
             }
             "per" => {
                 self.per = match value {
-                    "process" => Per::Process,
-                    "call" => Per::Call,
+                    "process" => DecisionScope::Process,
+                    "call" => DecisionScope::Call,
                     _ => return Err(self.bad(name, value, "call or process")),
                 };
             }
             _ => {
-                let amount = Amount::of(value);
+                let amount = ParameterValue::parse(value);
                 self.wrong(name, &amount).map_or(Ok(()), Err)?;
                 self.with.insert(name.to_owned(), amount);
             }
@@ -210,7 +214,7 @@ impl Planted {
 
     /// Returns a description of the mistake if the fault has no parameter `name`, or if `amount` is not a valid value
     /// of that parameter; `None` if both are valid.
-    fn wrong(&self, name: &str, amount: &Amount) -> Option<String> {
+    fn wrong(&self, name: &str, amount: &ParameterValue) -> Option<String> {
         match self.values(name) {
             None => Some(format!("`{}` has no parameter `{name}`; {}", self.fault, self.offered())),
             Some(values) if !amount.fits(values) => {
@@ -236,7 +240,8 @@ impl Planted {
             about = about.replace(&format!("`{}`", parameter.name), &format!("`{value}`"));
         }
         if self.probability < 1.0 {
-            let per = if self.per == Per::Process { "processes" } else { "opportunities" };
+            let per =
+                if self.per == DecisionScope::Process { "processes" } else { "opportunities" };
             about += &format!(" It takes effect at {} of all {per}.", self.probability);
         }
         about
@@ -248,7 +253,7 @@ impl Planted {
         let mut all: Vec<_> = own.collect();
         if self.probability < 1.0 {
             all.push(("probability", self.probability.to_string()));
-            if self.per == Per::Process {
+            if self.per == DecisionScope::Process {
                 all.push(("per", "process".to_owned()));
             }
             all.push(("seed", self.seed.to_string()));
@@ -283,7 +288,7 @@ fn is_probability(number: f64) -> bool {
 }
 
 /// Formats the fault for the command line: `copy.late,ms=50,probability=0.2,seed=7`.
-impl fmt::Display for Planted {
+impl fmt::Display for FaultSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.fault)?;
         self.parameters().iter().try_for_each(|(name, value)| write!(f, ",{name}={value}"))
@@ -292,33 +297,33 @@ impl fmt::Display for Planted {
 
 /// Error for a text that is not a valid fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum BadPlanted {
+pub enum ParseFaultError {
     /// The name of the fault is unknown.
     Fault(String),
     /// The parameters contain these mistakes. Each description lists the valid values.
     Parameters(Vec<String>),
 }
 
-impl fmt::Display for BadPlanted {
+impl fmt::Display for ParseFaultError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            BadPlanted::Fault(name) => write!(f, "unknown fault `{name}`"),
-            BadPlanted::Parameters(mistakes) => f.write_str(&mistakes.join("\n")),
+            ParseFaultError::Fault(name) => write!(f, "unknown fault `{name}`"),
+            ParseFaultError::Parameters(mistakes) => f.write_str(&mistakes.join("\n")),
         }
     }
 }
 
-impl std::error::Error for BadPlanted {}
+impl std::error::Error for ParseFaultError {}
 
-impl FromStr for Planted {
-    type Err = BadPlanted;
+impl FromStr for FaultSpec {
+    type Err = ParseFaultError;
 
     /// Parses the output of [`Display`](fmt::Display).
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut parts = text.split(',');
         let name = parts.next().unwrap_or_default();
-        let fault: Fault = name.parse().map_err(|_| BadPlanted::Fault(name.to_owned()))?;
-        let mut planted = Planted::from(fault);
+        let fault: Fault = name.parse().map_err(|_| ParseFaultError::Fault(name.to_owned()))?;
+        let mut planted = FaultSpec::from(fault);
         let mut seen = BTreeSet::new();
         let mut mistakes = Vec::new();
         for part in parts {
@@ -331,7 +336,7 @@ impl FromStr for Planted {
             }
             mistakes.extend(planted.set(name, value).err());
         }
-        if mistakes.is_empty() { Ok(planted) } else { Err(BadPlanted::Parameters(mistakes)) }
+        if mistakes.is_empty() { Ok(planted) } else { Err(ParseFaultError::Parameters(mistakes)) }
     }
 }
 
@@ -341,14 +346,14 @@ mod tests {
 
     #[test]
     fn description_contains_parameter_values() {
-        let about = |text: &str| text.parse::<Planted>().unwrap().about();
+        let about = |text: &str| text.parse::<FaultSpec>().unwrap().about();
         assert_eq!(about("call.hang"), "A call of `hipFreeAsync` never returns.");
         assert_eq!(
             about("call.refused,call=hipMalloc,probability=0.25"),
             "A call of `hipMalloc` fails with `hipErrorInvalidValue` without a reason. It takes effect at 0.25 of all opportunities."
         );
         for fault in Fault::ALL {
-            let about = Planted::from(*fault).about();
+            let about = FaultSpec::from(*fault).about();
             for parameter in fault.parameters() {
                 assert!(!about.contains(&format!("`{}`", parameter.name)), "{about}");
             }
@@ -364,9 +369,9 @@ mod tests {
             "launch.slow,factor=3,ms=9,probability=0.5,per=process,seed=1",
             "copy.zero,only=2",
         ] {
-            assert_eq!(text.parse::<Planted>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<FaultSpec>().unwrap().to_string(), text);
         }
-        let late: Planted = "copy.late".parse().unwrap();
+        let late: FaultSpec = "copy.late".parse().unwrap();
         assert_eq!((late.amount("ms"), late.amount("bytes")), (20, 0));
     }
 
@@ -378,8 +383,9 @@ mod tests {
         #[track_caller]
         fn check(probability: f64, expected: std::ops::RangeInclusive<usize>) {
             for fault in KINDS {
-                let planted = |seed| Planted { probability, seed, ..Planted::from(fault) };
-                let draws = |seed| (0..1000).map(|n| planted(seed).takes(n)).collect::<Vec<_>>();
+                let planted = |seed| FaultSpec { probability, seed, ..FaultSpec::from(fault) };
+                let draws =
+                    |seed| (0..1000).map(|n| planted(seed).takes_effect_at(n)).collect::<Vec<_>>();
                 let taken = draws(1).into_iter().filter(|taken| *taken).count();
                 assert!(expected.contains(&taken), "{fault} {probability}: {taken} of 1000");
                 assert_eq!(draws(7), draws(7));
@@ -394,9 +400,13 @@ mod tests {
     #[test]
     fn per_process_faults_act_always_or_never() {
         for fault in KINDS {
-            let planted = Planted { probability: 0.5, per: Per::Process, ..Planted::from(fault) };
-            let all = |run| (0..20).all(|n| planted.of_run(run).takes(n));
-            let any = |run| (0..20).any(|n| planted.of_run(run).takes(n));
+            let planted = FaultSpec {
+                probability: 0.5,
+                per: DecisionScope::Process,
+                ..FaultSpec::from(fault)
+            };
+            let all = |run| (0..20).all(|n| planted.for_run(run).takes_effect_at(n));
+            let any = |run| (0..20).any(|n| planted.for_run(run).takes_effect_at(n));
             assert!((0..100).all(|run| all(run) == any(run)), "{fault}");
             let affected = (0..100).filter(|run| all(*run)).count();
             assert!((30..70).contains(&affected), "{fault}: {affected} of 100");
@@ -405,16 +415,16 @@ mod tests {
 
     #[test]
     fn only_selects_one_opportunity() {
-        let planted: Planted = "copy.zero,only=3".parse().unwrap();
-        assert_eq!((0..9).filter(|n| planted.takes(*n)).collect::<Vec<_>>(), [2]);
-        assert!("copy.zero,only=0".parse::<Planted>().is_err());
+        let planted: FaultSpec = "copy.zero,only=3".parse().unwrap();
+        assert_eq!((0..9).filter(|n| planted.takes_effect_at(*n)).collect::<Vec<_>>(), [2]);
+        assert!("copy.zero,only=0".parse::<FaultSpec>().is_err());
     }
 
     #[test]
     fn reports_mistakes_with_valid_values() {
         #[track_caller]
         fn check(text: &str, expected: &str) {
-            assert_eq!(text.parse::<Planted>().unwrap_err().to_string(), expected);
+            assert_eq!(text.parse::<FaultSpec>().unwrap_err().to_string(), expected);
         }
         check("copy.none", "unknown fault `copy.none`");
         check(
@@ -464,7 +474,7 @@ mod tests {
         for fault in Fault::ALL {
             for parameter in fault.parameters() {
                 let takes = |value: &str| {
-                    format!("{fault},{}={value}", parameter.name).parse::<Planted>().is_ok()
+                    format!("{fault},{}={value}", parameter.name).parse::<FaultSpec>().is_ok()
                 };
                 let usual = parameter.values.usual();
                 assert!(takes(&usual), "{fault}: {usual}");
@@ -491,7 +501,7 @@ mod tests {
 
     #[test]
     fn configuration_is_checked_like_text() {
-        let late = |json: &str| serde_json::from_str::<Planted>(json).unwrap().mistakes();
+        let late = |json: &str| serde_json::from_str::<FaultSpec>(json).unwrap().mistakes();
         assert_eq!(late(r#"{"fault": "copy.late", "with": {"ms": 5}}"#), [""; 0]);
         let mistakes =
             late(r#"{"fault": "copy.late", "probability": 2, "with": {"ms": 0, "s": "x"}}"#);

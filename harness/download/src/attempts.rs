@@ -11,8 +11,8 @@ use ureq::typestate::WithoutBody;
 use ureq::{Body, RequestBuilder};
 
 use crate::{
-    CANCEL_INTERVAL, DownloadError, DownloadEvent, DownloadProgress, Http, LONGEST_WAIT, TRIES,
-    TRIES_OF_REFUSING, network, text_header,
+    CANCEL_INTERVAL, DownloadError, DownloadEvent, DownloadProgress, Http, MAX_ATTEMPTS,
+    MAX_ATTEMPTS_AFTER_REFUSAL, MAX_REQUESTED_WAIT, network, text_header,
 };
 
 /// Reason why a request has no response.
@@ -48,7 +48,7 @@ pub(crate) fn send_request(
 }
 
 /// A failed attempt after which another attempt makes sense.
-pub(crate) struct Trouble {
+pub(crate) struct FailedAttempt {
     reason: String,
     /// Time for which the host asked the client to wait; `None` if it did not ask.
     after: Option<Duration>,
@@ -66,7 +66,7 @@ pub(crate) enum Origin {
     Limit,
 }
 
-impl From<String> for Trouble {
+impl From<String> for FailedAttempt {
     fn from(reason: String) -> Self {
         Self { reason, after: None, from: Origin::Network }
     }
@@ -94,20 +94,20 @@ impl<'a> Attempts<'a> {
     /// Records that the host sent a requested file. Further downloads from this host then get the usual number of
     /// attempts again.
     pub(crate) fn has_answered(&self) {
-        if let Ok(mut refusing) = self.http.refusing.lock() {
+        if let Ok(mut refusing) = self.http.refusing_hosts.lock() {
             refusing.remove(host(self.url));
         }
     }
 
     /// Returns the maximum number of attempts. It is lower for a host that refused another file, because otherwise each
     /// further download from that host would take as long as the first one.
-    fn most(&self) -> u32 {
-        let refuses = self.http.refusing.lock().is_ok_and(|all| all.contains(host(self.url)));
-        if refuses { TRIES_OF_REFUSING } else { TRIES }
+    fn max_attempts(&self) -> u32 {
+        let refuses = self.http.refusing_hosts.lock().is_ok_and(|all| all.contains(host(self.url)));
+        if refuses { MAX_ATTEMPTS_AFTER_REFUSAL } else { MAX_ATTEMPTS }
     }
 
     /// Returns the error for a download that is given up after the failed attempt `trouble`.
-    pub(crate) fn failure(&self, trouble: &Trouble) -> DownloadError {
+    pub(crate) fn failure(&self, trouble: &FailedAttempt) -> DownloadError {
         let (url, status, after) = (self.url.to_owned(), &trouble.reason, trouble.after);
         let tried = format!("{status} after {} attempts", self.failed);
         match trouble.from {
@@ -119,7 +119,7 @@ impl<'a> Attempts<'a> {
             }
             Origin::Network => network(&url, &tried),
             Origin::Host => {
-                if let Ok(mut refusing) = self.http.refusing.lock() {
+                if let Ok(mut refusing) = self.http.refusing_hosts.lock() {
                     refusing.insert(host(&url).to_owned());
                 }
                 DownloadError::Refused { url, status: tried }
@@ -135,13 +135,13 @@ impl<'a> Attempts<'a> {
     /// Waits until the next attempt may be made.
     ///
     /// # Errors
-    /// All attempts have been made, the host asks for a longer wait than [`LONGEST_WAIT`], or the download was
+    /// All attempts have been made, the host asks for a longer wait than [`MAX_REQUESTED_WAIT`], or the download was
     /// cancelled.
-    pub(crate) fn wait(&mut self, trouble: &Trouble) -> Result<(), ()> {
+    pub(crate) fn wait(&mut self, trouble: &FailedAttempt) -> Result<(), ()> {
         self.failed += 1;
         // If the host asks for a long wait, for example one hour, no further attempt is made.
-        let too_long = trouble.after.is_some_and(|after| after > LONGEST_WAIT);
-        if self.failed >= self.most() || too_long {
+        let too_long = trouble.after.is_some_and(|after| after > MAX_REQUESTED_WAIT);
+        if self.failed >= self.max_attempts() || too_long {
             return Err(());
         }
         let own = self.http.backoff * 2u32.pow(self.failed - 1);
@@ -167,7 +167,7 @@ fn host(url: &str) -> &str {
 
 /// Returns a description of the failure if a response is a failure that may be temporary. `None` for any other
 /// response.
-pub(crate) fn retryable_failure(response: &Response<Body>) -> Option<Trouble> {
+pub(crate) fn retryable_failure(response: &Response<Body>) -> Option<FailedAttempt> {
     let status = response.status();
     let number = |name| text_header(response, name)?.parse::<u64>().ok();
     let after = number(header::RETRY_AFTER).map(Duration::from_secs);
@@ -186,7 +186,7 @@ pub(crate) fn retryable_failure(response: &Response<Body>) -> Option<Trouble> {
         _ => return None,
     };
     let after = after.or(until.map(Duration::from_secs));
-    Some(Trouble { reason: status.to_string(), after, from: origin })
+    Some(FailedAttempt { reason: status.to_string(), after, from: origin })
 }
 
 /// Returns true if the status means that the file is missing. S3 responds with 403 if the key is missing and listing is

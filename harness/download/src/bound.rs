@@ -5,14 +5,14 @@ use crate::DownloadError;
 /// Maximum size of a response in bytes, and the reason for this maximum. Every download needs a maximum, because an
 /// endless response would fill the disk or the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bound {
+pub struct SizeLimit {
     pub(crate) most: u64,
     why: &'static str,
     /// True if the maximum is the free space on a disk.
     disk: bool,
 }
 
-impl Bound {
+impl SizeLimit {
     /// Creates a maximum size in bytes. `why` is the reason for the maximum: a clause at the end of an error message,
     /// for example `no index of Debian is larger`.
     pub const fn new(most: u64, why: &'static str) -> Self {
@@ -31,7 +31,7 @@ impl Bound {
     }
 
     /// Returns the maximum size in bytes.
-    pub fn most(self) -> u64 {
+    pub fn max_bytes(self) -> u64 {
         self.most
     }
 

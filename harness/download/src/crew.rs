@@ -1,6 +1,6 @@
 /// Calls `work` on `threads` threads, and returns when all calls have returned. If threads cannot be started, the
 /// calling thread does their work, which is only slower.
-pub fn crew(threads: usize, work: impl Fn() + Sync) {
+pub fn run_on_threads(threads: usize, work: impl Fn() + Sync) {
     std::thread::scope(|scope| {
         for _ in 0..threads {
             if std::thread::Builder::new().spawn_scoped(scope, &work).is_err() {
@@ -15,12 +15,12 @@ pub fn crew(threads: usize, work: impl Fn() + Sync) {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use super::crew;
+    use super::run_on_threads;
 
     #[test]
     fn runs_the_work_once_on_each_thread() {
         let done = AtomicUsize::new(0);
-        crew(7, || {
+        run_on_threads(7, || {
             done.fetch_add(1, Ordering::Relaxed);
         });
         assert_eq!(done.into_inner(), 7);

@@ -21,24 +21,26 @@ use ureq::http::{Response, StatusCode, header};
 use ureq::typestate::WithoutBody;
 use ureq::{Agent, Body, RequestBuilder};
 
-use attempts::{Attempts, RequestError, Trouble, is_missing, retryable_failure, send_request};
-pub use bound::Bound;
-pub use crew::crew;
+use attempts::{
+    Attempts, FailedAttempt, RequestError, is_missing, retryable_failure, send_request,
+};
+pub use bound::SizeLimit;
+pub use crew::run_on_threads;
 
 /// Maximum number of successive attempts that return no new byte.
-const TRIES: u32 = 5;
+const MAX_ATTEMPTS: u32 = 5;
 
 /// Maximum number of attempts on a host that refused every attempt to download another file.
-const TRIES_OF_REFUSING: u32 = 2;
+const MAX_ATTEMPTS_AFTER_REFUSAL: u32 = 2;
 
 /// Longest wait that a host may ask for. If the host asks for more, the download fails.
-const LONGEST_WAIT: Duration = Duration::from_secs(120);
+const MAX_REQUESTED_WAIT: Duration = Duration::from_secs(120);
 
 /// Maximum time without a new byte on a connection. After this time, the download continues on a new connection.
-const STALL: Duration = Duration::from_secs(60);
+const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Maximum duration of one connection. For comparison, 11 GB at 1 MB/s take three hours.
-const ATTEMPT: Duration = Duration::from_secs(4 * 60 * 60);
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(4 * 60 * 60);
 
 /// Interval between two checks of whether the download was cancelled, while it waits for bytes.
 const CANCEL_INTERVAL: Duration = Duration::from_millis(50);
@@ -112,7 +114,7 @@ pub enum DownloadError {
         url: String,
         /// Maximum size in bytes.
         most: u64,
-        /// Reason for the maximum, as in [`Bound::new`].
+        /// Reason for the maximum, as in [`SizeLimit::new`].
         why: &'static str,
     },
     /// The file is larger than the free space on the disk.
@@ -157,7 +159,7 @@ pub struct Http {
     /// Maximum time without a new byte on a connection.
     stall: Duration,
     /// Hosts that refused every attempt to download a file, and have answered no request since then.
-    refusing: Arc<Mutex<BTreeSet<String>>>,
+    refusing_hosts: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Http {
@@ -168,14 +170,14 @@ impl Http {
             .http_status_as_error(false)
             .timeout_connect(Some(Duration::from_secs(30)))
             .timeout_recv_response(Some(Duration::from_secs(60)))
-            .timeout_recv_body(Some(ATTEMPT))
+            .timeout_recv_body(Some(CONNECTION_TIMEOUT))
             .user_agent(concat!("rocrepro/", env!("CARGO_PKG_VERSION")))
             .build();
         Self {
             agent: Agent::new_with_config(config),
             backoff,
-            stall: STALL,
-            refusing: Arc::default(),
+            stall: STALL_TIMEOUT,
+            refusing_hosts: Arc::default(),
         }
     }
 
@@ -198,7 +200,7 @@ impl Http {
         &self,
         url: &str,
         accept: &str,
-        bound: Bound,
+        bound: SizeLimit,
         cancel: &AtomicBool,
     ) -> Result<(String, String), DownloadError> {
         let mut attempts = Attempts::new(self, url, cancel, &|_| ());
@@ -214,7 +216,7 @@ impl Http {
                             return Ok((text, kind));
                         }
                         Ok(None) => return Err(bound.failure(url)),
-                        Err(error) => Trouble::from(error.to_string()),
+                        Err(error) => FailedAttempt::from(error.to_string()),
                     }
                 }
                 Ok(response) => match retryable_failure(&response) {
@@ -224,7 +226,7 @@ impl Http {
                     }
                     None => return Err(network(url, response.status().as_str())),
                 },
-                Err(RequestError::Failed(error)) => Trouble::from(error),
+                Err(RequestError::Failed(error)) => FailedAttempt::from(error),
             };
             attempts.wait(&reason).map_err(|()| match cancel.load(Ordering::Relaxed) {
                 true => DownloadError::Cancelled,
@@ -237,10 +239,10 @@ impl Http {
     fn whole(
         &self,
         response: Response<Body>,
-        bound: Bound,
+        bound: SizeLimit,
         cancel: &AtomicBool,
     ) -> io::Result<Option<String>> {
-        let mut incoming = Incoming::of(response.into_body().into_reader())?;
+        let mut incoming = Incoming::start(response.into_body().into_reader())?;
         let (mut text, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
         loop {
             match incoming.read(&mut buffer, self.stall, cancel)? {
@@ -259,7 +261,7 @@ impl Http {
         &'a self,
         url: &'a str,
         name: &'a str,
-        bound: Bound,
+        bound: SizeLimit,
         cancel: &'a AtomicBool,
         progress: &'a DownloadProgress<'a>,
     ) -> Result<Download<'a>, DownloadError> {
@@ -277,7 +279,7 @@ impl Http {
         url: &'a str,
         name: &'a str,
         PartialDownload { there: at, size: total, etag }: PartialDownload,
-        bound: Bound,
+        bound: SizeLimit,
         cancel: &'a AtomicBool,
         progress: &'a DownloadProgress<'a>,
     ) -> Result<Download<'a>, DownloadError> {
@@ -325,7 +327,7 @@ pub struct Download<'a> {
     http: &'a Http,
     url: &'a str,
     name: &'a str,
-    bound: Bound,
+    bound: SizeLimit,
     progress: &'a DownloadProgress<'a>,
     attempts: Attempts<'a>,
     cancel: &'a AtomicBool,
@@ -346,7 +348,7 @@ struct Incoming {
 }
 
 impl Incoming {
-    fn of(mut body: impl Read + Send + 'static) -> io::Result<Incoming> {
+    fn start(mut body: impl Read + Send + 'static) -> io::Result<Incoming> {
         let (send, chunks) = sync_channel(4);
         std::thread::Builder::new().name("download".into()).spawn(move || {
             loop {
@@ -432,13 +434,13 @@ impl Download<'_> {
                     None => return self.accept(response),
                 },
                 Err(RequestError::Cancelled) => return Err(self.fail(DownloadError::Cancelled)),
-                Err(RequestError::Failed(error)) => Trouble::from(error),
+                Err(RequestError::Failed(error)) => FailedAttempt::from(error),
             };
             self.again(&trouble)?;
         }
     }
 
-    fn again(&mut self, trouble: &Trouble) -> io::Result<()> {
+    fn again(&mut self, trouble: &FailedAttempt) -> io::Result<()> {
         self.attempts.wait(trouble).map_err(|()| {
             let failure = if self.cancel.load(Ordering::Relaxed) {
                 DownloadError::Cancelled
@@ -498,7 +500,7 @@ impl Download<'_> {
         if self.total.is_some_and(|total| total > self.bound.most) {
             return Err(self.fail(self.bound.failure(self.url)));
         }
-        let mut body = Incoming::of(response.into_body().into_reader())?;
+        let mut body = Incoming::start(response.into_body().into_reader())?;
         let mut buffer = vec![0; 1 << 16];
         while skip > 0 {
             let wanted = buffer.len().min(usize::try_from(skip).unwrap_or(usize::MAX));
@@ -560,7 +562,7 @@ impl Read for Download<'_> {
                 Err(error) => error.to_string(),
             };
             self.body = None;
-            self.again(&Trouble::from(reason))?;
+            self.again(&FailedAttempt::from(reason))?;
         }
     }
 }

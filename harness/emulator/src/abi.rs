@@ -358,9 +358,9 @@ impl<T: Copy> Out<T> {
 /// of the attribute.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub(crate) struct Answer(*mut c_void);
+pub(crate) struct InfoOutput(*mut c_void);
 
-impl Answer {
+impl InfoOutput {
     pub(crate) fn put<T: Copy>(self, value: T) -> Status {
         Out(self.0.cast::<T>()).put(value)
     }

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use isa::LARGEST_WORKGROUP;
 
 use crate::{
-    abi::{Agent, Answer, Status},
+    abi::{Agent, InfoOutput, Status},
     clock, config, images,
     isas::ISA,
     memory, model,
@@ -28,7 +28,7 @@ extern "C" fn hsa_iterate_agents(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn hsa_agent_get_info(agent: Agent, attribute: u32, value: Answer) -> Status {
+extern "C" fn hsa_agent_get_info(agent: Agent, attribute: u32, value: InfoOutput) -> Status {
     match (agent, agent.gpu()) {
         (Agent::CPU, _) => host_info(attribute, value),
         (_, Some(index)) => device_info(agent, index, attribute, value),
@@ -36,7 +36,7 @@ extern "C" fn hsa_agent_get_info(agent: Agent, attribute: u32, value: Answer) ->
     }
 }
 
-fn host_info(attribute: u32, value: Answer) -> Status {
+fn host_info(attribute: u32, value: InfoOutput) -> Status {
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
     match attribute {
         // NAME, VENDOR_NAME, AMD_PRODUCT_NAME
@@ -56,7 +56,7 @@ fn host_info(attribute: u32, value: Answer) -> Status {
 }
 
 /// Answers a query for an attribute that has the same value for the host and the GPUs.
-fn common_info(attribute: u32, value: Answer) -> Status {
+fn common_info(attribute: u32, value: InfoOutput) -> Status {
     match attribute {
         // MACHINE_MODEL: large.
         3 => value.put(1u32),
@@ -87,10 +87,10 @@ fn common_info(attribute: u32, value: Answer) -> Status {
 /// Frequency of the GPU's clock counter, in Hz.
 const GPU_FREQUENCY: u64 = 100_000_000;
 
-fn device_info(agent: Agent, index: usize, attribute: u32, value: Answer) -> Status {
+fn device_info(agent: Agent, index: usize, attribute: u32, value: InfoOutput) -> Status {
     let number = index as u32;
     let arch = config::get().arch;
-    let model = model::of(arch);
+    let model = model::for_arch(arch);
     match attribute {
         // NAME, VENDOR_NAME, AMD_PRODUCT_NAME
         0 => value.text::<64>(arch.name()),
@@ -131,7 +131,9 @@ fn device_info(agent: Agent, index: usize, attribute: u32, value: Answer) -> Sta
         // FAST_F16_OPERATION
         24 => value.put(true),
         // Maximum sizes of images and numbers of handles. HIP queries them even if no image is ever created.
-        0x3000..=0x300F => images::most(attribute, value).unwrap_or(Status::INVALID_ARGUMENT),
+        0x3000..=0x300F => {
+            images::max_dimension(attribute, value).unwrap_or(Status::INVALID_ARGUMENT)
+        }
         0xA000 => value.put(model.chip_id),
         0xA001 => value.put(model.cache_line),
         // COMPUTE_UNIT_COUNT, COOPERATIVE_COMPUTE_UNIT_COUNT
@@ -191,8 +193,8 @@ mod tests {
     #[test]
     fn the_product_name_says_that_the_device_is_emulated() {
         let mut name = [0xffu8; 64];
-        // SAFETY: `Answer` is a transparent pointer, and the type of the attribute is `char[64]`.
-        let answer = unsafe { std::mem::transmute::<*mut u8, Answer>(name.as_mut_ptr()) };
+        // SAFETY: `InfoOutput` is a transparent pointer, and the type of the attribute is `char[64]`.
+        let answer = unsafe { std::mem::transmute::<*mut u8, InfoOutput>(name.as_mut_ptr()) };
         assert_eq!(hsa_agent_get_info(Agent::GPU, 0xA009, answer), Status::SUCCESS);
         let text = std::ffi::CStr::from_bytes_until_nul(&name).unwrap().to_str().unwrap();
         assert_eq!(text, "rocrepro emulated gfx1151");

@@ -10,11 +10,11 @@ use crate::{
     loader::Kernel,
     memory,
     row::Row,
-    transfer::{self, Direction, Fate},
+    transfer::{self, CopyEffect, Direction},
 };
 
 /// Returns true if the kernel is part of the HIP runtime and not of the program under test.
-pub(crate) fn is_of_the_runtime(kernel: &str) -> bool {
+pub(crate) fn is_runtime_kernel(kernel: &str) -> bool {
     kernel.starts_with("__amd_rocclr_")
 }
 
@@ -30,11 +30,11 @@ pub(crate) fn run(
         return Err(Trap::Unmapped { what: "memory to copy to", address });
     }
     let total = rows.iter().map(|row| row.len).sum();
-    match transfer::fate(total, direction(&rows)) {
-        Fate::Done => execute(),
-        fate if reachable(&rows) => {
+    match transfer::copy_effect(total, direction(&rows)) {
+        CopyEffect::Complete => execute(),
+        copy_effect if reachable(&rows) => {
             // SAFETY: every row is mapped, and the dispatch keeps it mapped until its end.
-            unsafe { transfer::carry_out(&rows, fate) };
+            unsafe { transfer::execute(&rows, copy_effect) };
             Ok(Executed::default())
         }
         // The kernel will access the unmapped memory and trap.
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn other_kernels_are_not_copies() {
         check("fillBufferAligned", &[0; 16], None);
-        assert!(is_of_the_runtime("__amd_rocclr_initHeap"));
-        assert!(!is_of_the_runtime("saxpy"));
+        assert!(is_runtime_kernel("__amd_rocclr_initHeap"));
+        assert!(!is_runtime_kernel("saxpy"));
     }
 }

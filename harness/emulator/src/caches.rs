@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_void};
 
 use crate::{
-    abi::{Agent, Answer, Status},
+    abi::{Agent, InfoOutput, Status},
     config, model,
 };
 
@@ -16,7 +16,7 @@ const NAMES: [&CStr; 3] = [c"GPU L1", c"GPU L2", c"GPU L3"];
 
 /// Returns the size of a cache in bytes; `None` if the handle is invalid or the GPU has no cache of this level.
 fn bytes(Cache(level): Cache) -> Option<u32> {
-    let caches = model::of(config::get().arch).caches;
+    let caches = model::for_arch(config::get().arch).caches;
     let kib = caches.get(usize::try_from(level).ok()?.checked_sub(1)?)?;
     (*kib > 0).then_some(*kib << 10)
 }
@@ -42,7 +42,7 @@ extern "C" fn hsa_agent_iterate_caches(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn hsa_cache_get_info(cache: Cache, attribute: u32, value: Answer) -> Status {
+extern "C" fn hsa_cache_get_info(cache: Cache, attribute: u32, value: InfoOutput) -> Status {
     let Some(bytes) = bytes(cache) else { return Status::INVALID_CACHE };
     let name: &'static CStr = NAMES[cache.0 as usize - 1];
     match attribute {
@@ -64,11 +64,11 @@ mod tests {
     fn caches_report_level_and_size() {
         extern "C" fn note(cache: Cache, data: *mut c_void) -> Status {
             let (mut level, mut size) = (0u8, 0u32);
-            // SAFETY: `Answer` is a transparent pointer, in this case to local variables of the attributes' types.
+            // SAFETY: `InfoOutput` is a transparent pointer, in this case to local variables of the attributes' types.
             // `data` points to the vector of the test.
             unsafe {
-                let level = std::mem::transmute::<*mut u8, Answer>(&raw mut level);
-                let size = std::mem::transmute::<*mut u32, Answer>(&raw mut size);
+                let level = std::mem::transmute::<*mut u8, InfoOutput>(&raw mut level);
+                let size = std::mem::transmute::<*mut u32, InfoOutput>(&raw mut size);
                 assert_eq!(hsa_cache_get_info(cache, 2, level), Status::SUCCESS);
                 assert_eq!(hsa_cache_get_info(cache, 3, size), Status::SUCCESS);
             }
@@ -80,7 +80,7 @@ mod tests {
         let data = (&raw mut seen).cast::<c_void>();
         // The value that the callback returned ends the iteration.
         assert_eq!(hsa_agent_iterate_caches(Agent::GPU, Some(note), data), Status::INFO_BREAK);
-        let [l1, l2, _] = model::of(config::get().arch).caches;
+        let [l1, l2, _] = model::for_arch(config::get().arch).caches;
         assert_eq!(seen, [(1, l1 << 10), (2, l2 << 10)]);
         assert_eq!(hsa_agent_iterate_caches(Agent(99), Some(note), data), Status::INVALID_AGENT);
     }

@@ -55,7 +55,7 @@ pub(crate) struct Symbol {
 
 /// Value to which the addend of a relocation is added.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Base {
+pub(crate) enum RelocationBase {
     /// An offset in the image.
     Image(u64),
     /// A variable that the host defines.
@@ -64,7 +64,7 @@ pub(crate) enum Base {
 
 /// Encoding of the value that a relocation writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum RelocationKind {
     Abs32Lo,
     Abs32Hi,
     Abs64,
@@ -72,17 +72,17 @@ pub(crate) enum Form {
     Rel64,
 }
 
-impl Form {
+impl RelocationKind {
     /// Returns the encoding that a relocation type requires. Source: LLVM's AMDGPU usage guide, "Relocation Records".
-    fn of_type(kind: u32) -> Option<Form> {
+    fn from_elf_type(kind: u32) -> Option<RelocationKind> {
         Some(match kind {
             // R_AMDGPU_ABS32_LO and R_AMDGPU_ABS32
-            1 | 6 => Form::Abs32Lo,
-            2 => Form::Abs32Hi,
+            1 | 6 => RelocationKind::Abs32Lo,
+            2 => RelocationKind::Abs32Hi,
             // R_AMDGPU_ABS64 and R_AMDGPU_RELATIVE64
-            3 | 13 => Form::Abs64,
-            4 => Form::Rel32Lo,
-            5 => Form::Rel64,
+            3 | 13 => RelocationKind::Abs64,
+            4 => RelocationKind::Rel32Lo,
+            5 => RelocationKind::Rel64,
             _ => return None,
         })
     }
@@ -90,18 +90,18 @@ impl Form {
     /// Returns the number of bytes that the relocation writes.
     pub(crate) fn len(self) -> usize {
         match self {
-            Form::Abs64 | Form::Rel64 => 8,
+            RelocationKind::Abs64 | RelocationKind::Rel64 => 8,
             _ => 4,
         }
     }
 
-    /// Returns the bytes that a relocation at address `place` writes for `value`. Only the first [`Form::len`] bytes
-    /// are used.
+    /// Returns the bytes that a relocation at address `place` writes for `value`. Only the first
+    /// [`RelocationKind::len`] bytes are used.
     pub(crate) fn bytes(self, value: u64, place: u64) -> [u8; 8] {
         match self {
-            Form::Abs32Lo | Form::Abs64 => value,
-            Form::Abs32Hi => value >> 32,
-            Form::Rel32Lo | Form::Rel64 => value.wrapping_sub(place),
+            RelocationKind::Abs32Lo | RelocationKind::Abs64 => value,
+            RelocationKind::Abs32Hi => value >> 32,
+            RelocationKind::Rel32Lo | RelocationKind::Rel64 => value.wrapping_sub(place),
         }
         .to_le_bytes()
     }
@@ -112,8 +112,8 @@ impl Form {
 pub(crate) struct Relocation {
     /// Offset in the image at which the address is written.
     pub(crate) place: u64,
-    pub(crate) form: Form,
-    pub(crate) base: Base,
+    pub(crate) form: RelocationKind,
+    pub(crate) base: RelocationBase,
     pub(crate) addend: i64,
 }
 
@@ -208,14 +208,14 @@ impl<'a> CodeObject<'a> {
         for relocation in relocations {
             let info = relocation.r_info.get(LE);
             let kind = info as u32;
-            let form = Form::of_type(kind)
+            let form = RelocationKind::from_elf_type(kind)
                 .ok_or_else(|| malformed(format_args!("unsupported relocation type {kind}")))?;
             let place = relocation.r_offset.get(LE);
             if place.checked_add(form.len() as u64).is_none_or(|end| end > self.size) {
                 return Err(malformed("relocation outside of the image"));
             }
             let base = match (info >> 32) as usize {
-                0 => Base::Image(0),
+                0 => RelocationBase::Image(0),
                 index => {
                     let symbol = symbols
                         .get(index)
@@ -225,9 +225,11 @@ impl<'a> CodeObject<'a> {
                         if value > self.size {
                             return Err(malformed("relocation by a symbol outside of the image"));
                         }
-                        Base::Image(value)
+                        RelocationBase::Image(value)
                     } else {
-                        Base::External(name(symbol).ok_or_else(|| malformed("symbol's name"))?)
+                        RelocationBase::External(
+                            name(symbol).ok_or_else(|| malformed("symbol's name"))?,
+                        )
                     }
                 }
             };

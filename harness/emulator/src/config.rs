@@ -2,7 +2,7 @@
 
 use device::{CONFIG_VARIABLE, Config, Identity, Level};
 
-use crate::part::Part as _;
+use crate::part::DeviceComponent as _;
 
 fn read() -> Result<Config, String> {
     match std::env::var(CONFIG_VARIABLE) {
@@ -22,7 +22,7 @@ fn parse(json: &str) -> Result<Config, String> {
         return Err(format!("this device library does not implement the level `{}`", config.level));
     }
     for planted in &config.faults {
-        if planted.fault.place() != device::Place::Device {
+        if planted.fault.place() != device::FaultPlace::Device {
             return Err(format!(
                 "the fault `{}` is injected at calls, not in the device",
                 planted.fault
@@ -65,13 +65,13 @@ impl From<Config> for Configuration {
 
 /// Returns the configuration of this thread's device, or the reason why the environment variable is invalid.
 pub(crate) fn result() -> Result<&'static Config, &'static str> {
-    let Configuration { config, problem } = Configuration::here();
+    let Configuration { config, problem } = Configuration::current();
     problem.as_deref().map_or(Ok(config), Err)
 }
 
 /// Returns the configuration of this thread's device, or the default if the environment variable is invalid.
 pub(crate) fn get() -> &'static Config {
-    Configuration::here().get()
+    Configuration::current().get()
 }
 
 pub(crate) fn identity() -> Identity {

@@ -18,13 +18,13 @@ use crate::{
     clock, events, faults, findings,
     locks::{Condvar, Mutex},
     memory, order,
-    part::Part as _,
+    part::DeviceComponent as _,
     report,
     report::trace,
     rest,
     row::Row,
     sanitizer, schedule, system_events,
-    transfer::{self, Direction, Fate},
+    transfer::{self, CopyEffect, Direction},
 };
 
 struct Job {
@@ -32,7 +32,7 @@ struct Job {
     direction: Direction,
     dependencies: Vec<Signal>,
     completion: Signal,
-    submitted: Option<order::Known>,
+    submitted: Option<order::Submission>,
     _work: rest::Work,
 }
 
@@ -82,7 +82,7 @@ impl Engine {
                 if lowered { Some(true) } else { self.stopped().then_some(false) }
             });
             if ready == Some(true) {
-                carry_out(&job);
+                execute(&job);
             }
         }
     }
@@ -91,21 +91,21 @@ impl Engine {
 pub(crate) struct Ready(Arc<Engine>);
 
 impl Ready {
-    pub(crate) fn carry_out(self) {
+    pub(crate) fn execute(self) {
         let job = self.0.state.lock().jobs.pop_front();
         if let Some(job) = job {
-            carry_out(&job);
+            execute(&job);
         }
     }
 }
 
 /// Returns the copy engines that have been used.
 fn engines() -> Vec<Arc<Engine>> {
-    Engines::here().0.lock().iter().flatten().cloned().collect()
+    Engines::current().0.lock().iter().flatten().cloned().collect()
 }
 
 /// Returns the signals for which the copy `job` still has to wait.
-fn unmet(job: &Job) -> Vec<Signal> {
+fn pending_dependencies(job: &Job) -> Vec<Signal> {
     job.dependencies.iter().copied().filter(|signal| signal.load() != 0).collect()
 }
 
@@ -113,7 +113,7 @@ fn unmet(job: &Job) -> Vec<Signal> {
 pub(crate) fn ready() -> Vec<Ready> {
     let is_ready = |engine: &Arc<Engine>| {
         let state = engine.state.lock();
-        state.jobs.front().is_some_and(|job| unmet(job).is_empty())
+        state.jobs.front().is_some_and(|job| pending_dependencies(job).is_empty())
     };
     engines().into_iter().filter(is_ready).map(Ready).collect()
 }
@@ -125,18 +125,18 @@ pub(crate) fn copy_that_lowers(signal: Signal) -> Option<Result<Ready, Vec<Signa
     engines().into_iter().find_map(|engine| {
         let state = engine.state.lock();
         state.jobs.iter().find(|job| job.completion == signal)?;
-        let unmet = unmet(state.jobs.front()?);
+        let unmet = pending_dependencies(state.jobs.front()?);
         drop(state);
         Some(if unmet.is_empty() { Ok(Ready(engine)) } else { Err(unmet) })
     })
 }
 
-fn carry_out(job: &Job) {
+fn execute(job: &Job) {
     let start = clock::now();
     let in_use = memory::InUse::new();
     let total = job.rows.iter().map(|row| row.len).sum();
     for row in &job.rows {
-        let reached = reaches(row.from, row.len).and_then(|()| reaches(row.to, row.len));
+        let reached = check_access(row.from, row.len).and_then(|()| check_access(row.to, row.len));
         if let Err(address) = reached {
             report::fault(
                 "copy engine",
@@ -153,11 +153,11 @@ fn carry_out(job: &Job) {
         Ok(work) => work,
         Err(unordered) => return refuse(&unordered),
     };
-    let fate = fate(total, job.direction);
+    let copy_effect = copy_effect(total, job.direction);
     // SAFETY: every row is mapped, and `in_use` keeps it mapped.
-    unsafe { transfer::carry_out(&job.rows, fate) };
+    unsafe { transfer::execute(&job.rows, copy_effect) };
     drop(in_use);
-    if !faults::takes(Fault::SignalStuck) {
+    if !faults::is_active(Fault::SignalStuck) {
         order::end_copy(work.as_ref(), job.completion);
         job.completion.complete(start);
     }
@@ -166,7 +166,7 @@ fn carry_out(job: &Job) {
 /// Checks that the engine can access a whole range. Returns the first address that it cannot access as an error. With
 /// the sanitizer, allocations are tracked to the byte. An access outside of an allocation but inside a mapped page is
 /// then reported as a finding.
-fn reaches(start: usize, len: usize) -> Result<(), usize> {
+fn check_access(start: usize, len: usize) -> Result<(), usize> {
     let map = memory::map();
     let Err(outside) = map.check(start, len) else { return Ok(()) };
     let pages =
@@ -178,7 +178,7 @@ fn reaches(start: usize, len: usize) -> Result<(), usize> {
     let line = sanitizer::line(sanitizer::current_line());
     let known = sanitizer::describe(outside as u64);
     let what = format!("out of bounds: the copy of {line} reaches {outside:#x}{known}");
-    match findings::tell("copy engine", format!("outside {line}"), what) {
+    match findings::report("copy engine", format!("outside {line}"), what) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(()) => Err(outside),
     }
@@ -196,11 +196,11 @@ fn refuse(unordered: &Unordered) {
 
 /// Decides which injected fault takes effect on a copy. Faults of the copy engine take precedence over faults that can
 /// also take effect on copies by a kernel.
-fn fate(total: usize, direction: Direction) -> Fate {
-    if enabled() && total > 0 && faults::takes(Fault::SdmaZero) {
-        Fate::Zeroed
+fn copy_effect(total: usize, direction: Direction) -> CopyEffect {
+    if enabled() && total > 0 && faults::is_active(Fault::SdmaZero) {
+        CopyEffect::Zeroed
     } else {
-        transfer::fate(total, direction)
+        transfer::copy_effect(total, direction)
     }
 }
 
@@ -213,7 +213,7 @@ fn enabled() -> bool {
 }
 
 fn submit(index: usize, job: Job) -> Status {
-    let mut engines = Engines::here().0.lock();
+    let mut engines = Engines::current().0.lock();
     if engines[index].is_none() {
         engines[index] = Engine::start();
     }
@@ -231,7 +231,7 @@ fn submit(index: usize, job: Job) -> Status {
 
 /// Stops the copy engines. Pending copies are dropped, as the driver does when it closes the queues of a process.
 pub(crate) fn shut_down() {
-    for engine in Engines::here().0.lock().iter_mut() {
+    for engine in Engines::current().0.lock().iter_mut() {
         if let Some(engine) = engine.take() {
             engine.state.lock().stop = true;
             engine.changed.notify_all();
@@ -432,22 +432,22 @@ unsafe extern "C" fn hsa_memory_copy(to: usize, from: usize, len: usize) -> Stat
         refuse_access(address);
         return Status::ERROR;
     }
-    let fate = fate(len, direction(owner(to), owner(from)));
+    let copy_effect = copy_effect(len, direction(owner(to), owner(from)));
     // SAFETY: the caller guarantees `len` bytes at both ends.
-    unsafe { move_by_host(&rows, fate) }
+    unsafe { move_by_host(&rows, copy_effect) }
 }
 
 /// Copies rows of bytes while the host waits.
 ///
 /// # Safety
-/// See [`transfer::carry_out`].
-pub(crate) unsafe fn move_by_host(rows: &[Row], fate: Fate) -> Status {
+/// See [`transfer::execute`].
+pub(crate) unsafe fn move_by_host(rows: &[Row], copy_effect: CopyEffect) -> Status {
     if let Err(unordered) = order::host_copy(rows) {
         refuse(&unordered);
         return Status::ERROR;
     }
     // SAFETY: the caller guarantees the bytes at both ends.
-    unsafe { transfer::carry_out(rows, fate) };
+    unsafe { transfer::execute(rows, copy_effect) };
     Status::SUCCESS
 }
 

@@ -37,10 +37,10 @@ const SIGNALS: [c_int; 7] = [
 const STACK_BYTES: usize = 64 << 10;
 
 /// Interval at which the handler checks whether the process that reads the stacks has ended, in nanoseconds.
-const INTERVAL: i64 = 5_000_000;
+const CHECK_INTERVAL_NS: i64 = 5_000_000;
 
 /// Maximum number of these checks, which limits the wait to 20 seconds.
-const LOOKS: usize = 4000;
+const MAX_CHECKS: usize = 4000;
 
 /// Command line of the program that reads the stacks, without the last argument, which describes the crash. The strings
 /// are created in advance, because the signal handler cannot allocate memory.
@@ -107,7 +107,7 @@ extern "C" fn crashed(signal: c_int, info: *const siginfo_t, context: *const c_v
     if BUSY.swap(true, Ordering::SeqCst) {
         // Another thread crashed first. The default action would end the process while the stacks of that thread are
         // still being read.
-        for _ in 0..LOOKS {
+        for _ in 0..MAX_CHECKS {
             if !BUSY.load(Ordering::SeqCst) {
                 break;
             }
@@ -141,7 +141,7 @@ fn default_action(signal: c_int) {
 }
 
 fn pause() {
-    let interval = libc::timespec { tv_sec: 0, tv_nsec: INTERVAL };
+    let interval = libc::timespec { tv_sec: 0, tv_nsec: CHECK_INTERVAL_NS };
     // SAFETY: the pointer is to a live local.
     unsafe { libc::nanosleep(&interval, ptr::null_mut()) };
 }
@@ -190,11 +190,11 @@ impl Reader {
             // If the program ignores SIGCHLD, or another thread reaps the process, the child does not exist after its
             // end.
             while child > 0
-                && looks < 2 * LOOKS
+                && looks < 2 * MAX_CHECKS
                 && libc::waitpid(child, ptr::null_mut(), libc::WNOHANG) == 0
             {
                 looks += 1;
-                if looks == LOOKS {
+                if looks == MAX_CHECKS {
                     libc::kill(child, libc::SIGKILL);
                 }
                 pause();

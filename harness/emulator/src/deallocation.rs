@@ -3,7 +3,8 @@
 use std::{ffi::c_void, sync::MutexGuard};
 
 use crate::{
-    abi::Status, address_map::Kind, ipc, locks::Mutex, memory, part::Part as _, report::trace,
+    abi::Status, address_map::Kind, ipc, locks::Mutex, memory, part::DeviceComponent as _,
+    report::trace,
 };
 
 type Callback = extern "C" fn(*mut c_void, *mut c_void);
@@ -25,7 +26,7 @@ unsafe impl Send for Notifier {}
 pub(crate) struct Notifiers(Mutex<Vec<Notifier>>);
 
 fn notifiers() -> MutexGuard<'static, Vec<Notifier>> {
-    Notifiers::here().0.lock()
+    Notifiers::current().0.lock()
 }
 
 /// Frees an allocation and calls the callbacks that are registered for it. Returns `false` if the address is not the

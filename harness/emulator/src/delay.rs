@@ -25,10 +25,10 @@ struct Times {
 
 /// Maximum factor by which a delay is extended. Without a maximum, a thread that never gets a processor would extend
 /// the delay forever.
-const MOST: u32 = 20;
+const MAX_EXTENSION: u32 = 20;
 
 /// Sleeps for `length` plus the longest time that another thread waited for a processor in the meantime, but at most
-/// for [`MOST`] times `length`.
+/// for [`MAX_EXTENSION`] times `length`.
 pub(crate) fn sleep(length: Duration) {
     let look = (length / 16).clamp(Duration::from_millis(1), Duration::from_millis(50));
     let begun = Instant::now();
@@ -39,7 +39,7 @@ pub(crate) fn sleep(length: Duration) {
         let now = others();
         let passed = begun.elapsed();
         let is_over = passed >= length + queued(&first, &now) && !is_queued(&before, &now);
-        if is_over || passed >= length * MOST {
+        if is_over || passed >= length * MAX_EXTENSION {
             return;
         }
         before = now;

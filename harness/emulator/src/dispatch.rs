@@ -11,21 +11,22 @@ use std::{
 };
 
 use aql::Refusal;
-use device::{Fault, Planted, Schedule};
+use device::{Fault, FaultSpec, Schedule};
 use isa::{
-    AccessKind, AddressSpace, Executed, Finding, Launch, Trap, Turns, Unordered, WaveSync, Written,
+    AccessKind, AddressSpace, Executed, Finding, Launch, Trap, TurnLength, Unordered, WaveSync,
+    Written,
 };
 
 use crate::{
     abi::{Agent, DispatchPacket, Status},
     address_map::Kind,
     blit, config, events,
-    faults::{self, Chooser},
+    faults::{self, FaultSelector},
     findings, loader,
     locks::Mutex,
     memory::{self, Memory},
     model, order,
-    part::Part as _,
+    part::DeviceComponent as _,
     report,
     report::trace,
     sanitizer::{self, Sanitizer},
@@ -43,7 +44,7 @@ pub(crate) enum Failure {
 }
 
 /// Properties of the queue from which a dispatch packet comes.
-pub(crate) struct Origin<'q> {
+pub(crate) struct QueueContext<'q> {
     pub(crate) id: u64,
     /// Address of the queue, which kernels may read.
     pub(crate) address: u64,
@@ -53,7 +54,7 @@ pub(crate) struct Origin<'q> {
     pub(crate) stop: &'q AtomicBool,
 }
 
-impl Origin<'_> {
+impl QueueContext<'_> {
     pub(crate) fn stopping(&self) -> bool {
         self.stop.load(Ordering::SeqCst)
     }
@@ -78,7 +79,7 @@ struct DeviceMemory<'a> {
     for_the_runtime: bool,
     memory: &'static Memory,
     sanitizer: &'static Sanitizer,
-    faults: &'static Chooser,
+    faults: &'static FaultSelector,
     units: u64,
 }
 
@@ -87,10 +88,10 @@ impl<'a> DeviceMemory<'a> {
         DeviceMemory {
             kernel,
             for_the_runtime,
-            memory: Memory::here(),
-            sanitizer: Sanitizer::here(),
-            faults: Chooser::here(),
-            units: model::of(config::get().arch).compute_units.into(),
+            memory: Memory::current(),
+            sanitizer: Sanitizer::current(),
+            faults: FaultSelector::current(),
+            units: model::for_arch(config::get().arch).compute_units.into(),
         }
     }
 }
@@ -107,10 +108,10 @@ unsafe impl AddressSpace for DeviceMemory<'_> {
         // With the sanitizer, all waves run on the thread that executes the dispatch.
         let describe = |address| self.sanitizer.describe(address);
         let known = finding.address().map_or_else(String::new, describe);
-        findings::tell(self.kernel, finding.mistake(), format_args!("{finding}{known}"))
+        findings::report(self.kernel, finding.mistake(), format_args!("{finding}{known}"))
     }
 
-    fn hangs(&self, hang: &Trap) -> ControlFlow<()> {
+    fn report_hang(&self, hang: &Trap) -> ControlFlow<()> {
         let known = match hang {
             Trap::Hang { address: Some(address), .. } => self.sanitizer.describe(*address),
             _ => String::new(),
@@ -149,27 +150,27 @@ unsafe impl AddressSpace for DeviceMemory<'_> {
 
     fn breaks(&self, workgroup: u64) -> bool {
         let fault = Fault::KernelWrongUnit;
-        let Some(planted) = self.faults.planted(fault) else { return false };
+        let Some(planted) = self.faults.injected(fault) else { return false };
         // The dispatcher assigns workgroups to compute units in turn.
         workgroup % self.units == planted.amount("unit") % self.units
-            && self.faults.taken(fault, self.sanitizer).is_some()
+            && self.faults.active_fault(fault, self.sanitizer).is_some()
     }
 }
 
 pub(crate) fn run(
     packet: &DispatchPacket,
     packet_address: u64,
-    queue: &Origin<'_>,
+    queue: &QueueContext<'_>,
 ) -> Result<(), Failure> {
-    let lost = &Dispatches::here().lost;
-    if lost.load(Ordering::SeqCst) || faults::takes(Fault::DeviceLost) {
+    let lost = &Dispatches::current().lost;
+    if lost.load(Ordering::SeqCst) || faults::is_active(Fault::DeviceLost) {
         lost.store(true, Ordering::SeqCst);
         return Err(Failure::Queue(Status::EXCEPTION));
     }
     // Memory that the kernel may access must stay mapped until the kernel ends.
     let _in_use = memory::InUse::new();
     let kernel = loader::kernel(packet.kernel_object);
-    if let Some((status, what)) = refused(packet) {
+    if let Some((status, what)) = rejection(packet) {
         report::fault(kernel.as_ref().map_or("unknown", |kernel| &kernel.name), what);
         return Err(Failure::Queue(status));
     }
@@ -186,7 +187,7 @@ pub(crate) fn run(
         kernel.name, packet.grid, packet.workgroup, packet.kernarg
     );
     order::launches(&kernel.name);
-    let for_the_runtime = blit::is_of_the_runtime(&kernel.name);
+    let for_the_runtime = blit::is_runtime_kernel(&kernel.name);
     let execute = |kernarg| {
         let launch = Launch {
             kernel_name: &kernel.name,
@@ -203,9 +204,9 @@ pub(crate) fn run(
             step_limit: isa::DEFAULT_STEP_LIMIT,
             threads: config::get().threads,
             turns: match config::get().schedule {
-                Schedule::Waves(turn) => Turns::Of(turn.get()),
-                Schedule::Seeded(seed) => Turns::Seeded(seed),
-                Schedule::Eager | Schedule::Lazy | Schedule::LateResults => Turns::default(),
+                Schedule::Waves(turn) => TurnLength::Fixed(turn.get()),
+                Schedule::Seeded(seed) => TurnLength::Seeded(seed),
+                Schedule::Eager | Schedule::Lazy | Schedule::LateResults => TurnLength::default(),
             },
             room: aql::room(config::get().arch, packet),
             patience: Duration::from_secs(config::get().patience.into()),
@@ -235,8 +236,8 @@ pub(crate) fn run(
 
 /// Returns the reason why the packet processor rejects a packet, and the status that ROCr reports for it
 /// (`AqlQueue::DynamicQueueEventsHandler`). Returns `None` if the packet is valid.
-fn refused(packet: &DispatchPacket) -> Option<(Status, Refusal)> {
-    let refusal = aql::refused(config::get().arch, packet)?;
+fn rejection(packet: &DispatchPacket) -> Option<(Status, Refusal)> {
+    let refusal = aql::rejection_reason(config::get().arch, packet)?;
     let status = match refusal {
         Refusal::NoDimensions => Status::INCOMPATIBLE_ARGUMENTS,
         Refusal::NoKernel => Status::INVALID_CODE_OBJECT,
@@ -252,35 +253,35 @@ fn execute_with_faults(
     packet: &DispatchPacket,
     execute: impl Fn(u64) -> Result<Executed, Trap>,
 ) -> Result<Result<Executed, Trap>, Failure> {
-    let number = Dispatches::here().count.fetch_add(1, Ordering::Relaxed) + 1;
+    let number = Dispatches::current().count.fetch_add(1, Ordering::Relaxed) + 1;
     let is_the_one = |fault| {
-        faults::planted(fault).is_some_and(|planted| planted.amount("dispatch") == number)
-            && faults::takes(fault)
+        faults::injected(fault).is_some_and(|planted| planted.amount("dispatch") == number)
+            && faults::is_active(fault)
     };
     if is_the_one(Fault::QueueError) {
         return Err(Failure::Queue(Status::EXCEPTION));
     }
-    if faults::takes(Fault::KernelPageFault) {
+    if faults::is_active(Fault::KernelPageFault) {
         report::fault(&kernel.name, "an injected access to memory that is not mapped");
         system_events::memory_fault(0);
         return Err(Failure::Hang);
     }
-    if faults::takes(Fault::KernelDrop) {
+    if faults::is_active(Fault::KernelDrop) {
         return Ok(Ok(Executed::default()));
     }
     let begun = Instant::now();
     let wrong = wrong_arguments(packet, kernel.kernarg_bytes as usize);
     let kernarg = wrong.unwrap_or(packet.kernarg);
     let mut result = transfer::with_stale_lines(|| execute(kernarg));
-    if result.is_ok() && faults::takes(Fault::KernelTwice) {
+    if result.is_ok() && faults::is_active(Fault::KernelTwice) {
         result = execute(kernarg);
     }
     if let Some(copy) = wrong {
         memory::free(copy as usize);
     }
-    let slows = |slow: &Planted| number >= slow.amount("from");
-    if faults::planted(Fault::LaunchSlow).is_some_and(slows)
-        && let Some(slow) = faults::taken(Fault::LaunchSlow)
+    let slows = |slow: &FaultSpec| number >= slow.amount("from");
+    if faults::injected(Fault::LaunchSlow).is_some_and(slows)
+        && let Some(slow) = faults::active_fault(Fault::LaunchSlow)
     {
         let factor = u32::try_from(slow.amount("factor")).unwrap_or(u32::MAX);
         let more = begun.elapsed().saturating_mul(factor.saturating_sub(1));
@@ -297,7 +298,7 @@ fn report_trap(kernel: &str, trap: &Trap) -> Failure {
         // HIP validates its launches. If a launch fails here, the kernel needs something that the interpreter does not
         // support or the host does not have, for example AVX2.
         Trap::Unimplemented { .. } | Trap::NoDisassembler { .. } | Trap::InvalidLaunch { .. } => {
-            report::gap(kernel, trap);
+            report::unsupported(kernel, trap);
             Failure::Queue(Status::ILLEGAL_INSTRUCTION)
         }
         Trap::PageFault { address, .. } | Trap::Unmapped { address, .. } => {
@@ -326,7 +327,7 @@ fn report_trap(kernel: &str, trap: &Trap) -> Failure {
 /// If the fault `kernel.stale-args` or `kernel.wrong-args` takes effect, returns the address of wrong argument bytes
 /// for the kernel. Otherwise returns `None`.
 fn wrong_arguments(packet: &DispatchPacket, len: usize) -> Option<u64> {
-    let planted = |fault| faults::planted(fault).is_some();
+    let planted = |fault| faults::injected(fault).is_some();
     let start = packet.kernarg as usize;
     if !(planted(Fault::KernelStaleArgs) || planted(Fault::KernelWrongArgs))
         || len == 0
@@ -346,14 +347,14 @@ fn wrong_arguments(packet: &DispatchPacket, len: usize) -> Option<u64> {
 /// Returns the argument bytes of the previous dispatch of the same kernel; `None` unless the fault `kernel.stale-args`
 /// uses them.
 fn stale(kernel: u64, bytes: &[u8]) -> Option<Vec<u8>> {
-    faults::planted(Fault::KernelStaleArgs)?;
-    let mut last = Dispatches::here().arguments.lock();
+    faults::injected(Fault::KernelStaleArgs)?;
+    let mut last = Dispatches::current().arguments.lock();
     let before = last.insert(kernel, bytes.to_vec())?;
-    (before.len() == bytes.len() && faults::takes(Fault::KernelStaleArgs)).then_some(before)
+    (before.len() == bytes.len() && faults::is_active(Fault::KernelStaleArgs)).then_some(before)
 }
 
 fn flipped(mut bytes: Vec<u8>) -> Option<Vec<u8>> {
-    let planted = faults::taken(Fault::KernelWrongArgs)?;
+    let planted = faults::active_fault(Fault::KernelWrongArgs)?;
     let byte = planted.amount("byte") as usize % bytes.len().max(1);
     *bytes.get_mut(byte)? ^= 1;
     Some(bytes)
@@ -369,7 +370,7 @@ mod tests {
         let mut packet: DispatchPacket = unsafe { std::mem::zeroed() };
         (packet.setup, packet.workgroup, packet.kernel_object) = (3, [64, 1, 1], 4096);
         change(&mut packet);
-        assert_eq!(refused(&packet).map(|(status, _)| status), expected);
+        assert_eq!(rejection(&packet).map(|(status, _)| status), expected);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     locks::{Condvar, Mutex},
-    part::Part as _,
+    part::DeviceComponent as _,
 };
 
 /// Number of signal changes so far, and the condition variable that threads use to wait for the next change.
@@ -24,7 +24,7 @@ pub(crate) struct Events {
 }
 
 /// Interval at which waiting threads poll while a [`SilentWriter`] exists.
-const LOOK: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 impl Events {
     fn notify(&self) {
@@ -35,7 +35,7 @@ impl Events {
 
 /// Wakes all threads that wait for signals, after a signal has changed.
 pub(crate) fn notify() {
-    Events::here().notify();
+    Events::current().notify();
 }
 
 /// While a value of this type exists, signals may change without a call to this library. A running kernel can write to
@@ -44,7 +44,7 @@ pub(crate) struct SilentWriter(&'static Events);
 
 impl SilentWriter {
     pub(crate) fn new() -> SilentWriter {
-        let events = Events::here();
+        let events = Events::current();
         events.silent_writers.fetch_add(1, Ordering::SeqCst);
         events.notify();
         SilentWriter(events)
@@ -63,7 +63,7 @@ pub(crate) fn wait_until<T>(
     deadline: Option<Instant>,
     mut poll: impl FnMut() -> Option<T>,
 ) -> Option<T> {
-    let events = Events::here();
+    let events = Events::current();
     loop {
         let before = *events.epoch.lock();
         if let Some(answer) = poll() {
@@ -75,8 +75,8 @@ pub(crate) fn wait_until<T>(
         }
         let silent = events.silent_writers.load(Ordering::SeqCst) > 0;
         let limit = match (left, silent) {
-            (Some(left), true) => Some(left.min(LOOK)),
-            (None, true) => Some(LOOK),
+            (Some(left), true) => Some(left.min(POLL_INTERVAL)),
+            (None, true) => Some(POLL_INTERVAL),
             (left, false) => left,
         };
         let guard = events.epoch.lock();

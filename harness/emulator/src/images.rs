@@ -11,12 +11,12 @@ use std::{collections::BTreeMap, ffi::c_void};
 use isa::image::{Border, Dimension, IMAGE_ALIGNMENT, Image, ROW_ALIGNMENT, Sampler, Wrap};
 
 use crate::{
-    abi::{Agent, Answer, Dim3, Out, Status},
+    abi::{Agent, Dim3, InfoOutput, Out, Status},
     address_map::Kind,
     config,
     locks::Mutex,
     memory, order,
-    part::Part as _,
+    part::DeviceComponent as _,
     row::Row,
     transfer::{self, Direction},
 };
@@ -70,14 +70,14 @@ pub(crate) struct SamplerDescriptionV2 {
 }
 
 #[derive(Clone, Copy)]
-struct Known {
+struct KnownImage {
     image: Image,
     geometry: Geometry,
 }
 
 #[derive(Default)]
 pub(crate) struct Images {
-    images: Mutex<BTreeMap<u64, Known>>,
+    images: Mutex<BTreeMap<u64, KnownImage>>,
     samplers: Mutex<Vec<u64>>,
 }
 
@@ -107,7 +107,7 @@ fn checked(agent: Agent, wanted: &Description) -> Result<(Property, Geometry, [u
     let geometry = Geometry::from_c(wanted.geometry).ok_or(Status::INVALID_ARGUMENT)?;
     let property = formats::property(wanted.format, geometry).filter(|_| are_supported());
     let property = property.ok_or(Status::IMAGE_FORMAT_UNSUPPORTED)?;
-    let [width, height, depth, layers] = geometry.most();
+    let [width, height, depth, layers] = geometry.max_size();
     let asked = [wanted.width, wanted.height, wanted.depth, wanted.layers];
     let most = [width, height, depth, layers].map(|most| most as usize);
     if asked[0] == 0 || asked.iter().zip(most).any(|(asked, most)| *asked > most) {
@@ -131,13 +131,13 @@ fn image_layout(
     wanted: &Description,
     address: u64,
     (row, slice): (usize, usize),
-) -> Result<Known, Status> {
+) -> Result<KnownImage, Status> {
     let (property, geometry, size) = checked(agent, wanted)?;
     let Property { format, select, .. } = property;
     let Some(dimension) = geometry.dimension() else {
         let dimension = Dimension::D1;
         let image = Image { address, format, dimension, size, select, pitch: size[0] };
-        return Ok(Known { image, geometry });
+        return Ok(KnownImage { image, geometry });
     };
     let natural = Image::natural_pitch(size[0], format);
     let bytes = format.bytes();
@@ -150,7 +150,7 @@ fn image_layout(
     if slice != 0 && slice as u64 != image.slice_bytes() {
         return Err(Status::IMAGE_PITCH_UNSUPPORTED);
     }
-    Ok(Known { image, geometry })
+    Ok(KnownImage { image, geometry })
 }
 
 #[unsafe(no_mangle)]
@@ -203,7 +203,7 @@ pub(crate) extern "C" fn hsa_ext_image_data_get_info_with_layout(
 ) -> Status {
     let Some(wanted) = wanted.get() else { return Status::INVALID_ARGUMENT };
     match image_layout(agent, &wanted, 0, (row, slice)) {
-        Ok(Known { image, .. }) => {
+        Ok(KnownImage { image, .. }) => {
             info.put(DataInfo { size: image.bytes() as usize, alignment: IMAGE_ALIGNMENT as usize })
         }
         Err(status) => status,
@@ -248,13 +248,13 @@ pub(crate) extern "C" fn hsa_ext_image_create_with_layout(
     let ImageFormat { kind, order } = wanted.format;
     words[8..11].copy_from_slice(&[kind, order, wanted.width as u32]);
     let Some(handle) = publish(words) else { return Status::OUT_OF_RESOURCES };
-    Images::here().images.lock().insert(handle, known);
+    Images::current().images.lock().insert(handle, known);
     image.put(handle)
 }
 
 /// Returns the descriptor of an image. The descriptor of a buffer occupies only the first half of the result. Returns
 /// `None` for a buffer of 4 GiB, which the descriptor cannot represent.
-fn descriptor(Known { image, geometry }: &Known) -> Option<[u32; 8]> {
+fn descriptor(KnownImage { image, geometry }: &KnownImage) -> Option<[u32; 8]> {
     let arch = config::get().arch;
     if geometry.dimension().is_some() {
         return image.words(arch);
@@ -271,14 +271,14 @@ pub(crate) extern "C" fn hsa_ext_image_destroy(agent: Agent, image: u64) -> Stat
     if !agent.is_gpu() {
         return Status::INVALID_AGENT;
     }
-    if Images::here().images.lock().remove(&image).is_none() {
+    if Images::current().images.lock().remove(&image).is_none() {
         return Status::INVALID_ARGUMENT;
     }
     memory::free(image as usize);
     Status::SUCCESS
 }
 
-impl Known {
+impl KnownImage {
     /// Returns the addresses of the rows of a region, slice by slice, and the length of a row in bytes. Returns `None`
     /// if the region extends beyond the image.
     fn rows(&self, offset: Dim3, range: Dim3) -> Option<(Vec<Vec<usize>>, usize)> {
@@ -307,7 +307,7 @@ impl Known {
     }
 
     /// Returns, for each row of a region, its address in the image, its address in linear memory and its size in bytes.
-    fn beside(
+    fn pair_rows(
         &self,
         region: Region,
         start: usize,
@@ -328,7 +328,7 @@ impl Known {
 }
 
 /// Copies rows synchronously. ROCr also waits for its copy kernels before the call returns.
-fn moved(rows: &[Row], direction: Direction) -> Status {
+fn copy_rows(rows: &[Row], direction: Direction) -> Status {
     let _in_use = memory::InUse::new();
     let mapped = |start: usize, len: usize| {
         let map = memory::map();
@@ -343,12 +343,12 @@ fn moved(rows: &[Row], direction: Direction) -> Status {
     }
     let bytes = rows.iter().map(|row| row.len).sum();
     // SAFETY: known rows stay mapped while `_in_use` lives. The caller is responsible for all other rows.
-    unsafe { transfer::carry_out(rows, transfer::fate(bytes, direction)) };
+    unsafe { transfer::execute(rows, transfer::copy_effect(bytes, direction)) };
     Status::SUCCESS
 }
 
-fn known(handle: u64) -> Option<Known> {
-    Images::here().images.lock().get(&handle).copied()
+fn find_image(handle: u64) -> Option<KnownImage> {
+    Images::current().images.lock().get(&handle).copied()
 }
 
 #[unsafe(no_mangle)]
@@ -360,7 +360,7 @@ pub(crate) extern "C" fn hsa_ext_image_import(
     image: u64,
     region: Out<Region>,
 ) -> Status {
-    let (Some(known), Some(region)) = (known(image), region.get()) else {
+    let (Some(known), Some(region)) = (find_image(image), region.get()) else {
         return Status::INVALID_ARGUMENT;
     };
     if !agent.is_gpu() || from == 0 {
@@ -368,11 +368,11 @@ pub(crate) extern "C" fn hsa_ext_image_import(
     }
     let of_device = memory::map().find(from).is_some_and(|(_, region)| region.owner.is_gpu());
     let direction = if of_device { Direction::Other } else { Direction::HostToDevice };
-    match known.beside(region, from, row, slice) {
+    match known.pair_rows(region, from, row, slice) {
         Some(rows) => {
             let rows: Vec<Row> =
                 rows.into_iter().map(|(to, from, len)| Row { to, from, len }).collect();
-            moved(&rows, direction)
+            copy_rows(&rows, direction)
         }
         None => Status::INVALID_ARGUMENT,
     }
@@ -387,17 +387,17 @@ pub(crate) extern "C" fn hsa_ext_image_export(
     slice: usize,
     region: Out<Region>,
 ) -> Status {
-    let (Some(known), Some(region)) = (known(image), region.get()) else {
+    let (Some(known), Some(region)) = (find_image(image), region.get()) else {
         return Status::INVALID_ARGUMENT;
     };
     if !agent.is_gpu() || to == 0 {
         return if to == 0 { Status::INVALID_ARGUMENT } else { Status::INVALID_AGENT };
     }
-    match known.beside(region, to, row, slice) {
+    match known.pair_rows(region, to, row, slice) {
         Some(rows) => {
             let rows: Vec<Row> =
                 rows.into_iter().map(|(from, to, len)| Row { to, from, len }).collect();
-            moved(&rows, Direction::Other)
+            copy_rows(&rows, Direction::Other)
         }
         None => Status::INVALID_ARGUMENT,
     }
@@ -415,7 +415,7 @@ pub(crate) extern "C" fn hsa_ext_image_copy(
     if !agent.is_gpu() {
         return Status::INVALID_AGENT;
     }
-    let (Some(source), Some(target)) = (known(source), known(target)) else {
+    let (Some(source), Some(target)) = (find_image(source), find_image(target)) else {
         return Status::INVALID_ARGUMENT;
     };
     let offsets = (source_offset.get(), target_offset.get(), range.get());
@@ -432,7 +432,7 @@ pub(crate) extern "C" fn hsa_ext_image_copy(
         return Status::INVALID_ARGUMENT;
     }
     let rows: Vec<Row> = from.into_iter().zip(to).map(|(from, to)| Row { to, from, len }).collect();
-    moved(&rows, Direction::Other)
+    copy_rows(&rows, Direction::Other)
 }
 
 #[unsafe(no_mangle)]
@@ -445,7 +445,7 @@ pub(crate) extern "C" fn hsa_ext_image_clear(
     if !agent.is_gpu() {
         return Status::INVALID_AGENT;
     }
-    let (Some(known), Some(colour), Some(region)) = (known(image), colour.get(), region.get())
+    let (Some(known), Some(colour), Some(region)) = (find_image(image), colour.get(), region.get())
     else {
         return Status::INVALID_ARGUMENT;
     };
@@ -458,7 +458,7 @@ pub(crate) extern "C" fn hsa_ext_image_clear(
     let row: Vec<u8> = texel.iter().copied().cycle().take(len).collect();
     let from = row.as_ptr() as usize;
     let rows: Vec<Row> = slices.concat().into_iter().map(|to| Row { to, from, len }).collect();
-    moved(&rows, Direction::Other)
+    copy_rows(&rows, Direction::Other)
 }
 
 fn sampler(agent: Agent, wanted: SamplerDescriptionV2, handle: Out<u64>) -> Status {
@@ -488,7 +488,7 @@ fn sampler(agent: Agent, wanted: SamplerDescriptionV2, handle: Out<u64>) -> Stat
     let mut words = [0; SAMPLER_WORDS];
     words[..4].copy_from_slice(&sampler.words(config::get().arch));
     let Some(made) = publish(words) else { return Status::OUT_OF_RESOURCES };
-    Images::here().samplers.lock().push(made);
+    Images::current().samplers.lock().push(made);
     handle.put(made)
 }
 
@@ -519,7 +519,7 @@ pub(crate) extern "C" fn hsa_ext_sampler_destroy(agent: Agent, handle: u64) -> S
     if !agent.is_gpu() {
         return Status::INVALID_AGENT;
     }
-    let mut all = Images::here().samplers.lock();
+    let mut all = Images::current().samplers.lock();
     let Some(at) = all.iter().position(|known| *known == handle) else {
         return Status::INVALID_ARGUMENT;
     };
@@ -533,19 +533,19 @@ pub(crate) extern "C" fn hsa_ext_sampler_destroy(agent: Agent, handle: u64) -> S
 extern "C" fn hsa_amd_image_get_info_max_dim(
     agent: Agent,
     attribute: u32,
-    value: Answer,
+    value: InfoOutput,
 ) -> Status {
     if !agent.is_gpu() {
         return Status::INVALID_AGENT;
     }
-    most(attribute, value).unwrap_or(Status::INVALID_ARGUMENT)
+    max_dimension(attribute, value).unwrap_or(Status::INVALID_ARGUMENT)
 }
 
 /// Answers a query for an attribute `HSA_EXT_AGENT_INFO_*`: a maximum image size or a maximum number of handles.
 /// Returns `None` for other attributes.
-pub(crate) fn most(attribute: u32, value: Answer) -> Option<Status> {
+pub(crate) fn max_dimension(attribute: u32, value: InfoOutput) -> Option<Status> {
     let there = u32::from(are_supported());
-    let of = |geometry: Geometry| geometry.most().map(|most| most * there);
+    let of = |geometry: Geometry| geometry.max_size().map(|most| most * there);
     let [width, height, depth, layers] = match attribute {
         0x3000 => of(Geometry::D1),
         0x3001 => of(Geometry::D1Array),

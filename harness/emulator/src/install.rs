@@ -112,7 +112,7 @@ struct Sections {
 impl Sections {
     const ADDED: &[u8] = b".gnu.version_d\0";
 
-    fn of(library: &[u8]) -> Result<Sections, String> {
+    fn read(library: &[u8]) -> Result<Sections, String> {
         let read = |error: object::Error| error.to_string();
         let header = elf::FileHeader64::<LE>::parse(library).map_err(read)?;
         let table = header.section_headers(LE, library).map_err(read)?;
@@ -297,7 +297,7 @@ fn examine(library: &[u8]) -> Result<Layout, String> {
         }
     }
     Ok(Layout {
-        sections: Sections::of(library)?,
+        sections: Sections::read(library)?,
         dynamic_header: header.e_phoff.get(LE) as usize + index * 56,
         space: (space_offset, space.address()),
         names: [name_of(FILE_NAME)?, name_of(VERSION_SYMBOL)?],

@@ -16,7 +16,7 @@ use crate::{
     address_map::{Kind, PAGE, Region},
     locks::Mutex,
     memory,
-    part::Part as _,
+    part::DeviceComponent as _,
     report,
     report::trace,
     vmem,
@@ -72,7 +72,7 @@ impl Handle {
     }
 }
 
-fn drawn() -> [u32; 2] {
+fn random_words() -> [u32; 2] {
     let mut bytes = [0u8; 8];
     // SAFETY: the call writes at most `bytes.len()` bytes.
     let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
@@ -85,7 +85,7 @@ fn drawn() -> [u32; 2] {
 fn share(start: usize, region: Region) -> Option<Handle> {
     // `known` must not be locked during the whole function. A thread that frees memory locks it, and this thread waits
     // below until no kernel or copy is running.
-    let shared = Shared::here();
+    let shared = Shared::current();
     let one_at_a_time = shared.sharing.lock();
     if let Some((_, handle)) = shared.known.lock().get(&start) {
         return Some(*handle);
@@ -94,14 +94,17 @@ fn share(start: usize, region: Region) -> Option<Handle> {
         magic: MAGIC,
         process: process::id(),
         file: 0,
-        draw: drawn(),
+        draw: random_words(),
         bytes: [region.len as u32, (region.len >> 32) as u32],
         owner: [u16::try_from(region.owner.0).ok()?, u16::try_from(region.flags).ok()?],
     };
     let file = File::from(vmem::file(&handle.name(), region.len.next_multiple_of(PAGE))?);
     handle.file = file.as_raw_fd() as u32;
     if let Err(why) = memory::move_into(start, &file) {
-        report::gap("(none)", format!("memory cannot be shared with another process: {why}"));
+        report::unsupported(
+            "(none)",
+            format!("memory cannot be shared with another process: {why}"),
+        );
         return None;
     }
     shared.known.lock().insert(start, (file.into(), handle));
@@ -111,7 +114,7 @@ fn share(start: usize, region: Region) -> Option<Handle> {
 
 /// Removes a freed allocation from the shared allocations. Other processes keep their mappings.
 pub(crate) fn forget(start: usize) {
-    Shared::here().known.lock().remove(&start);
+    Shared::current().known.lock().remove(&start);
 }
 
 fn allocation(pointer: usize) -> Option<(usize, Region)> {
@@ -194,7 +197,8 @@ extern "C" fn hsa_amd_portable_export_dmabuf(
     if share(start, region).is_none() {
         return Status::OUT_OF_RESOURCES;
     }
-    let copy = Shared::here().known.lock().get(&start).and_then(|(file, _)| file.try_clone().ok());
+    let copy =
+        Shared::current().known.lock().get(&start).and_then(|(file, _)| file.try_clone().ok());
     let Some(copy) = copy else { return Status::OUT_OF_RESOURCES };
     let status = offset.put(inside as u64);
     if status != Status::SUCCESS {

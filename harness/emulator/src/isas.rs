@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_void};
 use isa::LARGEST_WORKGROUP;
 
 use crate::{
-    abi::{Agent, Answer, Dim3, Out, Status, name},
+    abi::{Agent, Dim3, InfoOutput, Out, Status, name},
     config,
     report::trace,
 };
@@ -57,7 +57,7 @@ unsafe extern "C" fn hsa_isa_from_name(wanted: *const c_char, isa: Out<Isa>) -> 
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn hsa_isa_get_info_alt(isa: Isa, attribute: u32, value: Answer) -> Status {
+extern "C" fn hsa_isa_get_info_alt(isa: Isa, attribute: u32, value: InfoOutput) -> Status {
     if isa != ISA {
         return Status::INVALID_ISA;
     }
@@ -93,7 +93,7 @@ extern "C" fn hsa_isa_get_info_alt(isa: Isa, attribute: u32, value: Answer) -> S
 
 /// Older form of `hsa_isa_get_info_alt`. `index` selects a calling convention, of which there is only one.
 #[unsafe(no_mangle)]
-extern "C" fn hsa_isa_get_info(isa: Isa, attribute: u32, index: u32, value: Answer) -> Status {
+extern "C" fn hsa_isa_get_info(isa: Isa, attribute: u32, index: u32, value: InfoOutput) -> Status {
     if index == 0 { hsa_isa_get_info_alt(isa, attribute, value) } else { Status::INVALID_INDEX }
 }
 
@@ -142,7 +142,7 @@ extern "C" fn hsa_isa_iterate_wavefronts(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn hsa_wavefront_get_info(wavefront: u64, attribute: u32, value: Answer) -> Status {
+extern "C" fn hsa_wavefront_get_info(wavefront: u64, attribute: u32, value: InfoOutput) -> Status {
     match (wavefront, attribute) {
         // SIZE
         (WAVEFRONT, 0) => value.put(config::get().arch.wave_size()),

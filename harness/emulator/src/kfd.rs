@@ -73,7 +73,7 @@ fn properties(config: &Config, number: Option<u32>, links: usize) -> String {
             ("io_links_count", &links),
         ]);
     };
-    let model = model::of(config.arch);
+    let model = model::for_arch(config.arch);
     let Model { compute_units, simds_per_unit, arrays_per_engine, .. } = model;
     let arrays = model.shader_engines * arrays_per_engine;
     lines(&[
@@ -104,7 +104,7 @@ fn properties(config: &Config, number: Option<u32>, links: usize) -> String {
 }
 
 fn memory(config: &Config, number: Option<u32>) -> String {
-    let model = model::of(config.arch);
+    let model = model::for_arch(config.arch);
     let (heap, bytes) = match number {
         // The size of the host's memory is not given here, because readers get this size from the host itself.
         None => (SYSTEM, 0),

@@ -11,13 +11,13 @@ use std::{
 use device::Fault;
 
 use crate::{
-    abi::{Agent, Answer, File, Out, Status, name, pool_flag},
+    abi::{Agent, File, InfoOutput, Out, Status, name, pool_flag},
     address_map,
-    code_object::{Base, CodeObject, Descriptor, Kind, Problem},
+    code_object::{CodeObject, Descriptor, Kind, Problem, RelocationBase},
     config, faults,
     locks::Mutex,
     memory,
-    part::Part as _,
+    part::DeviceComponent as _,
     report::trace,
 };
 
@@ -69,7 +69,7 @@ struct Registry {
 pub(crate) struct Loaded(Mutex<Registry>);
 
 fn with<T>(body: impl FnOnce(&mut Registry) -> T) -> T {
-    body(&mut Loaded::here().0.lock())
+    body(&mut Loaded::current().0.lock())
 }
 
 impl Registry {
@@ -263,8 +263,10 @@ fn load(
     let mut patches = Vec::new();
     for relocation in &object.relocations {
         let base = match &relocation.base {
-            Base::Image(offset) => Ok(*offset),
-            Base::External(name) => Err(executable.externals.get(name).copied().unwrap_or(0)),
+            RelocationBase::Image(offset) => Ok(*offset),
+            RelocationBase::External(name) => {
+                Err(executable.externals.get(name).copied().unwrap_or(0))
+            }
         };
         if base == Err(0) {
             trace!("a relocation needs the undefined {:?}", relocation.base);
@@ -285,7 +287,7 @@ fn load(
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
         }
     };
-    let zeroed = faults::takes(Fault::ModuleZeroed);
+    let zeroed = faults::is_active(Fault::ModuleZeroed);
     for segment in &object.segments {
         if zeroed && segment.writable {
             write(segment.address, &vec![0; segment.data.len()]);
@@ -371,7 +373,11 @@ extern "C" fn hsa_executable_iterate_symbols(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn hsa_executable_symbol_get_info(symbol: u64, attribute: u32, value: Answer) -> Status {
+extern "C" fn hsa_executable_symbol_get_info(
+    symbol: u64,
+    attribute: u32,
+    value: InfoOutput,
+) -> Status {
     let Some(symbol) = with(|registry| registry.symbols.get(&symbol).cloned()) else {
         return Status::INVALID_EXECUTABLE_SYMBOL;
     };
@@ -414,7 +420,7 @@ pub(crate) struct ExtensionTable {
     segments: extern "C" fn(*mut c_void, Out<usize>) -> Status,
     executable: extern "C" fn(u64, Out<u64>) -> Status,
     iterate_objects: extern "C" fn(u64, Option<ObjectCallback>, *mut c_void) -> Status,
-    object_info: extern "C" fn(u64, u32, Answer) -> Status,
+    object_info: extern "C" fn(u64, u32, InfoOutput) -> Status,
     reader: extern "C" fn(File, usize, usize, Out<u64>) -> Status,
     iterate_executables: extern "C" fn(Option<ExecutableCallback>, *mut c_void) -> Status,
 }
@@ -473,7 +479,7 @@ extern "C" fn iterate_loaded_code_objects(
     }
 }
 
-extern "C" fn loaded_code_object_info(object: u64, attribute: u32, value: Answer) -> Status {
+extern "C" fn loaded_code_object_info(object: u64, attribute: u32, value: InfoOutput) -> Status {
     let image = with(|registry| {
         let image = registry.executables.get(&object)?.images.first()?;
         Some((image.start as u64, image.len as u64, Arc::clone(&image.storage), image.agent))

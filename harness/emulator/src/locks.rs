@@ -18,7 +18,7 @@ impl<T> Mutex<T> {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
-        whole(self.0.lock())
+        ignore_poison(self.0.lock())
     }
 }
 
@@ -27,11 +27,11 @@ pub(crate) struct RwLock<T>(sync::RwLock<T>);
 
 impl<T> RwLock<T> {
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, T> {
-        whole(self.0.read())
+        ignore_poison(self.0.read())
     }
 
     pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
-        whole(self.0.write())
+        ignore_poison(self.0.write())
     }
 }
 
@@ -44,7 +44,7 @@ impl Condvar {
     }
 
     pub(crate) fn wait<'l, T>(&self, guard: MutexGuard<'l, T>) -> MutexGuard<'l, T> {
-        whole(self.0.wait(guard))
+        ignore_poison(self.0.wait(guard))
     }
 
     pub(crate) fn wait_while<'l, T>(
@@ -52,7 +52,7 @@ impl Condvar {
         guard: MutexGuard<'l, T>,
         condition: impl FnMut(&mut T) -> bool,
     ) -> MutexGuard<'l, T> {
-        whole(self.0.wait_while(guard, condition))
+        ignore_poison(self.0.wait_while(guard, condition))
     }
 
     pub(crate) fn wait_timeout<'l, T>(
@@ -60,7 +60,7 @@ impl Condvar {
         guard: MutexGuard<'l, T>,
         limit: Duration,
     ) -> (MutexGuard<'l, T>, WaitTimeoutResult) {
-        whole(self.0.wait_timeout(guard, limit))
+        ignore_poison(self.0.wait_timeout(guard, limit))
     }
 
     pub(crate) fn notify_all(&self) {
@@ -72,6 +72,6 @@ impl Condvar {
     }
 }
 
-fn whole<G>(result: LockResult<G>) -> G {
+fn ignore_poison<G>(result: LockResult<G>) -> G {
     result.unwrap_or_else(PoisonError::into_inner)
 }

@@ -26,7 +26,7 @@ use crate::{
     config, faults,
     locks::{Mutex, RwLock},
     order,
-    part::Part as _,
+    part::DeviceComponent as _,
     sanitizer,
 };
 
@@ -54,21 +54,21 @@ impl Memory {
 }
 
 fn used() -> MutexGuard<'static, BTreeMap<u64, u64>> {
-    Memory::here().used.lock()
+    Memory::current().used.lock()
 }
 
 pub(crate) fn map() -> RwLockReadGuard<'static, AddressMap> {
-    Memory::here().map()
+    Memory::current().map()
 }
 
 pub(crate) fn map_mut() -> RwLockWriteGuard<'static, AddressMap> {
-    Memory::here().map.write()
+    Memory::current().map.write()
 }
 
 pub(crate) fn reported_bytes() -> u64 {
     let total = config::get().total_memory();
-    match faults::planted(Fault::MemoryTotalWrong) {
-        Some(planted) if faults::takes_at(Fault::MemoryTotalWrong, 0) => {
+    match faults::injected(Fault::MemoryTotalWrong) {
+        Some(planted) if faults::is_active_at(Fault::MemoryTotalWrong, 0) => {
             total / 100 * planted.amount("percent").min(100)
         }
         _ => total,
@@ -78,8 +78,8 @@ pub(crate) fn reported_bytes() -> u64 {
 pub(crate) fn available(device: Agent) -> u64 {
     let free =
         config::get().total_memory().saturating_sub(used().get(&device.0).copied().unwrap_or(0));
-    let second = Memory::here().answers.fetch_add(1, Ordering::Relaxed) % 2 == 1;
-    match second.then(|| faults::taken(Fault::MemoryFreeWrong)).flatten() {
+    let second = Memory::current().answers.fetch_add(1, Ordering::Relaxed) % 2 == 1;
+    match second.then(|| faults::active_fault(Fault::MemoryFreeWrong)).flatten() {
         Some(planted) => free / 100 * planted.amount("percent").min(100),
         None => free,
     }
@@ -97,7 +97,7 @@ pub(crate) fn charge(device: Agent, bytes: usize) -> bool {
 
 /// Counts bytes of device memory as free, unless an injected leak keeps them.
 pub(crate) fn discharge(device: Agent, bytes: usize) {
-    if faults::takes(Fault::AllocLeak) {
+    if faults::is_active(Fault::AllocLeak) {
         return;
     }
     let mut all = used();
@@ -108,12 +108,12 @@ pub(crate) fn discharge(device: Agent, bytes: usize) {
 /// Returns the address of a live allocation of the same size if the fault `alloc.alias` or `alloc.freed-twice` takes
 /// effect.
 fn alias(len: usize) -> Option<usize> {
-    faults::planted(Fault::AllocAlias).or(faults::planted(Fault::AllocFreedTwice))?;
+    faults::injected(Fault::AllocAlias).or(faults::injected(Fault::AllocFreedTwice))?;
     let live = map().pool_of(len)?;
-    let mut freed = Memory::here().freed_twice.lock();
+    let mut freed = Memory::current().freed_twice.lock();
     let twice = freed.iter().position(|size| *size == len).map(|at| freed.swap_remove(at));
-    (twice.is_some() || faults::takes(Fault::AllocAlias)).then(|| {
-        Memory::here().aliases.lock().push(live);
+    (twice.is_some() || faults::is_active(Fault::AllocAlias)).then(|| {
+        Memory::current().aliases.lock().push(live);
         live
     })
 }
@@ -121,7 +121,7 @@ fn alias(len: usize) -> Option<usize> {
 /// If an injected fault has placed several allocations at this address, removes one of them and returns its region.
 /// Otherwise returns `None`.
 fn end_alias(start: usize) -> Option<Region> {
-    let mut aliases = Memory::here().aliases.lock();
+    let mut aliases = Memory::current().aliases.lock();
     let found = aliases.iter().position(|alias| *alias == start)?;
     aliases.swap_remove(found);
     drop(aliases);
@@ -161,7 +161,7 @@ pub(crate) fn allocate(bytes: usize, owner: Agent, flags: u32, kind: Kind) -> Op
     let visible = if by_the_byte { bytes } else { len };
     map_mut().insert(start, Region { len: visible, kind, owner, flags });
     if by_the_byte {
-        sanitizer::allocated(start, bytes, counted && !config::get().large_bar);
+        sanitizer::record_allocation(start, bytes, counted && !config::get().large_bar);
     }
     Some(start)
 }
@@ -213,14 +213,14 @@ pub(crate) fn free(start: usize) -> bool {
         .is_some_and(|region| matches!(region.kind, Kind::Pool | Kind::Internal));
     let Some(region) = removable.then(|| map.remove(start)).flatten() else { return false };
     drop(map);
-    sanitizer::freed(start);
+    sanitizer::record_free(start);
     // With the sanitizer, the map contains the exact size in bytes, although whole pages were allocated.
     let len = region.len.next_multiple_of(PAGE);
     order::forget(start as u64..(start + len) as u64);
     if region.owner.is_gpu() && region.kind == Kind::Pool {
         discharge(region.owner, len);
-        if faults::takes(Fault::AllocFreedTwice) {
-            Memory::here().freed_twice.lock().push(len);
+        if faults::is_active(Fault::AllocFreedTwice) {
+            Memory::current().freed_twice.lock().push(len);
         }
     }
     let mut users = users();
@@ -230,7 +230,7 @@ pub(crate) fn free(start: usize) -> bool {
 }
 
 /// Maximum time for which [`move_into`] waits for running kernels and copies, which may access the memory.
-const PATIENCE: Duration = Duration::from_secs(10);
+const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// Moves the bytes of an allocation into a file and maps the file at the address of the allocation.
 ///
@@ -248,7 +248,7 @@ pub(crate) fn move_into(start: usize, file: &File) -> Result<(), &'static str> {
             break users;
         }
         drop(users);
-        if since.elapsed() > PATIENCE {
+        if since.elapsed() > MAX_WAIT {
             return Err("a kernel or a copy does not end");
         }
         thread::sleep(Duration::from_millis(1));
@@ -335,7 +335,7 @@ impl Users {
 }
 
 fn users() -> MutexGuard<'static, Users> {
-    Memory::here().users.lock()
+    Memory::current().users.lock()
 }
 
 /// While a value of this type exists, memory that was accessible at its creation stays mapped. Therefore a program that
@@ -344,7 +344,7 @@ pub(crate) struct InUse(&'static Memory);
 
 impl InUse {
     pub(crate) fn new() -> InUse {
-        let memory = Memory::here();
+        let memory = Memory::current();
         memory.users.lock().running += 1;
         InUse(memory)
     }

@@ -9,7 +9,7 @@ macro_rules! missing {
     ($($name:ident)*) => {
         $(#[unsafe(no_mangle)]
         extern "C" fn $name() -> Status {
-            report::gap("(none)", concat!("call not emulated: ", stringify!($name)));
+            report::unsupported("(none)", concat!("call not emulated: ", stringify!($name)));
             Status::ERROR
         })*
     };

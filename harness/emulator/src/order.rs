@@ -28,9 +28,11 @@ use std::{
 use device::Fault;
 use isa::{AccessKind, Unordered};
 use state::State;
-pub(crate) use state::{Known, Work};
+pub(crate) use state::{Submission, Work};
 
-use crate::{abi::Signal, faults, findings, locks::Mutex, part::Part as _, row::Row, sanitizer};
+use crate::{
+    abi::Signal, faults, findings, locks::Mutex, part::DeviceComponent as _, row::Row, sanitizer,
+};
 
 /// Number of packets, counted from the oldest pending packet, that may start out of order.
 pub(crate) const WINDOW: usize = 64;
@@ -52,8 +54,8 @@ fn state() -> Option<MutexGuard<'static, State>> {
     fn watched() -> Option<MutexGuard<'static, State>> {
         // If this fault is injected, packets overtake each other because of the fault, not because of a mistake in the
         // program.
-        let overtaken = faults::planted(Fault::QueueBarrierIgnored).is_some();
-        (!overtaken).then(|| Order::here().0.lock())
+        let overtaken = faults::injected(Fault::QueueBarrierIgnored).is_some();
+        (!overtaken).then(|| Order::current().0.lock())
     }
     if sanitizer::is_on() { watched() } else { None }
 }
@@ -67,7 +69,7 @@ fn with_packet<T>(act: impl FnOnce(&mut State, &mut Work) -> T) -> Option<T> {
 /// `end`.
 pub(crate) fn doorbell_rang(queue: u64, end: u64) {
     if let Some(mut state) = state() {
-        state.rings(queue, end, sanitizer::current_line());
+        state.record_doorbell(queue, end, sanitizer::current_line());
     }
 }
 
@@ -88,7 +90,7 @@ pub(crate) fn launches(kernel: &str) {
 pub(crate) fn waited(signals: &[Signal]) {
     with_packet(|state, work| {
         signals.iter().for_each(|signal| state.waited(work, signal.0));
-        state.holds_up(work);
+        state.block_later_packets(work);
     });
 }
 
@@ -104,10 +106,10 @@ pub(crate) fn end_packet(completion: Signal) {
 
 fn lower(state: &mut State, work: &Work, signal: Signal) {
     let Some(cell) = signal.cell() else { return };
-    state.lowers(work, signal.0);
+    state.record_decrement(work, signal.0);
     // The host can read this signal without calling this library.
     if cell.exposed.load(Ordering::Acquire) != 0 {
-        state.host_saw(signal.0);
+        state.host_read_signal(signal.0);
     }
 }
 
@@ -121,7 +123,7 @@ pub(crate) fn touch(kind: AccessKind, range: Range<u64>) -> Result<(), Unordered
 
 /// Returns the current vector clock of the host, which a copy keeps from its submission until it starts; `None` without
 /// the sanitizer.
-pub(crate) fn submitted() -> Option<Known> {
+pub(crate) fn submitted() -> Option<Submission> {
     state().map(|state| state.known(sanitizer::current_line()))
 }
 
@@ -132,14 +134,14 @@ pub(crate) fn submitted() -> Option<Known> {
 /// Returns the earlier access if the order of the two accesses is not guaranteed and the sanitizer must stop at its
 /// first finding.
 pub(crate) fn begin_copy(
-    submitted: Option<&Known>,
+    submitted: Option<&Submission>,
     waited: &[Signal],
     rows: &[Row],
 ) -> Result<Option<Work>, Unordered> {
     let (Some(known), Some(mut state)) = (submitted, state()) else { return Ok(None) };
     let mut work = state.begin_copy("the copy", known.clone());
     waited.iter().for_each(|signal| state.waited(&mut work, signal.0));
-    findings::of_copy(state.touch_rows(&mut work, rows))?;
+    findings::report_copy(state.touch_rows(&mut work, rows))?;
     Ok(Some(work))
 }
 
@@ -158,25 +160,25 @@ pub(crate) fn host_copy(rows: &[Row]) -> Result<(), Unordered> {
     let Some(mut state) = state() else { return Ok(()) };
     let known = state.known(sanitizer::current_line());
     let mut work = state.begin_copy("the host's copy", known);
-    state.is_of_the_host(&work);
-    findings::of_copy(state.touch_rows(&mut work, rows))
+    state.complete_on_host(&work);
+    findings::report_copy(state.touch_rows(&mut work, rows))
 }
 
-pub(crate) fn host_saw(signal: Signal) {
+pub(crate) fn host_read_signal(signal: Signal) {
     if let Some(mut state) = state() {
-        state.host_saw(signal.0);
+        state.host_read_signal(signal.0);
     }
 }
 
-pub(crate) fn host_set(signal: Signal) {
+pub(crate) fn host_set_signal(signal: Signal) {
     if let Some(mut state) = state() {
-        state.host_set(signal.0);
+        state.host_set_signal(signal.0);
     }
 }
 
-pub(crate) fn host_added(signal: Signal) {
+pub(crate) fn host_added_to_signal(signal: Signal) {
     if let Some(mut state) = state() {
-        state.host_added(signal.0);
+        state.host_added_to_signal(signal.0);
     }
 }
 

@@ -7,11 +7,11 @@ use device::Fault;
 use crate::{
     abi::{BarrierPacket, BarrierValuePacket, Condition, DispatchPacket, Signal, Status, packet},
     clock, delay,
-    dispatch::{self, Origin},
+    dispatch::{self, QueueContext},
     events, faults,
     locks::Mutex,
     order,
-    part::Part as _,
+    part::DeviceComponent as _,
     report::trace,
 };
 
@@ -38,11 +38,11 @@ pub(crate) struct InKernels(Mutex<Vec<u64>>);
 
 /// Returns true if the queue is executing a kernel, which cannot be interrupted.
 pub(crate) fn in_kernel(queue: u64) -> bool {
-    InKernels::here().0.lock().contains(&queue)
+    InKernels::current().0.lock().contains(&queue)
 }
 
 /// Executes the packet in a slot of the queue's ring.
-pub(crate) fn process(queue: &Origin<'_>, index: u64, slot: *mut u8) -> Outcome {
+pub(crate) fn process(queue: &QueueContext<'_>, index: u64, slot: *mut u8) -> Outcome {
     let start = clock::now();
     // SAFETY: the slot has a valid header, so the host has written all 64 bytes and does not change them until the
     // packet is done. All fields are plain integers.
@@ -54,15 +54,15 @@ pub(crate) fn process(queue: &Origin<'_>, index: u64, slot: *mut u8) -> Outcome 
         )
     };
     order::begin_packet(queue.id, index, dispatch.header & packet::BARRIER_BIT != 0);
-    let outcome = carry_out(queue, slot, (&dispatch, &barrier, &value), start);
+    let outcome = execute(queue, slot, (&dispatch, &barrier, &value), start);
     if let Outcome::Done(completion) = &outcome {
         order::end_packet(completion.signal.unwrap_or(Signal::NONE));
     }
     outcome
 }
 
-fn carry_out(
-    queue: &Origin<'_>,
+fn execute(
+    queue: &QueueContext<'_>,
     slot: *mut u8,
     (dispatch, barrier, value): (&DispatchPacket, &BarrierPacket, &BarrierValuePacket),
     start: u64,
@@ -125,7 +125,7 @@ fn live(barrier: &BarrierPacket) -> Vec<Signal> {
     barrier.dependencies.into_iter().filter(|signal| *signal != Signal::NONE).collect()
 }
 
-fn wait(queue: &Origin<'_>, condition: impl Fn() -> bool) {
+fn wait(queue: &QueueContext<'_>, condition: impl Fn() -> bool) {
     events::wait_until(None, || (queue.stopping() || condition()).then_some(()));
 }
 
@@ -134,10 +134,16 @@ fn done(signal: Signal, start: u64) -> Outcome {
     Outcome::Done(Completion { signal, start })
 }
 
-fn run_kernel(queue: &Origin<'_>, slot: *mut u8, packet: &DispatchPacket, start: u64) -> Outcome {
-    let in_kernels = InKernels::here();
+fn run_kernel(
+    queue: &QueueContext<'_>,
+    slot: *mut u8,
+    packet: &DispatchPacket,
+    start: u64,
+) -> Outcome {
+    let in_kernels = InKernels::current();
     in_kernels.0.lock().push(queue.address);
-    let early = faults::taken(Fault::SignalEarly).filter(|_| packet.completion != Signal::NONE);
+    let early =
+        faults::active_fault(Fault::SignalEarly).filter(|_| packet.completion != Signal::NONE);
     if let Some(planted) = early {
         order::end_packet(packet.completion);
         packet.completion.complete(start);
@@ -152,7 +158,9 @@ fn run_kernel(queue: &Origin<'_>, slot: *mut u8, packet: &DispatchPacket, start:
     };
     in_kernels.0.lock().retain(|address| *address != queue.address);
     match result {
-        Ok(()) if early.is_some() || faults::takes(Fault::SignalStuck) => done(Signal::NONE, start),
+        Ok(()) if early.is_some() || faults::is_active(Fault::SignalStuck) => {
+            done(Signal::NONE, start)
+        }
         Ok(()) => done(packet.completion, start),
         Err(dispatch::Failure::Queue(status)) => Outcome::Error(status),
         Err(dispatch::Failure::Hang) => Outcome::Hang,

@@ -7,9 +7,9 @@
 
 use std::{io, thread::JoinHandle};
 
-pub(crate) trait Part: Sync + 'static {
+pub(crate) trait DeviceComponent: Sync + 'static {
     /// Returns the value of this type that belongs to the device of the calling thread.
-    fn here() -> &'static Self;
+    fn current() -> &'static Self;
 
     /// Starts a thread that belongs to the same device as the calling thread.
     ///

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 use crate::{
-    abi::{Agent, Answer, Out, PointerInfo, Pool, Status, pool_flag},
+    abi::{Agent, InfoOutput, Out, PointerInfo, Pool, Status, pool_flag},
     address_map::{Kind, PAGE, Region},
     config, copy_engine, deallocation,
     isas::group_bytes,
@@ -11,7 +11,7 @@ use crate::{
     report::trace,
     row::Row,
     system_events,
-    transfer::Fate,
+    transfer::CopyEffect,
     vmem,
 };
 
@@ -100,7 +100,7 @@ extern "C" fn hsa_amd_agent_iterate_memory_pools(
 pub(crate) extern "C" fn hsa_amd_memory_pool_get_info(
     pool: Pool,
     attribute: u32,
-    value: Answer,
+    value: InfoOutput,
 ) -> Status {
     let Some((owner, segment)) = pool.describe() else { return Status::INVALID_MEMORY_POOL };
     let bytes = match segment {
@@ -153,7 +153,7 @@ extern "C" fn hsa_amd_agent_memory_pool_get_info(
     agent: Agent,
     pool: Pool,
     attribute: u32,
-    value: Answer,
+    value: InfoOutput,
 ) -> Status {
     let Some((owner, _)) = pool.describe() else { return Status::INVALID_MEMORY_POOL };
     match attribute {
@@ -377,7 +377,7 @@ extern "C" fn hsa_amd_memory_fill(pointer: usize, value: u32, count: usize) -> S
         .collect();
     // SAFETY: the words are in the address map, `in_use` keeps them mapped, and the pattern is as long as the longest
     // row.
-    let status = unsafe { copy_engine::move_by_host(&rows, Fate::Done) };
+    let status = unsafe { copy_engine::move_by_host(&rows, CopyEffect::Complete) };
     drop(in_use);
     status
 }

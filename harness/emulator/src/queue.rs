@@ -19,14 +19,15 @@ use isa::WaveSync;
 
 use crate::{
     abi::{
-        Agent, Answer, Out, QueueCallback, QueueCell, QueueHead, Signal, Status, packet, pool_flag,
+        Agent, InfoOutput, Out, QueueCallback, QueueCell, QueueHead, Signal, Status, packet,
+        pool_flag,
     },
     address_map::Kind,
-    dispatch::Origin,
+    dispatch::QueueContext,
     events, faults,
     locks::{Condvar, Mutex, RwLock},
     memory, order, packets,
-    part::Part as _,
+    part::DeviceComponent as _,
     report::trace,
     rest, schedule, signal,
 };
@@ -81,8 +82,8 @@ impl Queue {
         std::ptr::from_ref(self.cell) as u64
     }
 
-    fn origin(&self) -> Origin<'_> {
-        Origin {
+    fn origin(&self) -> QueueContext<'_> {
+        QueueContext {
             id: self.id(),
             address: self.address(),
             sync: self.sync.as_ref(),
@@ -138,14 +139,14 @@ impl Queue {
     fn run(&self) {
         while let Some(slot) = self.next() {
             let index = self.cell.read_index.load(Ordering::Acquire);
-            if !self.carry_out(index, slot) {
+            if !self.execute(index, slot) {
                 return;
             }
         }
     }
 
     /// Executes the packet with this index, which is in `slot`. Returns false if the queue must stop.
-    fn carry_out(&self, index: u64, slot: *mut u8) -> bool {
+    fn execute(&self, index: u64, slot: *mut u8) -> bool {
         let _work = rest::Work::begin();
         let outcome = packets::process(&self.origin(), index, slot);
         if self.stopping() {
@@ -206,7 +207,7 @@ impl Queue {
             let header = self.header(slot).load(Ordering::Acquire);
             // The fault can take effect only on a packet that its barrier bit would delay.
             let barrier = header & packet::BARRIER_BIT != 0 && !found.is_empty();
-            if barrier && !faults::takes_at(Fault::QueueBarrierIgnored, index) {
+            if barrier && !faults::is_active_at(Fault::QueueBarrierIgnored, index) {
                 break;
             }
             match packets::holds_up(slot) {
@@ -283,8 +284,8 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
-    pub(crate) fn carry_out(self) {
-        if !self.queue.carry_out(self.index, self.slot) {
+    pub(crate) fn execute(self) {
+        if !self.queue.execute(self.index, self.slot) {
             // A queue that has failed executes no further packets.
             self.queue.stop.store(true, Ordering::SeqCst);
         }
@@ -293,7 +294,7 @@ impl Ready {
 
 /// Returns all queues, oldest first.
 pub(crate) fn all() -> Vec<Arc<Queue>> {
-    let mut all: Vec<_> = Queues::here().all.read().values().cloned().collect();
+    let mut all: Vec<_> = Queues::current().all.read().values().cloned().collect();
     all.sort_by_key(|queue| queue.id());
     all
 }
@@ -304,7 +305,7 @@ pub(crate) fn any_ready() -> bool {
 }
 
 fn find(address: u64) -> Option<Arc<Queue>> {
-    Queues::here().all.read().get(&address).cloned()
+    Queues::current().all.read().get(&address).cloned()
 }
 
 /// Rings the doorbell of the queue at this address.
@@ -339,7 +340,7 @@ extern "C" fn hsa_queue_create(
     if !size.is_power_of_two() || size > 128 << 10 || out.is_null() {
         return Status::INVALID_ARGUMENT;
     }
-    let queues = Queues::here();
+    let queues = Queues::current();
     let bytes = size as usize * PACKET;
     let flags = pool_flag::FINE_GRAINED;
     let allocate = |bytes| memory::allocate(bytes, Agent::CPU, flags, Kind::Internal);
@@ -404,7 +405,7 @@ extern "C" fn hsa_queue_create(
 
 #[unsafe(no_mangle)]
 extern "C" fn hsa_queue_destroy(queue: *mut QueueCell) -> Status {
-    let removed = Queues::here().all.write().remove(&(queue as u64));
+    let removed = Queues::current().all.write().remove(&(queue as u64));
     let Some(queue) = removed else { return Status::INVALID_QUEUE };
     trace!("queue_destroy {}", queue.id());
     queue.end();
@@ -423,7 +424,7 @@ extern "C" fn hsa_queue_inactivate(queue: *mut QueueCell) -> Status {
 extern "C" fn hsa_amd_queue_get_info(
     queue: *mut QueueCell,
     attribute: u32,
-    value: Answer,
+    value: InfoOutput,
 ) -> Status {
     let Some(queue) = find(queue as u64) else { return Status::INVALID_QUEUE };
     match attribute {

@@ -4,7 +4,7 @@
 use std::ffi::c_void;
 
 use crate::{
-    abi::{Agent, Answer, Out, Pool, Status},
+    abi::{Agent, InfoOutput, Out, Pool, Status},
     isas::group_bytes,
     pools::{
         hsa_amd_memory_pool_allocate, hsa_amd_memory_pool_free, hsa_amd_memory_pool_get_info,
@@ -33,7 +33,7 @@ extern "C" fn hsa_agent_iterate_regions(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn hsa_region_get_info(region: Pool, attribute: u32, value: Answer) -> Status {
+extern "C" fn hsa_region_get_info(region: Pool, attribute: u32, value: InfoOutput) -> Status {
     let status = match (attribute, region.allocatable()) {
         // SEGMENT, GLOBAL_FLAGS, SIZE, RUNTIME_ALLOC_ALLOWED, RUNTIME_ALLOC_GRANULE and RUNTIME_ALLOC_ALIGNMENT have
         // the same numbers as for pools.

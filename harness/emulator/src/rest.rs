@@ -14,24 +14,24 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{events, part::Part as _, queue, signal};
+use crate::{events, part::DeviceComponent as _, queue, signal};
 
 /// Maximum total time for which the end of the process is delayed. It is limited because a kernel may never end.
-const PATIENCE: Duration = Duration::from_secs(1);
+const MAX_WAIT: Duration = Duration::from_secs(1);
 
 /// Interval at which the delayed process checks whether submitted work is complete.
-const LOOK: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Number of packets and copies that have been started and are not complete.
 #[derive(Default)]
-pub(crate) struct Begun(AtomicUsize);
+pub(crate) struct ActiveCount(AtomicUsize);
 
 /// Guard for a packet or copy that has started and has not decremented its signal yet.
-pub(crate) struct Work(&'static Begun);
+pub(crate) struct Work(&'static ActiveCount);
 
 impl Work {
     pub(crate) fn begin() -> Work {
-        let begun = Begun::here();
+        let begun = ActiveCount::current();
         begun.0.fetch_add(1, Ordering::SeqCst);
         Work(begun)
     }
@@ -59,7 +59,7 @@ pub(crate) fn before_exit() {
 static END: OnceLock<Instant> = OnceLock::new();
 
 extern "C" fn wait() {
-    END.get_or_init(|| Instant::now() + PATIENCE);
+    END.get_or_init(|| Instant::now() + MAX_WAIT);
     events::notify();
     at_call();
 }
@@ -75,7 +75,7 @@ pub(crate) fn at_call() {
     // The caller may hold a lock for which a handler waits. Therefore this wait is short.
     let end = (*end).min(Instant::now() + signal::SETTLE);
     while !is_quiescent() && Instant::now() < end {
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -83,5 +83,5 @@ pub(crate) fn at_call() {
 fn is_quiescent() -> bool {
     // A packet is counted as work before it leaves its queue, and until its signal has been decremented. Therefore the
     // checks must be made in this order.
-    !queue::any_ready() && Begun::here().0.load(Ordering::SeqCst) == 0 && signal::settled()
+    !queue::any_ready() && ActiveCount::current().0.load(Ordering::SeqCst) == 0 && signal::settled()
 }

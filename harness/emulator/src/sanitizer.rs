@@ -19,7 +19,7 @@ use isa::Written;
 
 use crate::{
     locks::{Mutex, RwLock},
-    part::Part as _,
+    part::DeviceComponent as _,
     row::Row,
 };
 
@@ -90,15 +90,15 @@ struct Allocation {
     len: usize,
     /// Name of the buffer of the case; `None` if the allocation is not such a buffer.
     name: Option<Arc<str>>,
-    by: u32,
-    freed_by: Option<u32>,
+    allocated_at: u32,
+    freed_at: Option<u32>,
 }
 
 #[derive(Debug, Default)]
 struct History(Vec<Allocation>);
 
 /// Maximum distance in bytes between an address and an allocation for the allocation to be mentioned.
-const NEAR: usize = 1 << 20;
+const MAX_DISTANCE: usize = 1 << 20;
 
 impl History {
     /// Describes the allocation that contains the address, has contained it, or is next to it; `None` if no allocation
@@ -111,17 +111,17 @@ impl History {
         // If an allocation contains a named buffer, the buffer is described instead, because its name says more.
         let holds_one = |a: &Allocation| {
             let inside = |b: &Allocation| b.start >= a.start && b.start + b.len <= a.start + a.len;
-            let of_it = |b: &Allocation| b.name.is_some() && b.freed_by == a.freed_by && inside(b);
+            let of_it = |b: &Allocation| b.name.is_some() && b.freed_at == a.freed_at && inside(b);
             a.name.is_none() && self.0.iter().any(of_it)
         };
         if let Some(found) = newest.clone().filter(inside).find(|a| !holds_one(a)) {
             return Some(format!("{} bytes into {}", address - found.start, found.words(at)));
         }
-        let live = || newest.clone().filter(|a| a.freed_by.is_none() && !holds_one(a));
+        let live = || newest.clone().filter(|a| a.freed_at.is_none() && !holds_one(a));
         let behind = live().filter_map(|a| Some((after(a)?, a))).min_by_key(|(by, _)| *by);
         let ahead = live().filter_map(|a| Some((before(a)?, a))).min_by_key(|(by, _)| *by);
         match (behind, ahead) {
-            (Some((by, a)), other) if by < NEAR && other.is_none_or(|o| by <= o.0) => {
+            (Some((by, a)), other) if by < MAX_DISTANCE && other.is_none_or(|o| by <= o.0) => {
                 let words = a.words(at);
                 Some(if by == 0 {
                     format!("just past {words}")
@@ -129,7 +129,9 @@ impl History {
                     format!("{by} bytes past {words}")
                 })
             }
-            (_, Some((by, a))) if by < NEAR => Some(format!("{by} bytes before {}", a.words(at))),
+            (_, Some((by, a))) if by < MAX_DISTANCE => {
+                Some(format!("{by} bytes before {}", a.words(at)))
+            }
             _ => None,
         }
     }
@@ -142,12 +144,12 @@ impl Allocation {
             None => format!("at {:#x}", self.start),
         };
         let freed = self
-            .freed_by
+            .freed_at
             .map_or_else(String::new, |by| format!(" and {} freed", line_in_words(by, at)));
         format!(
             "the {} bytes {what} that {} allocated{freed}",
             self.len,
-            line_in_words(self.by, at)
+            line_in_words(self.allocated_at, at)
         )
     }
 }
@@ -168,12 +170,12 @@ pub(crate) fn line(number: u32) -> String {
 }
 
 fn history() -> MutexGuard<'static, History> {
-    Sanitizer::here().history.lock()
+    Sanitizer::current().history.lock()
 }
 
 /// Returns true if accesses are checked against the exact bytes of allocations.
 pub(crate) fn is_on() -> bool {
-    Sanitizer::here().is_on()
+    Sanitizer::current().is_on()
 }
 
 fn between(
@@ -188,18 +190,18 @@ fn between(
 
 /// Removes all guard areas in a range of memory that is reused.
 fn forget_guards(range: Range<usize>) {
-    Sanitizer::here()
+    Sanitizer::current()
         .guards
         .write()
         .retain(|start, end| *end <= range.start || range.end <= *start);
 }
 
 fn written(address: u64) -> Option<Arc<Written>> {
-    Sanitizer::here().written(address)
+    Sanitizer::current().written(address)
 }
 
 /// Records a copy. A copied byte is initialised if its source byte is.
-pub(crate) fn copied(rows: &[Row]) {
+pub(crate) fn record_copy(rows: &[Row]) {
     if !is_on() {
         return;
     }
@@ -209,17 +211,17 @@ pub(crate) fn copied(rows: &[Row]) {
         let (to, from) = (row.to as u64, row.from as u64);
         match written(from) {
             None => target.set(to..to + len, true),
-            Some(source) => copy_book(&target, &source, to, from, len),
+            Some(source) => copy_written(&target, &source, to, from, len),
         }
     }
 }
 
 /// Copies the marks of initialised bytes in large pieces. Most pieces are completely initialised or completely
 /// uninitialised.
-fn copy_book(target: &Written, source: &Written, to: u64, from: u64, len: u64) {
-    const PIECE: u64 = 4096;
-    for start in (0..len).step_by(PIECE as usize) {
-        let end = (start + PIECE).min(len);
+fn copy_written(target: &Written, source: &Written, to: u64, from: u64, len: u64) {
+    const CHUNK_BYTES: u64 = 4096;
+    for start in (0..len).step_by(CHUNK_BYTES as usize) {
+        let end = (start + CHUNK_BYTES).min(len);
         if !source.any(from + start..from + end) {
             target.set(to + start..to + end, false);
             continue;
@@ -231,32 +233,32 @@ fn copy_book(target: &Written, source: &Written, to: u64, from: u64, len: u64) {
 }
 
 pub(crate) fn current_line() -> u32 {
-    Sanitizer::here().current_line()
+    Sanitizer::current().current_line()
 }
 
 /// Records an allocation. `of_the_device` is true if the host cannot access the memory.
-pub(crate) fn allocated(start: usize, len: usize, of_the_device: bool) {
+pub(crate) fn record_allocation(start: usize, len: usize, of_the_device: bool) {
     if is_on() {
         if of_the_device {
             let book = Arc::new(Written::new(start as u64, len as u64));
-            Sanitizer::here().written.write().insert(start as u64, book);
+            Sanitizer::current().written.write().insert(start as u64, book);
         }
         let by = current_line();
-        history().0.push(Allocation { start, len, name: None, by, freed_by: None });
+        history().0.push(Allocation { start, len, name: None, allocated_at: by, freed_at: None });
     }
 }
 
-pub(crate) fn freed(start: usize) {
+pub(crate) fn record_free(start: usize) {
     if is_on() {
-        Sanitizer::here().written.write().remove(&(start as u64));
+        Sanitizer::current().written.write().remove(&(start as u64));
         let mut history = history();
-        let live = |a: &&mut Allocation| a.freed_by.is_none();
+        let live = |a: &&mut Allocation| a.freed_at.is_none();
         let end = history.0.iter_mut().rev().filter(live).find(|a| a.start == start);
         let Some(end) = end.map(|a| a.start + a.len) else { return };
         forget_guards(start..end);
         let inside = |a: &&mut Allocation| a.start >= start && a.start + a.len <= end;
         for allocation in history.0.iter_mut().filter(live).filter(inside) {
-            allocation.freed_by = Some(current_line());
+            allocation.freed_at = Some(current_line());
         }
     }
 }
@@ -264,7 +266,7 @@ pub(crate) fn freed(start: usize) {
 /// Describes the allocation that contains an address or is near it, for the message about an invalid access. Returns an
 /// empty string if the sanitizer is off.
 pub(crate) fn describe(address: u64) -> String {
-    Sanitizer::here().describe(address)
+    Sanitizer::current().describe(address)
 }
 
 /// Marks a range of memory as uninitialised, even if it has been written.
@@ -290,19 +292,19 @@ unsafe extern "C" fn rocrepro_device_buffer(
         forget_guards(start - guard..start + len + guard);
         if guard > 0 {
             let guards = [(start - guard, start), (start + len, start + len + guard)];
-            Sanitizer::here().guards.write().extend(guards);
+            Sanitizer::current().guards.write().extend(guards);
         }
         // SAFETY: the caller guarantees a C string.
         let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
         let (name, by) = (Some(Arc::from(name)), current_line());
-        history().0.push(Allocation { start, len, name, by, freed_by: None });
+        history().0.push(Allocation { start, len, name, allocated_at: by, freed_at: None });
     }
 }
 
 /// Sets the line of the case that the worker executes next.
 #[unsafe(no_mangle)]
 extern "C" fn rocrepro_device_line(line: u32) {
-    Sanitizer::here().line.store(line, Ordering::Relaxed);
+    Sanitizer::current().line.store(line, Ordering::Relaxed);
 }
 
 #[cfg(test)]
@@ -314,7 +316,7 @@ mod tests {
         let (source, target) = (Written::new(10_000, 9000), Written::new(50_000, 9000));
         source.set(10_100..10_200, true);
         target.set(50_000..59_000, true);
-        copy_book(&target, &source, 50_001, 10_000, 8999);
+        copy_written(&target, &source, 50_001, 10_000, 8999);
         #[track_caller]
         fn check(book: &Written, range: std::ops::Range<u64>, expected: bool) {
             assert_eq!(book.any(range.clone()), expected, "{range:?}");
@@ -344,10 +346,20 @@ mod tests {
 
     #[test]
     fn describes_addresses_by_neighbouring_allocations() {
-        let allocation =
-            |start, by, freed_by| Allocation { start, len: 100, name: None, by, freed_by };
-        let buffer =
-            Allocation { start: 0x40010, len: 60, name: Some("src".into()), by: 0, freed_by: None };
+        let allocation = |start, by, freed_by| Allocation {
+            start,
+            len: 100,
+            name: None,
+            allocated_at: by,
+            freed_at: freed_by,
+        };
+        let buffer = Allocation {
+            start: 0x40010,
+            len: 60,
+            name: Some("src".into()),
+            allocated_at: 0,
+            freed_at: None,
+        };
         let history = History(vec![
             allocation(0x10000, u32::MAX, None),
             allocation(0x20000, 3, Some(9)),

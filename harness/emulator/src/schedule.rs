@@ -28,9 +28,9 @@ use device::{Config, Fault, Schedule};
 use crate::{
     abi::{Condition, Signal},
     config, copy_engine, events,
-    idle::Idle,
+    idle::IdleDetector,
     locks::Mutex,
-    part::Part as _,
+    part::DeviceComponent as _,
     queue,
     report::trace,
     rest, signal,
@@ -42,22 +42,22 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    fn carry_out(self) {
+    fn execute(self) {
         match self {
-            Step::Packet(packet) => packet.carry_out(),
-            Step::Copy(copy) => copy.carry_out(),
+            Step::Packet(packet) => packet.execute(),
+            Step::Copy(copy) => copy.execute(),
         }
     }
 }
 
-struct Wait {
+struct RegisteredWait {
     id: u64,
     signal: Signal,
     condition: Condition,
     reference: i64,
 }
 
-impl Wait {
+impl RegisteredWait {
     fn is_over(&self) -> bool {
         self.condition.holds(self.signal.load(), self.reference)
     }
@@ -92,7 +92,7 @@ impl Executor {
 
 #[derive(Default)]
 struct State {
-    waits: Vec<Wait>,
+    waits: Vec<RegisteredWait>,
     next_wait: u64,
     /// Number of random steps that must still be executed before the current call by the host returns.
     steps: u32,
@@ -100,7 +100,7 @@ struct State {
     busy: bool,
     /// Number of times that the host has read a signal since the executor's last step. Many such reads mean that the
     /// host is polling until the device has done its work.
-    looks: u32,
+    polls: u32,
     /// True while the process is idle. During that time, work is executed until a thread wakes up.
     resting: bool,
 }
@@ -114,24 +114,24 @@ impl State {
 
 /// Maximum time for which a call by the host waits until the device has executed the randomly drawn number of steps.
 /// The time is limited because a kernel may itself wait for the host.
-const PATIENCE: Duration = Duration::from_secs(2);
+const MAX_STEP_WAIT: Duration = Duration::from_secs(2);
 
 /// Maximum number of signal reads by the host without a step of the executor in between. After more reads, the host is
 /// treated as waiting.
-const POLLS: u32 = 64;
+const MAX_POLLS: u32 = 64;
 
 fn state() -> MutexGuard<'static, State> {
-    Executor::here().state.lock()
+    Executor::current().state.lock()
 }
 
 /// Returns true if queues and copy engines have threads of their own.
 pub(crate) fn is_eager() -> bool {
-    Executor::here().eager
+    Executor::current().eager
 }
 
 /// Starts the executor, unless it has already been started.
 pub(crate) fn start() {
-    let executor = Executor::here();
+    let executor = Executor::current();
     executor.stop.store(false, Ordering::SeqCst);
     executor.started.call_once(|| {
         if Executor::spawn("device order", execute).is_err() {
@@ -142,7 +142,7 @@ pub(crate) fn start() {
 
 /// Stops the executor. No packet or copy is executed afterwards.
 pub(crate) fn shut_down() {
-    Executor::here().stop.store(true, Ordering::SeqCst);
+    Executor::current().stop.store(true, Ordering::SeqCst);
     events::notify();
 }
 
@@ -151,7 +151,7 @@ pub(crate) fn host_called() {
     if is_eager() {
         return;
     }
-    Executor::here().calls.fetch_add(1, Ordering::SeqCst);
+    Executor::current().calls.fetch_add(1, Ordering::SeqCst);
     state().resting = false;
     let Schedule::Seeded(seed) = config::get().schedule else {
         return events::notify();
@@ -170,9 +170,9 @@ pub(crate) fn host_called() {
         let over = || {
             let state = self::state();
             let taken = state.steps == 0 && !state.busy;
-            (taken || Executor::here().stop.load(Ordering::SeqCst)).then_some(())
+            (taken || Executor::current().stop.load(Ordering::SeqCst)).then_some(())
         };
-        if events::wait_until(Some(Instant::now() + PATIENCE), over).is_none() {
+        if events::wait_until(Some(Instant::now() + MAX_STEP_WAIT), over).is_none() {
             self::state().steps = 0;
         }
         signal::settle();
@@ -180,26 +180,26 @@ pub(crate) fn host_called() {
 }
 
 /// Records that the host reads a signal or an index without waiting.
-pub(crate) fn host_looked() {
-    let executor = Executor::here();
+pub(crate) fn host_polled() {
+    let executor = Executor::current();
     if !executor.eager {
-        executor.looked();
+        executor.count_poll();
     }
 }
 
 impl Executor {
-    /// Counts a read by the host. After more than [`POLLS`] reads without a step in between, lets the executor execute
-    /// work. This function is separate from [`host_looked`], so that a host that polls an eager device does not execute
-    /// this code.
+    /// Counts a read by the host. After more than [`MAX_POLLS`] reads without a step in between, lets the executor
+    /// execute work. This function is separate from [`host_polled`], so that a host that polls an eager device does not
+    /// execute this code.
     #[inline(never)]
-    fn looked(&self) {
+    fn count_poll(&self) {
         if signal::in_handler() {
             return;
         }
         self.calls.fetch_add(1, Ordering::SeqCst);
         let mut state = self.state.lock();
-        state.looks += 1;
-        if state.looks > POLLS {
+        state.polls += 1;
+        if state.polls > MAX_POLLS {
             state.resting = true;
             drop(state);
             events::notify();
@@ -211,7 +211,7 @@ impl Executor {
 /// runtime programmer's reference manual 1.2, `hsa_signal_wait_scacquire`). A short timeout is extended, so that the
 /// speed of the executor does not affect the result.
 pub(crate) fn patience(timeout: u64) -> u64 {
-    if is_eager() { timeout } else { timeout.max(PATIENCE.as_nanos() as u64) }
+    if is_eager() { timeout } else { timeout.max(MAX_STEP_WAIT.as_nanos() as u64) }
 }
 
 /// Guard that registers a thread as waiting for as long as the guard lives.
@@ -222,12 +222,12 @@ impl Waiting {
         if is_eager() {
             return Waiting(None);
         }
-        Executor::here().calls.fetch_add(1, Ordering::SeqCst);
+        Executor::current().calls.fetch_add(1, Ordering::SeqCst);
         let mut state = state();
         let id = state.next_wait;
         state.next_wait += 1;
         state.resting = false;
-        state.waits.push(Wait { id, signal, condition, reference });
+        state.waits.push(RegisteredWait { id, signal, condition, reference });
         drop(state);
         events::notify();
         Waiting(Some(id))
@@ -249,11 +249,11 @@ fn draw(state: &mut State, seed: u64) -> u64 {
 }
 
 fn execute() {
-    let executor = Executor::here();
-    let mut idle = Idle::default();
+    let executor = Executor::current();
+    let mut idle = IdleDetector::default();
     loop {
         let mut quiet = false;
-        let step = events::wait_until(Some(Instant::now() + Idle::LOOK), || {
+        let step = events::wait_until(Some(Instant::now() + IdleDetector::CHECK_INTERVAL), || {
             if executor.stop.load(Ordering::SeqCst) {
                 return None;
             }
@@ -261,10 +261,10 @@ fn execute() {
         });
         match step {
             Some(step) => {
-                step.carry_out();
+                step.execute();
                 let mut state = executor.state.lock();
                 state.busy = false;
-                state.looks = 0;
+                state.polls = 0;
                 // A due handler may wake a thread. That thread then decides which work is needed.
                 state.resting &= signal::settled();
                 drop(state);
@@ -272,7 +272,7 @@ fn execute() {
             }
             None => quiet = !executor.stop.load(Ordering::SeqCst) && has_work(),
         }
-        if idle.has_lasted(quiet, executor.calls.load(Ordering::SeqCst)) {
+        if idle.check_idle(quiet, executor.calls.load(Ordering::SeqCst)) {
             trace!("schedule: the process is idle, so the device continues");
             executor.state.lock().resting = true;
         }

@@ -18,7 +18,7 @@ use crate::{
     clock, events,
     locks::Mutex,
     memory, order,
-    part::Part as _,
+    part::DeviceComponent as _,
     report::trace,
     rest, schedule,
 };
@@ -81,7 +81,7 @@ impl Signal {
 }
 
 pub(crate) fn create(value: i64) -> Signal {
-    let mut free = Signals::here().free.lock();
+    let mut free = Signals::current().free.lock();
     if free.is_empty() {
         let block: &'static [SignalCell] =
             Vec::leak((0..BLOCK).map(|_| SignalCell::default()).collect());
@@ -96,7 +96,7 @@ pub(crate) fn create(value: i64) -> Signal {
     cell.end.store(0, Ordering::Relaxed);
     cell.kind.store(KIND_USER, Ordering::Release);
     let signal = Signal(std::ptr::from_ref(cell) as u64);
-    order::host_set(signal);
+    order::host_set_signal(signal);
     signal
 }
 
@@ -109,9 +109,9 @@ pub(crate) fn destroy(signal: Signal) -> bool {
     // If the host has the address of a signal's value, the signal is not reused, because the host may still write to
     // it.
     if cell.exposed.load(Ordering::Acquire) != 0 {
-        Signals::here().exposed.lock().retain(|(known, _)| *known != signal);
+        Signals::current().exposed.lock().retain(|(known, _)| *known != signal);
     } else {
-        Signals::here().free.lock().push_back(cell);
+        Signals::current().free.lock().push_back(cell);
     }
     true
 }
@@ -151,7 +151,7 @@ fn wait_for(signal: Signal, condition: u32, reference: i64, timeout: u64, _hint:
         let _waiting = schedule::Waiting::new(signal, condition, reference);
         wait(signal, condition, reference, schedule::patience(timeout))
     };
-    order::host_saw(signal);
+    order::host_read_signal(signal);
     settle();
     rest::at_call();
     value
@@ -159,10 +159,10 @@ fn wait_for(signal: Signal, condition: u32, reference: i64, timeout: u64, _hint:
 
 /// Returns the value of a signal to a host that does not wait for it.
 fn look(signal: Signal) -> i64 {
-    schedule::host_looked();
+    schedule::host_polled();
     rest::at_call();
     let value = signal.load();
-    order::host_saw(signal);
+    order::host_read_signal(signal);
     value
 }
 
@@ -192,7 +192,7 @@ unsafe impl Send for Handler {}
 /// Registers a handler: a function, and a condition on a signal. A separate thread calls the function each time the
 /// condition is true, until the function returns false.
 fn on_condition(handler: Handler) -> Status {
-    let signals = Signals::here();
+    let signals = Signals::current();
     signals.handlers.lock().push(handler);
     let mut thread = signals.thread.lock();
     if thread.is_none() {
@@ -207,7 +207,7 @@ fn on_condition(handler: Handler) -> Status {
 }
 
 fn run_handlers() {
-    let signals = Signals::here();
+    let signals = Signals::current();
     let due = || {
         if signals.stop.load(Ordering::SeqCst) {
             return Some(None);
@@ -219,7 +219,7 @@ fn run_handlers() {
     };
     IN_HANDLER.set(true);
     while let Some(Some(handler)) = events::wait_until(None, due) {
-        order::host_saw(handler.signal);
+        order::host_read_signal(handler.signal);
         if (handler.function)(handler.signal.load(), handler.argument) {
             signals.handlers.lock().push(handler);
         }
@@ -245,7 +245,7 @@ pub(crate) fn settle() {
 
 /// Returns true if no handler is due or running.
 pub(crate) fn settled() -> bool {
-    let signals = Signals::here();
+    let signals = Signals::current();
     let handlers = signals.handlers.lock();
     !signals.running.load(Ordering::SeqCst) && !handlers.iter().any(Handler::is_due)
 }
@@ -257,7 +257,7 @@ pub(crate) fn in_handler() -> bool {
 
 /// Stops the thread that calls handlers and joins it, unless this is that thread.
 pub(crate) fn shut_down() {
-    let signals = Signals::here();
+    let signals = Signals::current();
     signals.stop.store(true, Ordering::SeqCst);
     events::notify();
     let thread = signals.thread.lock().take();
@@ -297,7 +297,7 @@ extern "C" fn hsa_signal_destroy(signal: Signal) -> Status {
 extern "C" fn hsa_amd_signal_value_pointer(signal: Signal, pointer: Out<*const i64>) -> Status {
     let Some(cell) = signal.cell() else { return Status::INVALID_SIGNAL };
     if cell.exposed.swap(1, Ordering::AcqRel) == 0 {
-        Signals::here().exposed.lock().push((signal, events::SilentWriter::new()));
+        Signals::current().exposed.lock().push((signal, events::SilentWriter::new()));
     }
     trace!("signal_value_pointer {:#x}", signal.0);
     pointer.put(cell.value.as_ptr().cast_const())

@@ -9,9 +9,9 @@ use std::{
 };
 
 use crate::{
-    abi::{Agent, Answer, Out, Status},
+    abi::{Agent, InfoOutput, Out, Status},
     clock, config, copy_engine, images, loader,
-    part::Part as _,
+    part::DeviceComponent as _,
     queue, report,
     report::trace,
     rest, schedule, signal, system_events, witness,
@@ -22,7 +22,7 @@ pub(crate) struct System {
     /// Number of `hsa_init` calls that have not been matched by `hsa_shut_down`.
     references: AtomicUsize,
     /// Set once an error in the configuration has been reported, so that it is reported only once.
-    said: OnceLock<()>,
+    announced: OnceLock<()>,
     /// Coherency that the host has requested. The value has no effect, because caches are not emulated.
     coherency: AtomicU32,
     identity: OnceLock<CString>,
@@ -36,7 +36,11 @@ extern "C" fn hsa_init() -> Status {
     match config::result() {
         Ok(config) => {
             let more = |n: usize| (n < REFERENCES_MAX).then_some(n + 1);
-            match System::here().references.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more) {
+            match System::current().references.fetch_update(
+                Ordering::SeqCst,
+                Ordering::SeqCst,
+                more,
+            ) {
                 Err(_) => Status::REFCOUNT_OVERFLOW,
                 Ok(0) => {
                     report::abort_on_panic();
@@ -49,7 +53,7 @@ extern "C" fn hsa_init() -> Status {
             }
         }
         Err(problem) => {
-            System::here().said.get_or_init(|| report::bad_configuration(problem));
+            System::current().announced.get_or_init(|| report::bad_configuration(problem));
             Status::ERROR
         }
     }
@@ -57,7 +61,7 @@ extern "C" fn hsa_init() -> Status {
 
 #[unsafe(no_mangle)]
 extern "C" fn hsa_shut_down() -> Status {
-    let references = &System::here().references;
+    let references = &System::current().references;
     let last = references.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
     match last {
         Err(_) => return Status::NOT_INITIALIZED,
@@ -79,7 +83,7 @@ extern "C" fn hsa_status_string(status: Status, text: Out<*const c_char>) -> Sta
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn hsa_system_get_info(attribute: u32, value: Answer) -> Status {
+extern "C" fn hsa_system_get_info(attribute: u32, value: InfoOutput) -> Status {
     match attribute {
         // VERSION_MAJOR, VERSION_MINOR: ROCr reports 1.1 or a later minor version with the same meaning.
         0 => value.put(1u16),
@@ -148,7 +152,7 @@ extern "C" fn hsa_system_get_major_extension_table(
     extension: u16,
     _major: u16,
     bytes: usize,
-    table: Answer,
+    table: InfoOutput,
 ) -> Status {
     match extension {
         EXTENSION_IMAGES => table.prefix(images::extension_table(), bytes),
@@ -167,7 +171,7 @@ extern "C" fn hsa_system_get_extension_table(
     extension: u16,
     major: u16,
     minor: u16,
-    table: Answer,
+    table: InfoOutput,
 ) -> Status {
     // Number of image functions except those that have a layout parameter, which only the newer table contains.
     const IMAGE_CALLS: usize = 10;
@@ -237,14 +241,14 @@ extern "C" fn hsa_amd_coherency_set_type(agent: Agent, kind: u32) -> Status {
     if kind > 1 {
         return Status::INVALID_ARGUMENT;
     }
-    System::here().coherency.store(kind, Ordering::SeqCst);
+    System::current().coherency.store(kind, Ordering::SeqCst);
     Status::SUCCESS
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn hsa_amd_coherency_get_type(agent: Agent, kind: Out<u32>) -> Status {
     if agent.is_gpu() {
-        kind.put(System::here().coherency.load(Ordering::SeqCst))
+        kind.put(System::current().coherency.load(Ordering::SeqCst))
     } else {
         Status::INVALID_AGENT
     }
@@ -254,7 +258,7 @@ extern "C" fn hsa_amd_coherency_get_type(agent: Agent, kind: Out<u32>) -> Status
 /// and how it is configured.
 #[unsafe(no_mangle)]
 extern "C" fn rocrepro_device_identity() -> *const c_char {
-    let json = System::here().identity.get_or_init(|| {
+    let json = System::current().identity.get_or_init(|| {
         let json = serde_json::to_string(&config::identity()).unwrap_or_default();
         CString::new(json).unwrap_or_default()
     });

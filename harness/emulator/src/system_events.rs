@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use crate::{
     abi::{Agent, MemoryEvent, Status, SystemEventCallback},
     locks::Mutex,
-    part::Part as _,
+    part::DeviceComponent as _,
 };
 
 struct Handler {
@@ -27,27 +27,27 @@ extern "C" fn hsa_amd_register_system_event_handler(
 ) -> Status {
     let Some(function) = function else { return Status::INVALID_ARGUMENT };
     let handler = Handler { function, data };
-    Handlers::here().0.lock().push(handler);
+    Handlers::current().0.lock().push(handler);
     Status::SUCCESS
 }
 
 /// Reports to the handlers that the GPU accessed unmapped memory.
 pub(crate) fn memory_fault(address: u64) {
     // HSA_AMD_GPU_MEMORY_FAULT_EVENT, HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT
-    tell(&MemoryEvent { kind: 0, agent: Agent::GPU, address, reasons: 1 });
+    notify_handlers(&MemoryEvent { kind: 0, agent: Agent::GPU, address, reasons: 1 });
 }
 
 /// Reports to the handlers that the host tried to free memory that the device is using.
 pub(crate) fn memory_in_use(address: u64, owner: Agent) {
     // HSA_AMD_GPU_MEMORY_ERROR_EVENT, HSA_AMD_MEMORY_ERROR_MEMORY_IN_USE
-    tell(&MemoryEvent { kind: 2, agent: owner, address, reasons: 1 });
+    notify_handlers(&MemoryEvent { kind: 2, agent: owner, address, reasons: 1 });
 }
 
 /// Calls all handlers. Ends the process if a handler does not return success, or if no handler is registered. ROCr does
 /// the same (`Runtime::VMFaultHandler`, `Runtime::FreeMemory`).
-fn tell(event: &MemoryEvent) {
+fn notify_handlers(event: &MemoryEvent) {
     let handlers: Vec<_> = {
-        let handlers = Handlers::here().0.lock();
+        let handlers = Handlers::current().0.lock();
         handlers.iter().map(|handler| (handler.function, handler.data)).collect()
     };
     let mut dealt_with = !handlers.is_empty();
@@ -60,5 +60,5 @@ fn tell(event: &MemoryEvent) {
 }
 
 pub(crate) fn shut_down() {
-    Handlers::here().0.lock().clear();
+    Handlers::current().0.lock().clear();
 }

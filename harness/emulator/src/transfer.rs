@@ -10,7 +10,7 @@ use std::{
 
 use device::Fault;
 
-use crate::{delay, faults, locks::Mutex, memory, part::Part as _, row::Row, sanitizer};
+use crate::{delay, faults, locks::Mutex, memory, part::DeviceComponent as _, row::Row, sanitizer};
 
 /// Direction of a copy, with the distinctions that injected faults need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,9 +21,9 @@ pub(crate) enum Direction {
 
 /// Effect of an injected fault on one copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum CopyEffect {
     /// All bytes are written, as without a fault.
-    Done,
+    Complete,
     Dropped,
     Zeroed,
     /// All bytes are written except this number of bytes at the end.
@@ -33,7 +33,7 @@ pub(crate) enum Fate {
     /// All bytes are written, followed by this many zeros.
     Overrun(usize),
     /// The bytes are written after this delay, although the copy is reported as complete at once.
-    Late(Duration),
+    Delayed(Duration),
     /// All bytes are written. After the next copy to the same address, they are written again.
     Twice,
     /// All bytes are written, but the first dispatch after the copy still sees the old values of the first bytes (this
@@ -56,43 +56,43 @@ pub(crate) struct Transfers {
 }
 
 /// Decides which injected fault takes effect on a copy of `len` bytes.
-pub(crate) fn fate(len: usize, direction: Direction) -> Fate {
+pub(crate) fn copy_effect(len: usize, direction: Direction) -> CopyEffect {
     if len == 0 {
-        return Fate::Done;
+        return CopyEffect::Complete;
     }
     if direction == Direction::HostToDevice && len <= SMALL {
-        let second = Transfers::here().small.fetch_add(1, Ordering::Relaxed) % 2 == 1;
-        if second && faults::takes(Fault::CopyLostSmallSlot) {
-            return Fate::Zeroed;
+        let second = Transfers::current().small.fetch_add(1, Ordering::Relaxed) % 2 == 1;
+        if second && faults::is_active(Fault::CopyLostSmallSlot) {
+            return CopyEffect::Zeroed;
         }
     }
-    if faults::takes(Fault::CopyZero) {
-        Fate::Zeroed
-    } else if faults::takes(Fault::CopyDrop) {
-        Fate::Dropped
-    } else if faults::takes(Fault::CopyTorn) {
-        Fate::Torn(torn_tail(len))
-    } else if let Some(planted) = faults::taken(Fault::CopyMisplaced) {
-        Fate::Misplaced(planted.amount("bytes") as usize)
-    } else if let Some(planted) = faults::taken(Fault::CopyOverrun) {
-        Fate::Overrun(planted.amount("bytes") as usize)
-    } else if let Some(planted) = faults::taken(Fault::CopyLate) {
-        Fate::Late(Duration::from_millis(planted.amount("ms")))
-    } else if faults::takes(Fault::CopyTwice) {
-        Fate::Twice
+    if faults::is_active(Fault::CopyZero) {
+        CopyEffect::Zeroed
+    } else if faults::is_active(Fault::CopyDrop) {
+        CopyEffect::Dropped
+    } else if faults::is_active(Fault::CopyTorn) {
+        CopyEffect::Torn(torn_tail(len))
+    } else if let Some(planted) = faults::active_fault(Fault::CopyMisplaced) {
+        CopyEffect::Misplaced(planted.amount("bytes") as usize)
+    } else if let Some(planted) = faults::active_fault(Fault::CopyOverrun) {
+        CopyEffect::Overrun(planted.amount("bytes") as usize)
+    } else if let Some(planted) = faults::active_fault(Fault::CopyLate) {
+        CopyEffect::Delayed(Duration::from_millis(planted.amount("ms")))
+    } else if faults::is_active(Fault::CopyTwice) {
+        CopyEffect::Twice
     } else if direction == Direction::HostToDevice
-        && let Some(planted) = faults::taken(Fault::CacheStale)
+        && let Some(planted) = faults::active_fault(Fault::CacheStale)
     {
-        Fate::Stale(planted.amount("bytes") as usize)
+        CopyEffect::Stale(planted.amount("bytes") as usize)
     } else {
-        Fate::Done
+        CopyEffect::Complete
     }
 }
 
 /// Returns the address at which the copy causes a page fault; `None` unless the fault `copy.page-fault` takes effect.
 pub(crate) fn page_fault(rows: &[Row]) -> Option<u64> {
     let first = rows.iter().find(|row| row.len > 0)?;
-    faults::takes(Fault::CopyPageFault).then_some(first.to as u64)
+    faults::is_active(Fault::CopyPageFault).then_some(first.to as u64)
 }
 
 /// Returns the number of bytes that a torn copy does not write: a quarter of its size, but at least 1 and at most 64.
@@ -105,20 +105,22 @@ fn torn_tail(len: usize) -> usize {
 /// # Safety
 /// Every row must be readable and writable for its length until the function returns. If the program accesses the
 /// memory at the same time, the only effect is torn data.
-pub(crate) unsafe fn carry_out(rows: &[Row], fate: Fate) {
+pub(crate) unsafe fn execute(rows: &[Row], copy_effect: CopyEffect) {
     // The effect of an injected fault is not an error of the program, so all bytes are recorded as copied.
-    sanitizer::copied(rows);
-    match fate {
-        Fate::Late(length) => return later(rows.to_vec(), length),
+    sanitizer::record_copy(rows);
+    match copy_effect {
+        CopyEffect::Delayed(length) => return later(rows.to_vec(), length),
         // SAFETY: the caller guarantees the rows, which are passed on.
-        Fate::Twice => return unsafe { duplicate(rows) },
+        CopyEffect::Twice => return unsafe { duplicate(rows) },
         // SAFETY: the caller guarantees the rows, which are passed on.
-        Fate::Stale(bytes) => unsafe { keep_stale(rows, bytes) },
+        CopyEffect::Stale(bytes) => unsafe { keep_stale(rows, bytes) },
         _ => {}
     }
     // SAFETY: the caller guarantees the rows, which are passed on.
-    unsafe { carry_out_now(rows, fate) };
-    if let (Fate::Overrun(bytes), Some(row)) = (fate, rows.iter().rfind(|row| row.len > 0)) {
+    unsafe { execute_now(rows, copy_effect) };
+    if let (CopyEffect::Overrun(bytes), Some(row)) =
+        (copy_effect, rows.iter().rfind(|row| row.len > 0))
+    {
         overrun(row.to + row.len, bytes);
     }
 }
@@ -134,12 +136,12 @@ fn overrun(from: usize, bytes: usize) {
 /// Executes a copy without delay.
 ///
 /// # Safety
-/// See [`carry_out`].
-unsafe fn carry_out_now(rows: &[Row], fate: Fate) {
+/// See [`execute`].
+unsafe fn execute_now(rows: &[Row], copy_effect: CopyEffect) {
     let total: usize = rows.iter().map(|row| row.len).sum();
-    let mut left = match fate {
-        Fate::Dropped => return,
-        Fate::Torn(tail) => total.saturating_sub(tail),
+    let mut left = match copy_effect {
+        CopyEffect::Dropped => return,
+        CopyEffect::Torn(tail) => total.saturating_sub(tail),
         _ => total,
     };
     for row in rows {
@@ -147,9 +149,9 @@ unsafe fn carry_out_now(rows: &[Row], fate: Fate) {
         left -= len;
         // SAFETY: the caller guarantees both ends of each row; `copy` allows them to overlap.
         unsafe {
-            match fate {
-                Fate::Zeroed => std::ptr::write_bytes(row.to as *mut u8, 0, len),
-                Fate::Misplaced(by) => {
+            match copy_effect {
+                CopyEffect::Zeroed => std::ptr::write_bytes(row.to as *mut u8, 0, len),
+                CopyEffect::Misplaced(by) => {
                     let by = by.min(len);
                     std::ptr::copy(row.from as *const u8, (row.to + by) as *mut u8, len - by);
                 }
@@ -166,7 +168,7 @@ fn later(rows: Vec<Row>, length: Duration) {
     let copy = move || {
         delay::sleep(length);
         // SAFETY: the rows were mapped when `in_use` was created, which keeps them mapped.
-        unsafe { carry_out_now(&rows, Fate::Done) };
+        unsafe { execute_now(&rows, CopyEffect::Complete) };
         drop(in_use);
     };
     // If the system cannot create a thread, the bytes are never written, as if the copy were very late.
@@ -176,9 +178,9 @@ fn later(rows: Vec<Row>, length: Duration) {
 /// Executes a copy and then repeats the previous copy to the same address.
 ///
 /// # Safety
-/// See [`carry_out`].
+/// See [`execute`].
 unsafe fn duplicate(rows: &[Row]) {
-    let mut last = Transfers::here().last.lock();
+    let mut last = Transfers::current().last.lock();
     for row in rows {
         // SAFETY: the caller guarantees both ends of each row, and at most as many bytes are repeated as the row has.
         unsafe {
@@ -203,20 +205,20 @@ struct StaleLine {
 /// Remembers the old bytes that a copy replaces, if the fault `cache.stale` takes effect on the copy.
 ///
 /// # Safety
-/// See [`carry_out`].
+/// See [`execute`].
 unsafe fn keep_stale(rows: &[Row], bytes: usize) {
     let Some(row) = rows.first() else { return };
     let len = row.len.min(bytes);
     // SAFETY: the caller guarantees `len` bytes at both ends.
     let read = |at: usize| unsafe { std::slice::from_raw_parts(at as *const u8, len) }.to_vec();
     let line = StaleLine { at: row.to, before: read(row.to), came: read(row.from) };
-    Transfers::here().stale_lines.lock().push(line);
+    Transfers::current().stale_lines.lock().push(line);
 }
 
 /// Runs a kernel that sees the old bytes of the copies on which the fault `cache.stale` took effect. After the kernel,
 /// the copied bytes are visible, except where the kernel has written.
 pub(crate) fn with_stale_lines<T>(kernel: impl FnOnce() -> T) -> T {
-    let lines = std::mem::take(&mut *Transfers::here().stale_lines.lock());
+    let lines = std::mem::take(&mut *Transfers::current().stale_lines.lock());
     let swap = |put: fn(&StaleLine) -> &[u8], there: fn(&StaleLine) -> &[u8]| {
         for line in &lines {
             if memory::map().check(line.at, line.came.len()).is_err() {
@@ -243,25 +245,25 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(fate: Fate, expected: [u8; 8]) {
+    fn check(copy_effect: CopyEffect, expected: [u8; 8]) {
         let source = [1u8, 2, 3, 4, 5, 6, 7, 8];
         let mut target = [9u8; 8];
         let (to, from) = (target.as_mut_ptr() as usize, source.as_ptr() as usize);
         let row = |at: usize, len| Row { to: to + at, from: from + at, len };
         let rows = [row(0, 3), row(3, 5)];
         // SAFETY: the rows are inside the two arrays.
-        unsafe { carry_out(&rows, fate) };
-        assert_eq!(target, expected, "{fate:?}");
+        unsafe { execute(&rows, copy_effect) };
+        assert_eq!(target, expected, "{copy_effect:?}");
     }
 
     #[test]
     fn each_fault_changes_the_target_differently() {
-        check(Fate::Done, [1, 2, 3, 4, 5, 6, 7, 8]);
-        check(Fate::Dropped, [9; 8]);
-        check(Fate::Zeroed, [0; 8]);
-        check(Fate::Torn(torn_tail(8)), [1, 2, 3, 4, 5, 6, 9, 9]);
-        check(Fate::Misplaced(1), [9, 1, 2, 9, 4, 5, 6, 7]);
-        check(Fate::Misplaced(4), [9, 9, 9, 9, 9, 9, 9, 4]);
+        check(CopyEffect::Complete, [1, 2, 3, 4, 5, 6, 7, 8]);
+        check(CopyEffect::Dropped, [9; 8]);
+        check(CopyEffect::Zeroed, [0; 8]);
+        check(CopyEffect::Torn(torn_tail(8)), [1, 2, 3, 4, 5, 6, 9, 9]);
+        check(CopyEffect::Misplaced(1), [9, 1, 2, 9, 4, 5, 6, 7]);
+        check(CopyEffect::Misplaced(4), [9, 9, 9, 9, 9, 9, 9, 4]);
     }
 
     #[test]
@@ -271,7 +273,7 @@ mod tests {
 
     #[test]
     fn copies_without_a_fault() {
-        assert_eq!(fate(16, Direction::HostToDevice), Fate::Done);
-        assert_eq!(fate(0, Direction::Other), Fate::Done);
+        assert_eq!(copy_effect(16, Direction::HostToDevice), CopyEffect::Complete);
+        assert_eq!(copy_effect(0, Direction::Other), CopyEffect::Complete);
     }
 }

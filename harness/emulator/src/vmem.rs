@@ -12,7 +12,7 @@ use crate::{
     address_map::{Kind, PAGE, Region},
     locks::Mutex,
     memory, order,
-    part::Part as _,
+    part::DeviceComponent as _,
     report::trace,
 };
 
@@ -50,7 +50,7 @@ struct State {
 impl State {
     /// Decrements a count of the handle, which `holders` selects: references or mappings. Returns `false` if the handle
     /// does not exist or the count is zero.
-    fn give_up(&mut self, handle: u64, holders: impl Fn(&mut Handle) -> &mut usize) -> bool {
+    fn release(&mut self, handle: u64, holders: impl Fn(&mut Handle) -> &mut usize) -> bool {
         let Some(found) = self.handles.get_mut(&handle) else { return false };
         let holders = holders(found);
         let Some(left) = holders.checked_sub(1) else { return false };
@@ -103,7 +103,7 @@ pub(crate) fn agents_with_access(address: usize) -> Vec<Agent> {
 pub(crate) struct VirtualMemory(Mutex<State>);
 
 fn with<T>(body: impl FnOnce(&mut State) -> T) -> T {
-    body(&mut VirtualMemory::here().0.lock())
+    body(&mut VirtualMemory::current().0.lock())
 }
 
 /// Creates a memfd that contains this number of zero bytes.
@@ -244,7 +244,7 @@ extern "C" fn hsa_amd_vmem_handle_create(
 
 #[unsafe(no_mangle)]
 extern "C" fn hsa_amd_vmem_handle_release(handle: u64) -> Status {
-    let released = with(|state| state.give_up(handle, |held| &mut held.references));
+    let released = with(|state| state.release(handle, |held| &mut held.references));
     if released { Status::SUCCESS } else { Status::INVALID_ALLOCATION }
 }
 
@@ -298,7 +298,7 @@ extern "C" fn hsa_amd_vmem_unmap(address: usize, bytes: usize) -> Status {
             _ => return Status::INVALID_ALLOCATION,
         };
         state.mappings.remove(&address);
-        state.give_up(handle, |held| &mut held.mappings);
+        state.release(handle, |held| &mut held.mappings);
         order::forget(address as u64..(address + bytes) as u64);
         memory::map_mut().remove(address);
         // The range stays reserved, so Linux must not use its addresses for other mappings.

@@ -13,13 +13,13 @@ use std::{
 
 use crate::{
     config::Configuration, copy_engine::Engines, deallocation::Notifiers, dispatch::Dispatches,
-    events::Events, faults::Chooser, findings::Findings, images::Images, ipc::Shared,
-    loader::Loaded, memory::Memory, order::Order, packets::InKernels, part::Part, queue::Queues,
-    rest::Begun, sanitizer::Sanitizer, schedule::Executor, signal::Signals, system::System,
-    system_events::Handlers, transfer::Transfers, vmem::VirtualMemory,
+    events::Events, faults::FaultSelector, findings::Findings, images::Images, ipc::Shared,
+    loader::Loaded, memory::Memory, order::Order, packets::InKernels, part::DeviceComponent,
+    queue::Queues, rest::ActiveCount, sanitizer::Sanitizer, schedule::Executor, signal::Signals,
+    system::System, system_events::Handlers, transfer::Transfers, vmem::VirtualMemory,
 };
 
-/// Declares the parts of a device and implements [`Part`](crate::part::Part) for each of them.
+/// Declares the parts of a device and implements [`DeviceComponent`](crate::part::DeviceComponent) for each of them.
 macro_rules! device {
     (
         after the configuration { $($made:ident: $made_kind:ty = $new:expr,)* }
@@ -50,9 +50,9 @@ macro_rules! device {
 
 macro_rules! part {
     ($part:ident: $kind:ty) => {
-        impl Part for $kind {
-            fn here() -> &'static Self {
-                &here().$part
+        impl DeviceComponent for $kind {
+            fn current() -> &'static Self {
+                &current().$part
             }
 
             fn spawn(
@@ -67,12 +67,12 @@ macro_rules! part {
 
 device! {
     after the configuration {
-        chooser: Chooser = Chooser::new,
+        chooser: FaultSelector = FaultSelector::new,
         executor: Executor = Executor::new,
         sanitizer: Sanitizer = Sanitizer::new,
     }
     empty at first {
-        begun: Begun,
+        begun: ActiveCount,
         dispatches: Dispatches,
         engines: Engines,
         events: Events,
@@ -116,7 +116,7 @@ fn entered() -> Option<&'static Device> {
 
 /// Returns the device that this thread has entered. A thread that has not entered a device uses the device of the
 /// process.
-fn here() -> &'static Device {
+fn current() -> &'static Device {
     // Device of the process. A C library has one device for all its callers.
     static OWN: OnceLock<Device> = OnceLock::new();
     let own = || OWN.get_or_init(|| Device::new(Configuration::of_environment()));
@@ -134,16 +134,16 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<JoinHan
 
 /// Guard that makes the current thread belong to a device for as long as the guard lives. The guard contains the
 /// previous device of the thread, and cannot move to another thread.
-pub(crate) struct Entered(Option<&'static Device>, PhantomData<*const ()>);
+pub(crate) struct EnteredDevice(Option<&'static Device>, PhantomData<*const ()>);
 
 impl Device {
-    pub(crate) fn enter(&'static self) -> Entered {
+    pub(crate) fn enter(&'static self) -> EnteredDevice {
         ANY.store(true, Ordering::Relaxed);
-        Entered(ENTERED.replace(Some(self)), PhantomData)
+        EnteredDevice(ENTERED.replace(Some(self)), PhantomData)
     }
 }
 
-impl Drop for Entered {
+impl Drop for EnteredDevice {
     fn drop(&mut self) {
         ENTERED.set(self.0);
     }

@@ -72,7 +72,7 @@ static AT_EXIT: extern "C" fn() = ended;
 /// Writes the report that this process has initialised the device.
 pub(crate) fn initialised(identity: &Identity) {
     REACHED.store(true, Ordering::SeqCst);
-    let found = Found::here();
+    let found = Found::current();
     REACHED_BY.store(std::process::id(), Ordering::SeqCst);
     LIBRARIES_REPORTED.store(found.libraries.len(), Ordering::SeqCst);
     let witness = found.witness(identity, true);
@@ -96,7 +96,7 @@ extern "C" fn ended() {
     if reached && OTHERS_REPORTED.load(Ordering::SeqCst) {
         return;
     }
-    let found = Found::here();
+    let found = Found::current();
     // The command `rocrepro` is linked with this crate, too. In the command and in its workers, this function must do
     // nothing.
     if !found.is_device {
@@ -128,7 +128,7 @@ extern "C" fn ended() {
 
 /// Returns true if this crate runs as the device library, and false if it is linked into a program such as `rocrepro`.
 pub(crate) fn is_in_device() -> bool {
-    Found::here().is_device
+    Found::current().is_device
 }
 
 /// Appends a line to the file that [`WITNESS_VARIABLE`] names. Errors are ignored: without the line, rocrepro does not
@@ -158,7 +158,7 @@ struct Found {
 }
 
 impl Found {
-    fn here() -> Found {
+    fn current() -> Found {
         let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
         Found::read(&maps, ended as *const () as usize)
     }

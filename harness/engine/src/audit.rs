@@ -167,7 +167,7 @@ pub fn audit(
         return Err(AuditError::NoLibraries(stack.spec.clone()).into());
     }
     let device = device_library::file()?;
-    Ok(ask(stack, &Request { device, arches, libraries, sample, subject })?)
+    Ok(run_audit_process(stack, &Request { device, arches, libraries, sample, subject })?)
 }
 
 impl AuditAnswer {
@@ -230,13 +230,13 @@ fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
 
 /// Runs the audit in a process that is started with the stack's libraries, because the loader of the host could not
 /// load the stack's disassembler.
-fn ask(stack: &Stack, request: &Request) -> Result<AuditAnswer, AuditError> {
+fn run_audit_process(stack: &Stack, request: &Request) -> Result<AuditAnswer, AuditError> {
     fn failed<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
         step: &'static str,
     ) -> impl Fn(E) -> AuditError {
         move |error| AuditError::Process { step, error: error.into() }
     }
-    let program = own_program::held().map_err(failed("cannot find its program"))?;
+    let program = own_program::stable_path().map_err(failed("cannot find its program"))?;
     let mut child = stack
         .command(program, None)
         .args(["device", "audit-inside"])
@@ -259,7 +259,7 @@ fn ask(stack: &Stack, request: &Request) -> Result<AuditAnswer, AuditError> {
 ///
 /// # Errors
 /// A request that is not valid, or a device or disassembler that cannot be used.
-pub fn answer(mut request: impl Read) -> Result<String, AuditError> {
+pub fn answer_request(mut request: impl Read) -> Result<String, AuditError> {
     let mut input = Vec::new();
     request.read_to_end(&mut input).map_err(|e| AuditError::Request(e.into()))?;
     let request: Request =
@@ -305,7 +305,7 @@ fn read(
             continue;
         }
         let code = match fs::read(path) {
-            Ok(bytes) => code_objects::of(&bytes),
+            Ok(bytes) => code_objects::read_all(&bytes),
             Err(error) => Err(error.to_string()),
         };
         let code = match code {

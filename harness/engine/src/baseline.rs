@@ -24,10 +24,10 @@ enum BaselineError {
     Unreadable(String, io::Error),
     /// The line is not valid: its place, the first wrong column, and the reason.
     #[error("{0}:{1}: {2}")]
-    Line(Place, usize, String),
+    Line(LinePosition, usize, String),
     /// A trial is named twice: the place of the second line, the trial, and the place of the first line.
     #[error("{0}:1: `{1}` is already in {2}")]
-    Repeated(Place, String, String),
+    Repeated(LinePosition, String, String),
     /// A line of a skip file matches no trial.
     #[error("{0}")]
     UnusedSkip(String),
@@ -71,7 +71,7 @@ impl Status {
     ];
 
     /// Returns the status that baselines give a kind of outcome; `None` if the outcome is not a failure.
-    fn of(kind: Kind) -> Option<Status> {
+    fn from_kind(kind: Kind) -> Option<Status> {
         match kind {
             Kind::Pass | Kind::Skip | Kind::NoVerdict => None,
             Kind::Crash | Kind::MemoryFault | Kind::TeardownCrash | Kind::LibraryExit => {
@@ -92,28 +92,28 @@ impl Status {
 }
 
 #[derive(Debug)]
-struct Place {
+struct LinePosition {
     file: String,
     line: usize,
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for LinePosition {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}:{}", self.file, self.line)
     }
 }
 
 #[derive(Debug)]
-struct Names {
+struct TrialPattern {
     regex: Regex,
     /// Id of the trial, if the line is the id of an existing trial. Ids are compared as text, because `[` is a special
     /// character in a regular expression.
     trial: Option<String>,
-    place: Place,
+    place: LinePosition,
 }
 
-impl Names {
-    fn names(&self, id: &str) -> bool {
+impl TrialPattern {
+    fn matches(&self, id: &str) -> bool {
         self.trial.as_deref() == Some(id) || self.regex.is_match(id)
     }
 }
@@ -132,9 +132,9 @@ pub struct BaselineFiles {
 /// The expected results of a run's trials.
 #[derive(Debug, Default)]
 pub struct Baseline {
-    fails: BTreeMap<String, (Status, Place)>,
-    flakes: Vec<Names>,
-    skips: Vec<Names>,
+    fails: BTreeMap<String, (Status, LinePosition)>,
+    flakes: Vec<TrialPattern>,
+    skips: Vec<TrialPattern>,
     /// Content of all files. An interrupted run can be resumed only if the files still have this content.
     pub text: String,
     /// Warnings about lines that match no trial. In a skip file, such a line is an error instead.
@@ -175,21 +175,21 @@ impl Baseline {
                 }
             }
         }
-        let named = |all: &[Names], idle: &mut Vec<(String, String)>| {
-            let none = |line: &&Names| !ids.iter().any(|id| line.names(id));
+        let named = |all: &[TrialPattern], idle: &mut Vec<(String, String)>| {
+            let none = |line: &&TrialPattern| !ids.iter().any(|id| line.matches(id));
             let lines = all.iter().filter(none);
             idle.extend(lines.map(|line| (line.place.to_string(), line.regex.to_string())));
         };
         baseline.flakes = baseline.expressions(&files.flakes, &ids, &mut problems);
         named(&baseline.flakes, &mut idle);
-        let warnings = without_a_trial(&idle, &ids).into_iter();
+        let warnings = describe_unmatched(&idle, &ids).into_iter();
         baseline.idle = warnings.map(|text| format!("warning: {text}")).collect();
         let mut idle = Vec::new();
         baseline.skips = baseline.expressions(&files.skips, &ids, &mut problems);
         named(&baseline.skips, &mut idle);
         if !idle.is_empty() {
             problems
-                .extend(without_a_trial(&idle, &ids).into_iter().map(BaselineError::UnusedSkip));
+                .extend(describe_unmatched(&idle, &ids).into_iter().map(BaselineError::UnusedSkip));
             problems.push(BaselineError::UnusedSkips);
         }
         Stop::unless_empty(problems).map(|()| baseline)
@@ -200,7 +200,7 @@ impl Baseline {
         paths: &[PathBuf],
         ids: &BTreeSet<String>,
         problems: &mut Vec<BaselineError>,
-    ) -> Vec<Names> {
+    ) -> Vec<TrialPattern> {
         let mut all = Vec::new();
         for path in paths {
             for (place, line) in self.lines(path, problems) {
@@ -208,7 +208,7 @@ impl Baseline {
                 // A trial's id need not be a valid regular expression, for example `[n=9-1]`.
                 let alone = trial.as_ref().map(|trial| Regex::new(&regex::escape(trial)));
                 match Regex::new(&line).or_else(|error| alone.unwrap_or(Err(error))) {
-                    Ok(regex) => all.push(Names { regex, trial, place }),
+                    Ok(regex) => all.push(TrialPattern { regex, trial, place }),
                     Err(error) => {
                         let why = diagnostics::regex_error(&error);
                         let why = format!("`{line}` is not a regular expression: {why}");
@@ -220,7 +220,11 @@ impl Baseline {
         all
     }
 
-    fn lines(&mut self, path: &Path, problems: &mut Vec<BaselineError>) -> Vec<(Place, String)> {
+    fn lines(
+        &mut self,
+        path: &Path,
+        problems: &mut Vec<BaselineError>,
+    ) -> Vec<(LinePosition, String)> {
         let file = path.display().to_string();
         let text = match fs::read_to_string(path) {
             Ok(text) => text,
@@ -233,7 +237,7 @@ impl Baseline {
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         let lines = (1..).zip(text.lines()).map(|(line, text)| (line, text.trim()));
         let lines = lines.filter(|(_, text)| !text.is_empty() && !text.starts_with('#'));
-        let place = |line| Place { file: file.clone(), line };
+        let place = |line| LinePosition { file: file.clone(), line };
         let lines = lines.map(|(line, text)| (place(line), text.to_owned())).collect();
         self.text.push_str(&format!("{} {text}\n", text.len()));
         lines
@@ -250,7 +254,7 @@ impl Baseline {
         let all = selected.len();
         selected.retain(|selected| {
             let id = selected.id();
-            !self.skips.iter().any(|line| line.names(&id))
+            !self.skips.iter().any(|line| line.matches(&id))
         });
         let left_out = all - selected.len();
         if selected.is_empty() && all > 0 {
@@ -265,14 +269,15 @@ impl Baseline {
             return;
         }
         let line = self.fails.get(&record.trial);
-        let flake = self.flakes.iter().find(|line| line.names(&record.trial));
+        let flake = self.flakes.iter().find(|line| line.matches(&record.trial));
         let (kind, how, place) = match (record.verdict.kind, line, flake) {
             (VerdictKind::NewsFail, Some((status, place)), _)
-                if *status == Status::Flake || Status::of(record.outcome.kind) == Some(*status) =>
+                if *status == Status::Flake
+                    || Status::from_kind(record.outcome.kind) == Some(*status) =>
             {
                 (VerdictKind::Known, status.word(), place)
             }
-            (VerdictKind::NewsFail, _, Some(Names { place, .. })) => {
+            (VerdictKind::NewsFail, _, Some(TrialPattern { place, .. })) => {
                 (VerdictKind::Known, Status::Flake.word(), place)
             }
             (VerdictKind::NewsFail, Some((status, place)), None) => {
@@ -297,7 +302,7 @@ impl Baseline {
     }
 }
 
-fn without_a_trial(lines: &[(String, String)], ids: &BTreeSet<String>) -> Vec<String> {
+fn describe_unmatched(lines: &[(String, String)], ids: &BTreeSet<String>) -> Vec<String> {
     let listed = lines.iter().take(MAX_LISTED).map(|(place, line)| {
         let help = case_names::nearest(line, ids.iter().map(String::as_str))
             .map_or(String::new(), |name| format!("; did you mean `{name}`?"));
@@ -327,12 +332,12 @@ fn status(line: &str) -> Result<(&str, Status), (usize, String)> {
 
 /// Returns a baseline that expects the failures in `records`, in the order of trial ids. Trials that did not always
 /// fail in one way get the status Flake.
-pub fn written(records: &[Record]) -> String {
+pub fn format_baseline(records: &[Record]) -> String {
     let mut trials: BTreeMap<&str, (usize, Vec<Status>)> = BTreeMap::new();
     for record in records {
         let (passed, failed) = trials.entry(&record.trial).or_default();
         *passed += usize::from(record.outcome.kind == Kind::Pass);
-        failed.extend(Status::of(record.outcome.kind));
+        failed.extend(Status::from_kind(record.outcome.kind));
     }
     let line = |(trial, (passed, failed)): (&str, (usize, Vec<Status>))| {
         let first = *failed.first()?;
@@ -360,7 +365,7 @@ mod tests {
     #[test]
     fn only_failures_have_a_status() {
         for kind in Kind::ALL {
-            assert_eq!(Status::of(kind).is_some(), kind.is_failure(), "{kind:?}");
+            assert_eq!(Status::from_kind(kind).is_some(), kind.is_failure(), "{kind:?}");
         }
     }
 }

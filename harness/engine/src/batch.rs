@@ -7,16 +7,16 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use device::Planted;
+use device::FaultSpec;
 use parking_lot::Mutex;
-use report::{Begun, Ended, Incomplete, Line, Over, Record, count};
+use report::{Incomplete, Line, ProvisionalRecord, Record, RunEnd, TrialStart, count};
 use serde::Serialize;
 use supervise::{Cancel, Journal, JournalError, for_each, in_order};
 use thiserror::Error;
 
 use crate::{
     FailedOperation, FailureClass, Job, Session, Stop, baseline::Baseline, events::EngineEvent,
-    health, machine, record::not_run as not_run_record, rerun::again, stop::chain,
+    health, machine, record::not_run as not_run_record, rerun::rerun_command, stop::chain,
     trial::run_trial_reporting_end,
 };
 
@@ -59,7 +59,7 @@ struct LimitState<'p> {
 }
 
 impl LimitState<'_> {
-    fn may_begin(&self, case: &str) -> bool {
+    fn may_start(&self, case: &str) -> bool {
         if let Some(time) = self.limits.time.filter(|time| self.begun.elapsed() >= *time) {
             self.ended.get_or_init(|| {
                 format!("the budget of {} s is spent (--budget-seconds)", time.as_secs())
@@ -79,7 +79,7 @@ impl LimitState<'_> {
     }
 
     /// Counts a finished trial. Returns false if the trial was not executed because the GPU is broken.
-    fn over(&self, record: &Record) -> bool {
+    fn count_finished(&self, record: &Record) -> bool {
         if record.outcome.signature == health::broken() {
             self.ended.get_or_init(|| record.outcome.summary.clone());
             return false;
@@ -88,14 +88,14 @@ impl LimitState<'_> {
             let mut hangs = self.hangs.lock();
             hangs.entry(record.case.clone()).or_default().0 += 1;
         }
-        if self.limits.fail_fast && record.verdict.kind.is_news() {
+        if self.limits.fail_fast && record.verdict.kind.is_unexpected() {
             let trial = &record.trial;
             self.ended.get_or_init(|| format!("{trial} has an unexpected result (--fail-fast)"));
         }
         true
     }
 
-    fn why(&self) -> Option<String> {
+    fn stop_reason(&self) -> Option<String> {
         let hangs = self.hangs.lock();
         let quarantined = hangs.iter().filter(|(_, (_, left_out))| *left_out > 0);
         let quarantined = quarantined.map(|(case, (hung, left_out))| {
@@ -133,14 +133,14 @@ pub fn run_batch(
 ) -> Batch {
     let reporting = &session.reporting;
     let threads = NonZeroUsize::new(jobs.len()).map_or(session.jobs, |n| n.min(session.jobs));
-    let planned: Vec<(String, Vec<Planted>)> =
+    let planned: Vec<(String, Vec<FaultSpec>)> =
         jobs.iter().map(|(_, job)| (job.id(), job.faults.clone())).collect();
 
     let mut records = Vec::with_capacity(jobs.len());
     let mut unfinished: BTreeSet<usize> = (0..jobs.len()).collect();
-    let journal = Lines { journal: journal.map(Mutex::new), trouble: Mutex::new(None) };
+    let journal = JournalWriter { journal: journal.map(Mutex::new), trouble: Mutex::new(None) };
     for line in head {
-        journal.keep(|| line, cancel);
+        journal.append(|| line, cancel);
     }
     let limit_state = LimitState {
         limits,
@@ -163,12 +163,12 @@ pub fn run_batch(
             cancel,
             |_, (number, job)| {
                 let number = *number;
-                if !limit_state.may_begin(&job.case.id) {
+                if !limit_state.may_start(&job.case.id) {
                     return None;
                 }
                 // Without its line in the journal, a trial could not be identified after a crash of the machine, so it
                 // does not run.
-                if !journal.keep(|| begun(session, job, number), cancel) {
+                if !journal.append(|| trial_start(session, job, number), cancel) {
                     return None;
                 }
                 reporting.event(EngineEvent::TrialBegins { number, trial: &job.id() });
@@ -178,16 +178,16 @@ pub fn run_batch(
                     record
                 };
                 let tell = |record: Record| {
-                    journal.keep(|| ended(judged(record)), cancel);
+                    journal.append(|| provisional_record(judged(record)), cancel);
                 };
                 let record = run_trial_reporting_end(session, job, &tell, cancel);
                 reporting.event(EngineEvent::TrialEnds { number });
                 let mut record = judged(record?);
                 // The record is written before the next trial begins, so that a crash is attributed to the right trial.
-                if !limit_state.over(&record) {
+                if !limit_state.count_finished(&record) {
                     return None;
                 }
-                journal.keep(|| &record, cancel);
+                journal.append(|| &record, cancel);
                 let_go(&mut record);
                 Some(record)
             },
@@ -199,12 +199,13 @@ pub fn run_batch(
     }
     reporting.event(EngineEvent::BatchEnds);
     drop(keep);
-    journal.keep(|| over(&session.run), cancel);
+    journal.append(|| run_end(&session.run), cancel);
     let trouble = journal.trouble.into_inner();
     let (all, finished) = (planned.len(), records.len());
     let planned = planned.iter().map(|(id, faults)| (id.as_str(), faults.as_slice()));
-    let lost = report::complete(planned, &records).err();
-    let left_out = limit_state.why().filter(|_| trouble.is_none() && !cancel.is_cancelled());
+    let lost = report::check_complete(planned, &records).err();
+    let left_out =
+        limit_state.stop_reason().filter(|_| trouble.is_none() && !cancel.is_cancelled());
     let left_out = left_out.map(|why| format!("{why}\n{}", not_run("stopped", finished, all)));
     let trouble = match (trouble, lost) {
         (None, Some(_)) if left_out.is_some() => None,
@@ -238,15 +239,15 @@ impl FailedOperation for BatchError {
     }
 }
 
-struct Lines {
+struct JournalWriter {
     journal: Option<Mutex<Journal>>,
     trouble: Mutex<Option<Stop>>,
 }
 
-impl Lines {
+impl JournalWriter {
     /// Appends a line, which serialises like [`Line`], to the journal. A failure cancels the batch, because later
     /// records would be lost too. Returns false after such a failure.
-    fn keep<T: Serialize>(&self, line: impl FnOnce() -> T, cancel: &Cancel) -> bool {
+    fn append<T: Serialize>(&self, line: impl FnOnce() -> T, cancel: &Cancel) -> bool {
         let Some(journal) = &self.journal else { return true };
         let mut trouble = self.trouble.lock();
         if trouble.is_none() {
@@ -260,28 +261,28 @@ impl Lines {
     }
 }
 
-fn begun(session: &Session, job: &Job<'_>, number: u64) -> Begun {
-    Begun {
+fn trial_start(session: &Session, job: &Job<'_>, number: u64) -> TrialStart {
+    TrialStart {
         format: report::FORMAT,
         begun: report::date(SystemTime::now()),
         run: session.run.clone(),
         number,
         trial: job.id(),
-        again: again(session, job),
+        again: rerun_command(session, job),
         pid: std::process::id(),
         boot: machine::boot(),
     }
 }
 
-fn ended(record: Record) -> Ended {
+fn provisional_record(record: Record) -> ProvisionalRecord {
     let (format, run) = (report::FORMAT, record.run.clone());
     let (number, record) = (record.number, Box::new(record));
-    Ended { format, ended: report::date(SystemTime::now()), run, number, record }
+    ProvisionalRecord { format, ended: report::date(SystemTime::now()), run, number, record }
 }
 
 /// Returns the journal's last line, which marks the run as complete.
-pub fn over(run: &str) -> Over {
-    Over { format: report::FORMAT, over: report::date(SystemTime::now()), run: run.to_owned() }
+pub fn run_end(run: &str) -> RunEnd {
+    RunEnd { format: report::FORMAT, over: report::date(SystemTime::now()), run: run.to_owned() }
 }
 
 fn not_run(why: &str, finished: usize, all: usize) -> String {

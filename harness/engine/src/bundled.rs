@@ -15,7 +15,7 @@ const NAME: &str = "bundled:";
 
 /// Returns the reason why the emulated device's library cannot run a program from a Python virtual environment: the
 /// ROCm in the environment needs HSA functions that the library does not offer.
-pub fn refused(session: &Session, start: &Start) -> Option<String> {
+pub fn unsupported_reason(session: &Session, start: &Start) -> Option<String> {
     let (device, venv) = (session.device_library()?, environment_of(start)?);
     let missing = stacks::missing_functions(&venv, &stacks::offered_functions(&device));
     let (library, _) = missing.first()?;
@@ -41,5 +41,5 @@ pub(crate) fn stack(hip: &Mapped, observation: &Observation) -> report::Stack {
     let root = file.parent().unwrap_or(file).display().to_string();
     let build_id = hip.build_id.as_deref().map_or(String::new(), |id| format!(", build id {id}"));
     let name = format!("{NAME}{}{build_id}", hip.path);
-    report::Stack::seen(&name, &root, stacks::release_of(file), &observation.events)
+    report::Stack::from_events(&name, &root, stacks::release_of(file), &observation.events)
 }

@@ -43,18 +43,18 @@ impl FailedOperation for SelectionError {
     }
 }
 
-pub(crate) struct Named<'t> {
+pub(crate) struct ParsedSelection<'t> {
     /// Name of a case or of a folder, or a pattern.
     pub(crate) case: &'t str,
     /// Names of axes, each with the value that the trials must have.
     pub(crate) values: Vec<(&'t str, &'t str)>,
 }
 
-impl<'t> Named<'t> {
+impl<'t> ParsedSelection<'t> {
     /// Parses a selection, for example `copies/small-sizes[bytes=2]`.
     pub(crate) fn read(text: &'t str) -> Result<Self, SelectionError> {
         let Some((case, rest)) = text.split_once('[') else {
-            return Ok(Named { case: text.trim_end_matches('/'), values: Vec::new() });
+            return Ok(ParsedSelection { case: text.trim_end_matches('/'), values: Vec::new() });
         };
         let unclosed = || SelectionError::Unclosed(text.to_owned());
         let inner = rest.strip_suffix(']').ok_or_else(unclosed)?;
@@ -65,22 +65,22 @@ impl<'t> Named<'t> {
                 pair.split_once('=').ok_or_else(invalid)
             })
             .collect::<Result<_, _>>()?;
-        Ok(Named { case, values })
+        Ok(ParsedSelection { case, values })
     }
 
-    pub(crate) fn names(&self, id: &str) -> bool {
-        names(self.case, id)
+    pub(crate) fn matches(&self, id: &str) -> bool {
+        matches_selection(self.case, id)
     }
 }
 
 /// Returns the cases that selections name; `None` without a selection, or if a selection matches no case.
-pub(crate) fn named_by<'i>(
+pub(crate) fn selected_cases<'i>(
     wanted: &[&str],
     ids: impl Iterator<Item = &'i String> + Clone,
 ) -> Option<BTreeSet<String>> {
     let named = wanted.iter().map(|text| {
-        let named = Named::read(text).ok()?;
-        let named: Vec<_> = ids.clone().filter(|id| named.names(id)).cloned().collect();
+        let named = ParsedSelection::read(text).ok()?;
+        let named: Vec<_> = ids.clone().filter(|id| named.matches(id)).cloned().collect();
         (!named.is_empty()).then_some(named)
     });
     let named: BTreeSet<String> =
@@ -89,7 +89,7 @@ pub(crate) fn named_by<'i>(
 }
 
 /// Returns a hint for a misspelt name: the nearest of the valid names, or all of them.
-pub fn meant<'n>(word: &str, names: impl Iterator<Item = &'n str> + Clone) -> String {
+pub fn spelling_hint<'n>(word: &str, names: impl Iterator<Item = &'n str> + Clone) -> String {
     let mut ends = names.clone().filter(|name| name.rsplit('.').next() == Some(word));
     let of_group = ends.next().filter(|_| ends.next().is_none());
     match nearest(word, names.clone()).or(of_group) {
@@ -107,7 +107,7 @@ pub fn nearest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&
         .map(|(_, name)| name)
 }
 
-fn names(selection: &str, id: &str) -> bool {
+fn matches_selection(selection: &str, id: &str) -> bool {
     if selection.contains('*') {
         return matches_pattern(selection, id);
     }
@@ -134,7 +134,7 @@ mod tests {
 
     #[track_caller]
     fn check(selection: &str, id: &str, expected: bool) {
-        assert_eq!(names(selection, id), expected, "{selection} names {id}");
+        assert_eq!(matches_selection(selection, id), expected, "{selection} names {id}");
     }
 
     #[test]

@@ -8,18 +8,18 @@ use std::{
     process::Command,
 };
 
-use device::Planted;
+use device::FaultSpec;
 use plan::program::Packages;
 use report::Record;
 use serde_json::json;
 use stacks::Hint;
-use supervise::{Cancel, Ended, Limits, Line};
+use supervise::{Cancel, ChildEnd, Limits, Line};
 use thiserror::Error;
 
 use crate::{
     CaseLibrary, DeviceChoice, Session, SessionOptions, Stop, prerequisites,
     program_text::{ProgramText, read_text},
-    rerun::{Rerun, What},
+    rerun::{Rerun, RerunSubject},
     stop::explained,
     which,
 };
@@ -120,13 +120,14 @@ impl CommandLine {
     /// # Errors
     /// Options that are not valid, or a missing compiler that the program needs at run time.
     pub fn read(options: CommandOptions, session: &SessionOptions) -> Result<CommandLine, Stop> {
-        let given = Stop::both(words(&options).map_err(Stop::from), possible(&options, session));
+        let given =
+            Stop::both(words(&options).map_err(Stop::from), check_possible(&options, session));
         let text = which::refuse_text(&options.program).map_err(Stop::from);
         let ((words, ()), ()) = Stop::both(given, text)?;
         let text = source(&options, &words)?;
         if let Some(text) = &text
             && text.language == "python"
-            && prerequisites::compiles(&Packages::None, &text.text)
+            && prerequisites::compiles_at_run_time(&Packages::None, &text.text)
         {
             find_compiler(&options.program)?;
         }
@@ -170,7 +171,7 @@ impl CommandLine {
     }
 
     /// Returns the index of the argument that names the program's source file; `None` if no argument does.
-    pub(crate) fn text_word(&self) -> Option<usize> {
+    pub(crate) fn source_argument_index(&self) -> Option<usize> {
         let file = &self.text.as_ref()?.file;
         self.words.iter().position(|word| Path::new(word) == file)
     }
@@ -185,7 +186,7 @@ impl CommandLine {
         file: &Path,
         session: &SessionOptions,
     ) -> Result<Option<CommandLine>, Stop> {
-        let Some(at) = self.text_word() else { return Ok(None) };
+        let Some(at) = self.source_argument_index() else { return Ok(None) };
         let mut words: Vec<OsString> = self.words.iter().map(OsString::from).collect();
         words[at] = file.as_os_str().to_owned();
         let program = PathBuf::from(words.remove(0));
@@ -210,7 +211,7 @@ impl CommandLine {
         &self,
         records: &mut [Record],
         session: &Session,
-        faults: &[Planted],
+        faults: &[FaultSpec],
         cancel: &Cancel,
     ) {
         let again = self.rerun("exec", Vec::new(), session, faults);
@@ -231,7 +232,7 @@ impl CommandLine {
         command: &'static str,
         more: Vec<(&'static str, String)>,
         session: &Session,
-        faults: &[Planted],
+        faults: &[FaultSpec],
     ) -> String {
         let with = (!self.with.is_empty()).then(|| ("--with", self.with.join(",")));
         // The option `--in` may also come from the session, whose options are added to every command line.
@@ -239,8 +240,8 @@ impl CommandLine {
         let environment = self.options.environment.iter().filter(|_| !is_given);
         let environment = environment.map(|name| ("--in", name.clone()));
         let options: Vec<_> = with.into_iter().chain(environment).chain(more).collect();
-        let what = What::Program(&self.words, &options);
-        Rerun { command, what, late: None, faults }.of(session)
+        let what = RerunSubject::Program(&self.words, &options);
+        Rerun { command, what, late: None, faults }.command_line(session)
     }
 
     /// Returns those options that state when a run passes as the user may type them, for example `--exit 1`; empty if
@@ -266,7 +267,7 @@ impl CommandLine {
 }
 
 /// Returns an error if the options ask for a run that rocrepro cannot judge.
-fn possible(options: &CommandOptions, session: &SessionOptions) -> Result<(), Stop> {
+fn check_possible(options: &CommandOptions, session: &SessionOptions) -> Result<(), Stop> {
     let on_gpu = session.device == DeviceChoice::Gpu;
     let on_gpu = if on_gpu { Err(CommandLineError::OnGpu.into()) } else { Ok(()) };
     let outside = options.outside_namespace;
@@ -359,7 +360,7 @@ fn expectation(options: &CommandOptions, name: &str) -> String {
 /// Lists the Python packages that the program can import. The list is empty for a program that is not Python, and for
 /// the machine's own Python, because the user's packages are private.
 fn packages(program: &Path, cancel: &Cancel) -> Vec<String> {
-    const ASK: &str = "\
+    const LIST_PACKAGES: &str = "\
 import importlib.metadata as m, os, sys
 if sys.prefix != sys.base_prefix or os.path.isdir(os.path.join(sys.prefix, 'conda-meta')):
     for d in m.distributions(): print(d.metadata['Name'] + '==' + d.version)";
@@ -368,9 +369,9 @@ if sys.prefix != sys.base_prefix or os.path.isdir(os.path.join(sys.prefix, 'cond
         return Vec::new();
     }
     let mut command = Command::new(program);
-    command.args(["-c", ASK]);
+    command.args(["-c", LIST_PACKAGES]);
     let seen = supervise::run(command, b"", &Limits::default(), cancel, &mut |_| {});
-    if !matches!(seen.ended, Ended::Exited(0)) {
+    if !matches!(seen.ended, ChildEnd::Exited(0)) {
         return Vec::new();
     }
     let text = |line: &Line| String::from_utf8_lossy(&line.text).into_owned();

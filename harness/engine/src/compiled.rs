@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, io, path::PathBuf, sync::Arc};
 
-use device::Planted;
+use device::FaultSpec;
 use parking_lot::Mutex;
 use plan::program::Source;
 use stacks::Stack;
@@ -12,7 +12,7 @@ use crate::{Stop, helper, toolchain::Toolchain};
 
 /// The reason why a program cannot be started.
 #[derive(Clone, Debug)]
-pub(crate) enum Unready {
+pub(crate) enum StartError {
     /// A prerequisite is missing; the text says how to install it.
     Missing(String),
     /// A problem of this machine prevents the compilation.
@@ -32,15 +32,15 @@ pub(crate) struct Compiler {
 
 impl Compiler {
     /// Finds the stack's compiler, and writes the C++ header that programs include.
-    pub(crate) fn find(stack: &Stack, headers: PathBuf, kept: PathBuf) -> Result<Self, Unready> {
+    pub(crate) fn find(stack: &Stack, headers: PathBuf, kept: PathBuf) -> Result<Self, StartError> {
         let trouble = |error: io::Error| {
-            Unready::Trouble(format!("cannot create a folder for headers: {error}"))
+            StartError::Trouble(format!("cannot create a folder for headers: {error}"))
         };
         fs::create_dir_all(&headers).map_err(trouble)?;
         fs::write(headers.join(helper::CPP.0), helper::CPP.1).map_err(trouble)?;
         let absent = |stop: Stop| match stop.is_usage() {
-            true => Unready::Missing(stop.reason()),
-            false => Unready::Trouble(stop.reason()),
+            true => StartError::Missing(stop.reason()),
+            false => StartError::Trouble(stop.reason()),
         };
         let toolchain = Toolchain::find(stack, export::Form::Hipcc, &headers);
         let toolchain = toolchain.map_err(|error| absent(error.into()))?;
@@ -53,7 +53,7 @@ impl Compiler {
         arch: &[String],
         options: &[String],
         cancel: &Cancel,
-    ) -> Result<PathBuf, Unready> {
+    ) -> Result<PathBuf, StartError> {
         let stack = &self.toolchain.stack;
         let identity = stack.identify();
         let runtime =
@@ -69,7 +69,7 @@ impl Compiler {
             return Ok(program);
         }
         let trouble = |error: io::Error| {
-            Unready::Trouble(format!("cannot cache a compiled program: {error}"))
+            StartError::Trouble(format!("cannot cache a compiled program: {error}"))
         };
         fs::create_dir_all(&self.kept).map_err(trouble)?;
         let place = tempfile::tempdir_in(&self.kept).map_err(trouble)?;
@@ -79,25 +79,25 @@ impl Compiler {
         let mut words = vec!["-I".to_owned(), self.headers.display().to_string()];
         // Compiler messages then show the file name that the case states, not the path of the copy.
         words.push(format!("-ffile-prefix-map={}/=", place.path().display()));
-        words.extend(options.iter().flat_map(|option| self.linked(option)));
+        words.extend(options.iter().flat_map(|option| self.resolve_library(option)));
         let done = self.toolchain.compile_program(&text, &built, arch, &words, cancel);
-        match done.map_err(|error| Unready::Trouble(error.to_string()))? {
+        match done.map_err(|error| StartError::Trouble(error.to_string()))? {
             Ok(()) => fs::rename(&built, &program).map_err(trouble)?,
             // An old clang expects a folder layout that differs from Debian's, so the program is not the cause of this
             // error.
             Err(log) if log.contains("cannot find HIP runtime") => {
-                return Err(Unready::Missing(format!(
+                return Err(StartError::Missing(format!(
                     "the compiler of `{}` does not find its HIP runtime, so it cannot compile C++ programs",
                     stack.spec
                 )));
             }
             Err(log) => {
                 return Err(match missing_library(&log) {
-                    Some(name) => Unready::Missing(format!(
+                    Some(name) => StartError::Missing(format!(
                         "neither `{}` nor this machine has lib{name}; `--with` fetches a package that contains it",
                         stack.spec
                     )),
-                    None => Unready::Refused(log),
+                    None => StartError::Refused(log),
                 });
             }
         }
@@ -107,9 +107,9 @@ impl Compiler {
     /// Returns the interposer library that injects faults at calls; `None` if no fault needs it.
     pub(crate) fn interposer(
         &self,
-        faults: &[Planted],
+        faults: &[FaultSpec],
         cancel: &Cancel,
-    ) -> Result<Option<PathBuf>, Unready> {
+    ) -> Result<Option<PathBuf>, StartError> {
         let Some(text) = case::interposer(faults) else { return Ok(None) };
         let source = Source { text, file: Some("interposer.cpp".to_owned()), above: 0 };
         let options = ["-x", "c++", "-shared", "-fPIC"].map(str::to_owned);
@@ -117,7 +117,7 @@ impl Compiler {
     }
 
     /// Replaces an option such as `-lrocblas` by the path of the stack's file, because linkers do not search the stack.
-    fn linked(&self, option: &str) -> Vec<String> {
+    fn resolve_library(&self, option: &str) -> Vec<String> {
         let file = option.strip_prefix("-l").map(|name| match name.strip_prefix(':') {
             Some(file) => file.to_owned(),
             None => format!("lib{name}.so"),

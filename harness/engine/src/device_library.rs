@@ -41,7 +41,7 @@ pub(crate) fn name(level: Level) -> &'static str {
     }
 }
 
-fn unpacked(level: Level) -> io::Result<Vec<u8>> {
+fn decompress(level: Level) -> io::Result<Vec<u8>> {
     let (_, length, packed) = built(level);
     let mut library = Vec::with_capacity(length);
     ZlibDecoder::new(packed).read_to_end(&mut library)?;
@@ -108,7 +108,7 @@ impl FailedOperation for DeviceLibraryError {
 pub(crate) fn install(cache: &Path, level: Level) -> Result<PathBuf, DeviceLibraryError> {
     // The environment variable names a library that replaces the HSA runtime, so it does not apply to the level
     // `thunk`.
-    let given = if level == Level::Hsa { given()? } else { None };
+    let given = if level == Level::Hsa { user_library()? } else { None };
     let build = given.as_deref().map_or_else(|| built(level).0.to_owned(), plan::digest);
     let folder = cache.join("device").join(build);
     // ld.so(8): colon and semicolon separate folders, a dollar begins a substitution, and none of the three can be
@@ -120,7 +120,7 @@ pub(crate) fn install(cache: &Path, level: Level) -> Result<PathBuf, DeviceLibra
         return Ok(folder);
     }
     let from_variable = given.is_some();
-    let library = given.map_or_else(|| unpacked(level), Ok).map_err(|e| e.to_string());
+    let library = given.map_or_else(|| decompress(level), Ok).map_err(|e| e.to_string());
     let placed = library.and_then(|library| {
         let file = place(&library, &folder, level)?;
         let digest = plan::digest(&fs::read(file).map_err(|e| e.to_string())?);
@@ -164,7 +164,7 @@ fn is_as_installed(folder: &Path, level: Level) -> bool {
 }
 
 /// Returns the content of the library that the user named in place of the embedded one; `None` if the user named none.
-fn given() -> Result<Option<Vec<u8>>, DeviceLibraryError> {
+fn user_library() -> Result<Option<Vec<u8>>, DeviceLibraryError> {
     let Some(path) = std::env::var_os("ROCREPRO_DEVICE_LIBRARY").filter(|path| !path.is_empty())
     else {
         return Ok(None);
@@ -190,7 +190,7 @@ mod tests {
     fn embedded_device_is_complete() {
         for level in Level::ALL.iter().copied() {
             let (digest, length, packed) = built(level);
-            let library = unpacked(level).unwrap();
+            let library = decompress(level).unwrap();
             assert_eq!((library.len(), plan::digest(&library)), (length, digest.to_owned()));
             assert!(packed.len() < length / 2, "{} of {length}", packed.len());
             let folder = tempfile::tempdir().unwrap();

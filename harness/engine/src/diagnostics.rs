@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use case::Diagnostic;
 
-const MOST_SHOWN: usize = 200;
+const MAX_SHOWN: usize = 200;
 
 pub(crate) fn render(path: &str, text: &str, mistakes: &[Diagnostic]) -> String {
     let renderer =
@@ -13,7 +13,7 @@ pub(crate) fn render(path: &str, text: &str, mistakes: &[Diagnostic]) -> String 
     let lines: Vec<&str> = text.split('\n').collect();
     let mut shown: Vec<String> = mistakes
         .iter()
-        .take(MOST_SHOWN)
+        .take(MAX_SHOWN)
         .map(|mistake| {
             // The renderer reads its whole text again for each mistake, so only the line of the mistake is passed.
             let number = (mistake.at.line.max(1) as usize).min(lines.len());
@@ -29,7 +29,7 @@ pub(crate) fn render(path: &str, text: &str, mistakes: &[Diagnostic]) -> String 
             renderer.render(&[group]).to_string()
         })
         .collect();
-    let more = mistakes.len().saturating_sub(MOST_SHOWN);
+    let more = mistakes.len().saturating_sub(MAX_SHOWN);
     if more > 0 {
         let text = format!("{} in {path} are not shown", report::count(more, "further mistake"));
         let title = Level::ERROR.primary_title(text);

@@ -215,11 +215,11 @@ impl Environments {
         if own::is_path(given) {
             return Ok(NamedEnvironment::Own(own::OwnEnvironment::find(given)?));
         }
-        Ok(NamedEnvironment::Kept(Self::open()?.whole(given)?))
+        Ok(NamedEnvironment::Kept(Self::open()?.find_complete(given)?))
     }
 
     /// Returns the environment with this name. Returns an error if its installation is incomplete.
-    pub fn whole(&self, name: &str) -> Result<PythonEnvironment, Stop> {
+    pub fn find_complete(&self, name: &str) -> Result<PythonEnvironment, Stop> {
         let found = self.find(name)?;
         if found.mark.whole {
             return Ok(found);
@@ -274,7 +274,7 @@ impl Environments {
             let _ = self.remove(name);
         }
         made?;
-        self.whole(name)
+        self.find_complete(name)
     }
 
     /// Removes the incomplete virtual environment that a killed process left behind.
@@ -330,7 +330,7 @@ impl PythonEnvironment {
     }
 
     /// Returns a note to print after the name of an incomplete environment; an empty text for a complete one.
-    pub fn doubt(&self) -> &'static str {
+    pub fn incomplete_note(&self) -> &'static str {
         if self.mark.whole { "" } else { "  (not finished)" }
     }
 }
@@ -373,7 +373,7 @@ impl NamedEnvironment {
 }
 
 /// Returns the normalised form of a package name (PEP 503).
-pub fn normal(name: &str) -> String {
+pub fn normalize_name(name: &str) -> String {
     name.to_ascii_lowercase().replace(['_', '.'], "-")
 }
 
@@ -427,7 +427,7 @@ fn fill(
     run(pip.arg("--report").arg(&report).arg("--").args(packages))?;
     let lock = fs::read(&report)
         .map_err(|e| cannot("lock", &e))
-        .and_then(|text| locked(&text).map_err(EnvironmentError::Report))?;
+        .and_then(|text| lock_file(&text).map_err(EnvironmentError::Report))?;
     atomic::write(&folder.join(LOCK), lock).map_err(|e| cannot("lock", &e))?;
     mark.whole = true;
     write_mark(folder, &mark).map_err(|e| cannot("mark", &e))
@@ -453,7 +453,7 @@ fn run(command: &mut Command) -> Result<(), EnvironmentError> {
 }
 
 /// Converts pip's "Installation Report" to a lock file that lists each package with the hash of its file.
-fn locked(report: &[u8]) -> Result<String, String> {
+fn lock_file(report: &[u8]) -> Result<String, String> {
     let report: serde_json::Value = serde_json::from_slice(report).map_err(|e| e.to_string())?;
     let packages = report["install"].as_array().ok_or("it has no list of packages")?;
     let mut lines = Vec::new();
@@ -492,7 +492,7 @@ mod tests {
             {"download_info":{"url":"https://x/b.whl","archive_info":{"hashes":{"sha256":"bb"}}},"is_direct":false,"metadata":{"name":"b","version":"2.0"}},
             {"download_info":{"url":"file:///a.whl","archive_info":{"hashes":{"sha256":"aa"}}},"is_direct":true,"metadata":{"name":"a","version":"1"}}]}"#;
         let lock = "a @ file:///a.whl --hash=sha256:aa\nb==2.0 --hash=sha256:bb\n";
-        assert_eq!(locked(report), Ok(lock.to_owned()));
+        assert_eq!(lock_file(report), Ok(lock.to_owned()));
         for (report, why) in [
             ("{}", "no list"),
             ("[", "EOF"),
@@ -501,7 +501,7 @@ mod tests {
                 "a has no hash",
             ),
         ] {
-            let error = locked(report.as_bytes()).unwrap_err();
+            let error = lock_file(report.as_bytes()).unwrap_err();
             assert!(error.contains(why), "{error}");
         }
     }
@@ -531,7 +531,7 @@ mod tests {
             assert!(all.remove(name).is_err(), "{name}");
         }
         assert!(ours.join("file").exists() && other.join("file").exists());
-        assert!(all.whole("ours").is_err(), "it is not whole");
+        assert!(all.find_complete("ours").is_err(), "it is not whole");
         assert_eq!(all.all().len(), 1);
         all.remove("ours").unwrap();
         assert!(!ours.exists() && other.join("file").exists());

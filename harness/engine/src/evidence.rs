@@ -6,7 +6,8 @@ use std::{
 };
 
 use report::evidence::{
-    Bisected, Evidence, Exported, Minimised, MinimisedProgram, Mitigations, folder_name,
+    BisectEvidence, Evidence, ExportEvidence, MinimiseEvidence, MinimisedProgram, Mitigations,
+    folder_name,
 };
 
 use thiserror::Error;
@@ -90,12 +91,12 @@ and paths. `rocrepro records redact FOLDER --out NEW` makes a copy that can be p
 
 /// Names of files that only evidence folders contain. A published copy of an evidence folder has no marker file, but is
 /// recognised by these files.
-const FOUND: [&str; 7] = [
-    Minimised::FILE,
+const EVIDENCE_FILES: [&str; 7] = [
+    MinimiseEvidence::FILE,
     MinimisedProgram::FILE,
     Mitigations::FILE,
-    Bisected::FILE,
-    Exported::FILE,
+    BisectEvidence::FILE,
+    ExportEvidence::FILE,
     "minimise.jsonl",
     "bisect.jsonl",
 ];
@@ -114,7 +115,7 @@ pub fn folder(out: Option<&Path>, case: &str) -> Result<PathBuf, EvidenceError> 
         Some(text) if text == PRIVATE => false,
         // A process that was killed may have written only the beginning of the marker file.
         Some(text) => !PRIVATE.starts_with(&text) || files() > 1,
-        None if FOUND.iter().any(|file| folder.join(file).exists()) => false,
+        None if EVIDENCE_FILES.iter().any(|file| folder.join(file).exists()) => false,
         None => files() > 0,
     };
     if foreign {

@@ -4,7 +4,7 @@ mod at_once;
 
 use std::{collections::BTreeMap, path::Path};
 
-use device::{Place, Sanitize};
+use device::{FaultPlace, Sanitize};
 use judge::{Context, Outcome, judge_everywhere};
 use plan::{Event, Order, Phase, Plan};
 use report::Record;
@@ -14,10 +14,10 @@ pub use self::at_once::at_once;
 pub(crate) use self::at_once::run_at_once;
 use crate::{
     DeviceChoice, Job, Session,
-    hardware::Before,
+    hardware::HardwareState,
     hints::{HintFacts, with_hints},
     missing_libraries, no_device, probe,
-    record::{judged, record},
+    record::{judge_record, record},
     session::nonce,
     slots::Slot,
     spool::Spool,
@@ -35,11 +35,11 @@ pub(crate) fn run_here(
 ) -> Option<Record> {
     match &session.runner {
         Some(runner) => runner.run(session, job, limits, slot, cancel),
-        None => in_a_process(session, job, limits, slot, cancel),
+        None => run_in_process(session, job, limits, slot, cancel),
     }
 }
 
-fn in_a_process(
+fn run_in_process(
     session: &Session,
     job: &Job<'_>,
     limits: &Limits,
@@ -47,17 +47,17 @@ fn in_a_process(
     cancel: &Cancel,
 ) -> Option<Record> {
     let nonce = nonce();
-    let before = (session.device == DeviceChoice::Gpu).then(Before::now);
+    let before = (session.device == DeviceChoice::Gpu).then(HardwareState::read);
     let folder = session.folders.scratch.trial();
     let spool = folder.as_ref().map(|f| f.path().to_path_buf()).unwrap_or_default();
     let expected = job.lowered.body.expected();
     let wanted: Vec<_> =
         expected.iter().map(|e| (e.step, e.occurrence, e.digest.clone())).collect();
-    let config = session.device_for(job.case, job.trial, job.faults_of(Place::Device));
+    let config = session.device_for(job.case, job.trial, job.faults_of(FaultPlace::Device));
     let order = Order {
         nonce: nonce.clone(),
         plan: job.lowered.plan.clone(),
-        faults: job.faults_of(Place::Call),
+        faults: job.faults_of(FaultPlace::Call),
         late: job.late(session.late),
         // The worker is started in this folder. Its absolute path may not be valid UTF-8.
         spool: ".".to_owned(),
@@ -87,11 +87,11 @@ fn in_a_process(
         hsa_build: session.hsa_build(),
         launched: session.is_launched(),
         late: order.late.is_some(),
-        able: session.able(),
+        evidence: session.able(),
         limits: worker_order.as_ref().map_or(&nothing, |worker_order| &worker_order.limits),
         wanted: &wanted,
         spec: &session.stack.spec,
-        adding: &|name| missing_libraries::adding(&session.stack.spec, name),
+        adding: &|name| missing_libraries::advice(&session.stack.spec, name),
         rocm: session.rocm.clone(),
         expect_gfx: session.gfx(),
         emulated: config.as_ref(),
@@ -100,14 +100,14 @@ fn in_a_process(
     };
     let (mut outcome, mut red) = judge_everywhere(&observation, &context);
     if outcome.signature == judge::NOT_STARTED {
-        context.able = probe::able(session, cancel);
+        context.evidence = probe::able(session, cancel);
         (outcome, red) = judge_everywhere(&observation, &context);
     }
     if observation.events.iter().any(|e| matches!(e, Event::Phase { phase: Phase::Setup })) {
         session.has_started();
     }
-    outcome = unless_troubled(session, outcome, &spool, context.environment);
-    outcome = no_device::explained(session, &job.lowered.plan.environment, outcome);
+    outcome = check_machine_trouble(session, outcome, &spool, context.environment);
+    outcome = no_device::explain_missing_device(session, &job.lowered.plan.environment, outcome);
     let can_sanitize = config.as_ref().is_some_and(|config| config.sanitize == Sanitize::Off);
     outcome = with_hints(outcome, &HintFacts { can_sanitize, ..HintFacts::default() });
     if let Some(before) = &before {
@@ -116,14 +116,14 @@ fn in_a_process(
     let mut record = record(session, job, &nonce, observation, usage, (outcome, red));
     if let Some(before) = before {
         before.describe(&mut record, session, slot);
-        record.verdict = judged(session, job, &record);
+        record.verdict = judge_record(session, job, &record);
     }
     Some(record)
 }
 
 /// Returns the outcome, but "no verdict" if a problem of this machine explains the failure. For example, a compiler
 /// that cannot write its output or start a thread says nothing about ROCm.
-pub(crate) fn unless_troubled(
+pub(crate) fn check_machine_trouble(
     session: &Session,
     outcome: Outcome,
     spool: &Path,
@@ -131,7 +131,7 @@ pub(crate) fn unless_troubled(
 ) -> Outcome {
     let failed = outcome.kind.is_failure();
     match failed.then(|| session.trouble(spool, environment)).flatten() {
-        Some(trouble) => outcome.put_down_to(trouble.signature, trouble.why),
+        Some(trouble) => outcome.attribute_to(trouble.signature, trouble.why),
         None => outcome,
     }
 }

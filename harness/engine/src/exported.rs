@@ -19,10 +19,10 @@ use std::{
 };
 
 use ::export::{Form, Header, Trace};
-use device::{Config, Place, Planted};
+use device::{Config, FaultPlace, FaultSpec};
 use judge::{Kind, Outcome, may_be_same};
 use report::evidence::Rate;
-use supervise::{Cancel, Ended, Limits, for_each, in_order};
+use supervise::{Cancel, ChildEnd, Limits, for_each, in_order};
 
 use self::observed::ObservedProgram;
 pub use self::{
@@ -33,7 +33,7 @@ pub use self::{
     shortest::{PassingPrograms, ShortestProgram, shortest},
 };
 use crate::{
-    Job, Session, Stop, TrialFolder, execute::at_once, probe, rerun::again, run_trial,
+    Job, Session, Stop, TrialFolder, execute::at_once, probe, rerun::rerun_command, run_trial,
     toolchain::Toolchain,
 };
 
@@ -49,7 +49,7 @@ pub struct VerifiedProgram {
     /// Number of runs of the program that had the trial's outcome.
     pub verified: u32,
     /// Number of runs of the program; 0 if the trial does not apply to this stack.
-    pub of: u32,
+    pub runs: u32,
     /// The difference between program and trial, in one line; `None` if they agree.
     pub difference: Option<String>,
 }
@@ -58,7 +58,7 @@ impl VerifiedProgram {
     /// Returns true if every run of the program had the trial's outcome, and the program made the same calls as the
     /// trial.
     pub fn is_verified(&self) -> bool {
-        self.difference.is_none() && self.verified == self.of && self.of > 0
+        self.difference.is_none() && self.verified == self.runs && self.runs > 0
     }
 }
 
@@ -66,14 +66,14 @@ impl VerifiedProgram {
 ///
 /// # Errors
 /// Returns a usage error if the plan cannot be written as a program.
-pub fn printed(
+pub fn print_program(
     session: &Session,
     job: &Job<'_>,
     form: Form,
     tested: Vec<String>,
     wrong: Vec<String>,
 ) -> Result<String, ExportError> {
-    let rare = |p: &&Planted| p.fault.place() == Place::Call && p.probability < 1.0;
+    let rare = |p: &&FaultSpec| p.fault.place() == FaultPlace::Call && p.probability < 1.0;
     if let Some(rare) = job.faults.iter().find(rare) {
         return Err(ExportError::RareFault(rare.fault));
     }
@@ -86,8 +86,10 @@ pub fn printed(
 /// Returns the comment at the top of a trial's program.
 fn header(session: &Session, job: &Job<'_>, tested: Vec<String>, wrong: Vec<String>) -> Header {
     let faults = job.faults.iter().map(|fault| match fault.fault.place() {
-        Place::Call => format!("Injected into this program: {}", fault.about()),
-        Place::Device => format!("Fails on a device with this injected fault: {}", fault.about()),
+        FaultPlace::Call => format!("Injected into this program: {}", fault.about()),
+        FaultPlace::Device => {
+            format!("Fails on a device with this injected fault: {}", fault.about())
+        }
     });
     Header {
         title: job.case.title.clone(),
@@ -102,7 +104,7 @@ fn header(session: &Session, job: &Job<'_>, tested: Vec<String>, wrong: Vec<Stri
 }
 
 /// Describes the failure for the header of a program. Line numbers are left out, because they refer to the case file.
-fn goes_wrong(failure: &Outcome) -> String {
+fn describe_failure(failure: &Outcome) -> String {
     format!("Failure: {}.", report::without_lines(&failure.summary))
 }
 
@@ -117,18 +119,18 @@ fn measured(
         "Failed as described in {} of {} runs on {}, {}.",
         failed.failed,
         failed.runs,
-        place(session),
+        describe_setup(session),
         today()
     )];
     if let Some(rate) = passes {
-        let on = elsewhere.map_or("the same device without the fault".to_owned(), place);
+        let on = elsewhere.map_or("the same device without the fault".to_owned(), describe_setup);
         lines.push(format!("Passed in {} of {} runs on {on}.", rate.runs - rate.failed, rate.runs));
     }
     lines
 }
 
 /// Describes release and device, for example `ROCm 7.2.4 (debian:7.2.4), emulated gfx1151, not a GPU`.
-fn place(session: &Session) -> String {
+fn describe_setup(session: &Session) -> String {
     let rocm = session.rocm.as_ref().map_or(String::new(), |v| format!("ROCm {v} "));
     let device = match session.gfx() {
         Some(gfx) => format!("emulated {gfx}, not a GPU"),
@@ -201,21 +203,22 @@ pub fn verify(
         if goal.is_none_or(|goal| may_be_same(&goal.signature, &record.outcome.signature)) {
             break;
         }
-        record = run_trial(session, &logged.of_run(run), cancel).ok_or(ExportError::Interrupted)?;
+        record =
+            run_trial(session, &logged.for_run(run), cancel).ok_or(ExportError::Interrupted)?;
     }
     let outcome = goal.unwrap_or(&record.outcome).clone();
     if outcome.kind == Kind::NoVerdict {
         return Err(ExportError::NoVerdict { trial: job.id(), why: outcome.summary }.into());
     }
     if outcome.kind == Kind::Skip {
-        let text = printed(session, job, form, Vec::new(), Vec::new())?;
-        return Ok(VerifiedProgram { text, outcome, verified: 0, of: 0, difference: None });
+        let text = print_program(session, job, form, Vec::new(), Vec::new())?;
+        return Ok(VerifiedProgram { text, outcome, verified: 0, runs: 0, difference: None });
     }
     let wanted = ObservedProgram::expected(&outcome);
 
     let source = at.join(form.file());
     let program = at.join("repro");
-    let text = printed(session, job, form, Vec::new(), Vec::new())?;
+    let text = print_program(session, job, form, Vec::new(), Vec::new())?;
     fs::write(&source, &text)
         .map_err(|error| ExportError::CannotWrite { path: source.clone(), error })?;
     let gfx = session.gfx().unwrap_or(&record.device.gfx).to_owned();
@@ -230,7 +233,7 @@ pub fn verify(
         let log = at.join("program.log");
         let variables = if run == 0 { log_environment(&log).to_vec() } else { Vec::new() };
         // Without a goal, the program is compared with one run of the trial, so it uses the random seeds of that run.
-        let job = &goal.map_or_else(|| job.clone(), |_| job.of_run(run));
+        let job = &goal.map_or_else(|| job.clone(), |_| job.for_run(run));
         let how = RunSettings {
             folder: at,
             limits: &limits,
@@ -239,12 +242,13 @@ pub fn verify(
         };
         let seen = run_program(session, job, &program, &how, cancel)?;
         let trace = read_trace(&log, form);
-        let seen = ObservedProgram::of(&seen, if run == 0 { trace.open.as_deref() } else { None });
+        let seen =
+            ObservedProgram::from_run(&seen, if run == 0 { trace.open.as_deref() } else { None });
         if seen.kind == Kind::NoVerdict {
             let why = format!("the program {}", seen.line);
             return Err(ExportError::NoVerdict { trial: job.id(), why }.into());
         }
-        if seen.shows(&wanted) {
+        if seen.shows_failure(&wanted) {
             verified += 1;
         } else if difference.is_none() {
             difference = Some(format!("the trial: {wanted}; the program: {seen} ({})", seen.line));
@@ -254,18 +258,18 @@ pub fn verify(
             difference = calls_differ(&trial, &trace);
         }
     }
-    let text = printed(
+    let text = print_program(
         session,
         job,
         form,
-        tested(session, &outcome, verified, repeat, difference.is_none()),
-        if outcome.kind.is_failure() { vec![goes_wrong(&outcome)] } else { Vec::new() },
+        run_lines(session, &outcome, verified, repeat, difference.is_none()),
+        if outcome.kind.is_failure() { vec![describe_failure(&outcome)] } else { Vec::new() },
     )?;
-    Ok(VerifiedProgram { text, outcome, verified, of: repeat, difference })
+    Ok(VerifiedProgram { text, outcome, verified, runs: repeat, difference })
 }
 
 /// Returns the lines of a program's header that report its runs.
-fn tested(
+fn run_lines(
     session: &Session,
     outcome: &Outcome,
     verified: u32,
@@ -273,8 +277,11 @@ fn tested(
     same_calls: bool,
 ) -> Vec<String> {
     let what = if outcome.kind.is_failure() { "Failed as described" } else { "Passed" };
-    let mut lines =
-        vec![format!("{what} in {verified} of {of} runs on {}, {}.", place(session), today())];
+    let mut lines = vec![format!(
+        "{what} in {verified} of {of} runs on {}, {}.",
+        describe_setup(session),
+        today()
+    )];
     if same_calls && verified == of {
         lines.push("It made the HIP calls of its trial, in the same order.".to_owned());
     }
@@ -352,8 +359,8 @@ fn run_program(
     cancel: &Cancel,
 ) -> Result<supervise::Observed, Stop> {
     session.require_trust()?;
-    let at_device: Vec<Planted> =
-        job.faults.iter().filter(|p| p.fault.place() == Place::Device).cloned().collect();
+    let at_device: Vec<FaultSpec> =
+        job.faults.iter().filter(|p| p.fault.place() == FaultPlace::Device).cloned().collect();
     let config = session
         .device_for(job.case, job.trial, at_device)
         .map(|config| serde_json::to_string(&(how.device)(config)))
@@ -369,15 +376,15 @@ fn run_program(
         start.directory = Some(how.folder.to_owned());
         start.limits = session.limits(&job.lowered.plan.limits).map_err(Stop::usage)?;
         let seen = supervise::run(session.command(&start), b"", how.limits, cancel, &mut |_| {});
-        session.processes.note(&seen, None);
+        session.processes.add(&seen, None);
         Ok(seen)
     });
     let seen = seen.map_err(ExportError::NoThread)?;
     let mut seen = seen.into_iter().collect::<Result<Vec<_>, Stop>>()?;
-    let failed = seen.iter().position(|seen| !matches!(seen.ended, Ended::Exited(0)));
+    let failed = seen.iter().position(|seen| !matches!(seen.ended, ChildEnd::Exited(0)));
     let seen = seen.swap_remove(failed.unwrap_or(0));
     if cancel.is_cancelled() {
-        return Err(ExportError::ProgramInterrupted { again: again(session, job) }.into());
+        return Err(ExportError::ProgramInterrupted { again: rerun_command(session, job) }.into());
     }
     Ok(seen)
 }

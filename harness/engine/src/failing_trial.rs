@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use case::{Case, Trial};
-use device::Planted;
-use judge::{FailureIdentity, Kind, Likeness, Outcome};
+use device::FaultSpec;
+use judge::{FailureComparison, FailureIdentity, Kind, Outcome};
 use plan::Plan;
 use report::{
     Record, count,
@@ -97,7 +97,7 @@ pub struct Subjects<'a> {
     /// The selected trials.
     pub selected: Vec<Selected<'a>>,
     /// Injected faults.
-    pub faults: Vec<Planted>,
+    pub faults: Vec<FaultSpec>,
     /// The command line that the only trial runs, if the user gave one instead of a case.
     pub command: Option<&'a CommandLine>,
 }
@@ -107,7 +107,7 @@ impl<'a> Subjects<'a> {
     ///
     /// # Errors
     /// Never returns an error: the case of a command line has one trial.
-    pub fn of_command(line: &'a CommandLine, faults: Vec<Planted>) -> Result<Subjects<'a>, Stop> {
+    pub fn of_command(line: &'a CommandLine, faults: Vec<FaultSpec>) -> Result<Subjects<'a>, Stop> {
         let library = line.library();
         let selected = select(library, &[])?;
         Ok(Subjects { library, selected, faults, command: Some(line) })
@@ -132,7 +132,7 @@ pub struct FailingTrial<'a> {
     /// The trial.
     pub selected: Selected<'a>,
     /// Injected faults.
-    pub faults: Vec<Planted>,
+    pub faults: Vec<FaultSpec>,
     /// The command line that the trial runs, if the user gave one instead of a case.
     pub command: Option<&'a CommandLine>,
 }
@@ -144,7 +144,7 @@ impl<'a> FailingTrial<'a> {
     }
 
     /// Returns a copy with another trial and other faults.
-    pub fn with(&self, selected: Selected<'a>, faults: Vec<Planted>) -> FailingTrial<'a> {
+    pub fn with_trial(&self, selected: Selected<'a>, faults: Vec<FaultSpec>) -> FailingTrial<'a> {
         FailingTrial { selected, faults, ..self.clone() }
     }
 
@@ -173,7 +173,7 @@ impl<'a> FailingTrial<'a> {
     ) -> Result<Vec<Record>, Stop> {
         let mut job = self.job()?;
         job.lowered.plan.environment.extend(variables.iter().cloned());
-        let runs = (from..from + runs).map(|n| job.of_run(n)).collect();
+        let runs = (from..from + runs).map(|n| job.for_run(n)).collect();
         let mut records = run_all(session, runs, cancel)?;
         if let Some(command) = self.command {
             command.describe(&mut records, session, &self.faults, cancel);
@@ -223,7 +223,7 @@ pub struct TrialRuns {
 
 impl TrialRuns {
     /// Counts the runs whose failure is the most frequent one.
-    pub fn of(records: Vec<Record>) -> TrialRuns {
+    pub fn from_records(records: Vec<Record>) -> TrialRuns {
         let counts = failures(&records);
         let signature = counts.first().map(|other| other.signature.clone());
         TrialRuns::with_signature(records, signature)
@@ -263,7 +263,8 @@ pub(crate) fn is_same_after_edit(one: &Outcome, other: &Outcome) -> bool {
         let refused = outcome.kind == Kind::CompileError;
         refused.then(|| outcome.details.iter().find_map(line)).flatten()
     };
-    identity(one).compare_edited(&identity(other)) == Likeness::Same && error(one) == error(other)
+    identity(one).compare_edited(&identity(other)) == FailureComparison::Same
+        && error(one) == error(other)
 }
 
 fn is_wanted_failure(record: &Record, wanted: Option<&str>) -> bool {
@@ -339,7 +340,7 @@ pub(crate) fn all_runs(
     if made < repeat {
         records.extend(trial.run(session, repeat - made, made, &[], cancel)?);
     }
-    Ok(TrialRuns::of(records))
+    Ok(TrialRuns::from_records(records))
 }
 
 /// Returns the first of several trials that fails, with its runs so far. If there is only one trial, it runs `at_first`

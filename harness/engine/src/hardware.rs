@@ -2,13 +2,13 @@
 
 use std::{collections::BTreeSet, path::Path};
 
-use judge::{Observation, Outcome, Places};
+use judge::{BufferRanges, Observation, Outcome};
 use plan::{Event, Plan};
 use report::{Gpu, Record};
 
 use crate::{
     Session, card, kernel_log,
-    slots::{Named, Slot, VISIBLE},
+    slots::{NamedGpu, Slot, VISIBLE},
 };
 
 pub(crate) const HARDWARE: &str = "no-verdict:hardware";
@@ -16,14 +16,14 @@ pub(crate) const HARDWARE: &str = "no-verdict:hardware";
 /// Signature of a trial that ran on the wrong GPU.
 const OTHER: &str = "no-verdict:another-gpu";
 
-pub(crate) struct Before {
+pub(crate) struct HardwareState {
     cards: Vec<Gpu>,
     uptime: f64,
 }
 
-impl Before {
-    pub(crate) fn now() -> Before {
-        Before { cards: cards(), uptime: kernel_log::uptime() }
+impl HardwareState {
+    pub(crate) fn read() -> HardwareState {
+        HardwareState { cards: cards(), uptime: kernel_log::uptime() }
     }
 
     /// Adds to the outcome what the driver logged during the trial. Log lines can be attributed to the trial only if
@@ -55,7 +55,7 @@ impl Before {
             let all: Vec<&str> = self.cards.iter().map(|gpu| gpu.bdf.as_str()).collect();
             lines.retain(|line| !names_another_gpu(line, own, &all));
         }
-        outcome.with_kernel_log(&lines, &Places::told(&observation.events, plan))
+        outcome.with_kernel_log(&lines, &BufferRanges::from_events(&observation.events, plan))
     }
 
     /// Adds the GPU and its hardware errors to the record. The record's verdict is computed afterwards.
@@ -99,7 +99,7 @@ fn cards() -> Vec<Gpu> {
 
 /// Withdraws the verdict of a trial that ran on the wrong GPU, because another trial may have used that GPU at the same
 /// time.
-fn check_card(record: &mut Record, card: &Named) {
+fn check_card(record: &mut Record, card: &NamedGpu) {
     // The outcome may quote the UUID of the GPU, which contains its serial number.
     if card.visible.parse::<u32>().is_err() {
         let Record { outcome, environment, stderr_tail, stdout_tail, .. } = record;
@@ -114,7 +114,7 @@ fn check_card(record: &mut Record, card: &Named) {
             "it ran on the GPU {bdf} and should have run on {}: {VISIBLE} had no effect, or the GPUs were renumbered",
             card.name
         );
-        record.outcome = record.outcome.clone().put_down_to(OTHER, why);
+        record.outcome = record.outcome.clone().attribute_to(OTHER, why);
     }
 }
 
@@ -133,7 +133,7 @@ fn describe(record: &mut Record, before: &[Gpu], after: &[Gpu]) {
             "the hardware of the GPU counted uncorrected errors during the trial ({}), so its failure says nothing about ROCm",
             bad.join("; ")
         );
-        record.outcome = record.outcome.clone().put_down_to(HARDWARE, why);
+        record.outcome = record.outcome.clone().attribute_to(HARDWARE, why);
     }
 }
 
@@ -201,7 +201,8 @@ mod tests {
         assert!(failed.outcome.summary.contains("umc: 1 uncorrected, 0 corrected"));
 
         let mut elsewhere = record("pass", "pass");
-        let card = |bdf: &str| Named { name: bdf.into(), bdf: bdf.into(), visible: "GPU-1".into() };
+        let card =
+            |bdf: &str| NamedGpu { name: bdf.into(), bdf: bdf.into(), visible: "GPU-1".into() };
         elsewhere.environment.insert(VISIBLE.to_owned(), "GPU-1".to_owned());
         check_card(&mut elsewhere, &card("0000:0C:00.0"));
         assert_eq!(elsewhere.outcome.kind, Kind::Pass);

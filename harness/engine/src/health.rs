@@ -20,7 +20,7 @@ use judge::{End, Kind};
 use report::Record;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::gpu_turn::Gated;
+pub(crate) use self::gpu_turn::GateResult;
 use crate::{hardware::HARDWARE, processes::Stuck};
 
 pub(crate) const BROKEN: &str = "gpu-broken";
@@ -105,7 +105,7 @@ impl Suspect {
 
 /// State of the GPU since the machine was started.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Known {
+struct GpuState {
     boot: String,
     /// Per stack folder, the result of the first health check: the reason why it failed, or `None` if it passed.
     stacks: BTreeMap<String, Option<String>>,
@@ -116,10 +116,10 @@ struct Known {
     stuck: Vec<Stuck>,
 }
 
-impl Known {
+impl GpuState {
     /// Runs the health check. As long as a process exists that could not be killed, the check counts as failed.
     fn checked(&mut self, check: &mut dyn FnMut() -> Checked) -> Checked {
-        self.stuck.retain(Stuck::is_there);
+        self.stuck.retain(Stuck::is_running);
         match self.stuck.first() {
             None => check(),
             Some(Stuck { pid, .. }) => Checked::Failed(format!(
@@ -140,7 +140,7 @@ pub(crate) enum Gate {
 }
 
 #[derive(Debug, PartialEq)]
-pub(crate) enum After {
+pub(crate) enum HealthResult {
     Works,
     /// The GPU works again after the recovery command.
     Recovered(String),
@@ -162,22 +162,22 @@ impl Health {
         Health { file, boot, stack }
     }
 
-    fn known(&self) -> Known {
+    fn load_state(&self) -> GpuState {
         let text = fs::read_to_string(&self.file).unwrap_or_default();
         let known = serde_json::from_str(&text).unwrap_or_default();
         match known {
-            Known { ref boot, .. } if *boot == self.boot => known,
-            _ => Known { boot: self.boot.clone(), ..Known::default() },
+            GpuState { ref boot, .. } if *boot == self.boot => known,
+            _ => GpuState { boot: self.boot.clone(), ..GpuState::default() },
         }
     }
 
-    fn keep(&self, known: &Known) -> io::Result<()> {
+    fn save_state(&self, known: &GpuState) -> io::Result<()> {
         atomic::write(&self.file, serde_json::to_vec(known)?)
     }
 
     /// Returns true if a health check is due before the next trial.
     pub(crate) fn is_due(&self, now: SystemTime) -> bool {
-        let known = self.known();
+        let known = self.load_state();
         match &known.suspect {
             None => !known.stacks.contains_key(&self.stack),
             Some(suspect) => !known.stuck.is_empty() || suspect.recent_failure(now).is_none(),
@@ -185,13 +185,13 @@ impl Health {
     }
 
     /// Decides whether a trial may run. First makes the health check that an earlier, killed run did not make.
-    pub(crate) fn before(
+    pub(crate) fn check_before_trial(
         &self,
         now: SystemTime,
         check: &mut dyn FnMut() -> Checked,
         recover: &mut dyn FnMut() -> Option<String>,
     ) -> io::Result<Gate> {
-        let mut known = self.known();
+        let mut known = self.load_state();
         let Some(suspect) = known.suspect.take() else {
             if known.stacks.contains_key(&self.stack) {
                 return Ok(Gate::Open);
@@ -202,7 +202,7 @@ impl Health {
                 Checked::NotRun => return Ok(Gate::Open),
             };
             known.stacks.insert(self.stack.clone(), failed.clone());
-            self.keep(&known)?;
+            self.save_state(&known)?;
             return Ok(failed.map_or(Gate::Open, Gate::Unwatched));
         };
         let mut recovered = None;
@@ -217,23 +217,23 @@ impl Health {
                 )));
             }
         }
-        Ok(match self.look(now, known, suspect, recovered, check, recover)? {
-            After::Broken(why) => Gate::Closed(why),
-            After::Works | After::Recovered(_) | After::Unknown => Gate::Open,
+        Ok(match self.run_check(now, known, suspect, recovered, check, recover)? {
+            HealthResult::Broken(why) => Gate::Closed(why),
+            HealthResult::Works | HealthResult::Recovered(_) | HealthResult::Unknown => Gate::Open,
         })
     }
 
     /// Runs a health check after the trial `suspect`. If the check fails, runs the recovery command once and checks
     /// again.
-    fn look(
+    fn run_check(
         &self,
         now: SystemTime,
-        mut known: Known,
+        mut known: GpuState,
         suspect: Suspect,
         mut recovered: Option<String>,
         check: &mut dyn FnMut() -> Checked,
         recover: &mut dyn FnMut() -> Option<String>,
-    ) -> io::Result<After> {
+    ) -> io::Result<HealthResult> {
         let mut checked = known.checked(check);
         if recovered.is_none() && matches!(checked, Checked::Failed(_)) {
             recovered = recover();
@@ -244,12 +244,12 @@ impl Health {
         match checked {
             Checked::Passed => {
                 known.stacks.insert(self.stack.clone(), None);
-                self.keep(&known)?;
-                Ok(recovered.map_or(After::Works, After::Recovered))
+                self.save_state(&known)?;
+                Ok(recovered.map_or(HealthResult::Works, HealthResult::Recovered))
             }
             Checked::Failed(_) if known.stuck.is_empty() && suspect.unwatched => {
-                self.keep(&known)?;
-                Ok(After::Unknown)
+                self.save_state(&known)?;
+                Ok(HealthResult::Unknown)
             }
             Checked::Failed(why) => {
                 let why = match recovered {
@@ -259,17 +259,17 @@ impl Health {
                 let reason = suspect.broken(&why);
                 let failed = Some(Failed { at: seconds(now), why });
                 known.suspect = Some(Suspect { failed, ..suspect });
-                self.keep(&known)?;
-                Ok(After::Broken(reason))
+                self.save_state(&known)?;
+                Ok(HealthResult::Broken(reason))
             }
-            Checked::NotRun => Ok(After::Unknown),
+            Checked::NotRun => Ok(HealthResult::Unknown),
         }
     }
 
     /// Stores a suspect and its processes that could not be killed. Returns true if a health check should follow.
     /// Returns false on a stack on which the health check always fails, unless a process could not be killed.
     pub(crate) fn suspect(&self, suspect: &Suspect, stuck: Vec<Stuck>) -> io::Result<bool> {
-        let mut known = self.known();
+        let mut known = self.load_state();
         let unwatched = known.stacks.get(&self.stack) != Some(&None);
         if unwatched && stuck.is_empty() {
             return Ok(false);
@@ -277,19 +277,19 @@ impl Health {
         // If several trials are suspects, the first is to blame.
         known.suspect.get_or_insert_with(|| Suspect { unwatched, ..suspect.clone() });
         known.stuck.extend(stuck);
-        self.keep(&known)?;
+        self.save_state(&known)?;
         Ok(true)
     }
 
     /// Returns true if the first health check on this stack passed, false if it failed, and `None` if it was not made.
-    pub(crate) fn passes(&self) -> Option<bool> {
-        Some(self.known().stacks.get(&self.stack)?.is_none())
+    pub(crate) fn first_check_passed(&self) -> Option<bool> {
+        Some(self.load_state().stacks.get(&self.stack)?.is_none())
     }
 
     /// Stores that the GPU is broken, because the health check fails on it but passes on the GPU `another` with the
     /// same stack. Returns the reason.
-    pub(crate) fn is_the_gpu(&self, now: SystemTime, another: &str) -> io::Result<String> {
-        let mut known = self.known();
+    pub(crate) fn mark_broken(&self, now: SystemTime, another: &str) -> io::Result<String> {
+        let mut known = self.load_state();
         let why = known.stacks.remove(&self.stack).flatten().unwrap_or_default();
         let ended = format!("{another} passed it with the same stack");
         let failed = Some(Failed { at: seconds(now), why: why.clone() });
@@ -297,22 +297,22 @@ impl Health {
         let reason = suspect.broken(&why);
         suspect.failed = failed;
         known.suspect = Some(suspect);
-        self.keep(&known)?;
+        self.save_state(&known)?;
         Ok(reason)
     }
 
     /// Runs the health check after a suspect was stored. `recover` runs the user's recovery command, if there is one,
     /// and describes how it ended.
-    pub(crate) fn after(
+    pub(crate) fn check_after_trial(
         &self,
         now: SystemTime,
         check: &mut dyn FnMut() -> Checked,
         recover: &mut dyn FnMut() -> Option<String>,
-    ) -> io::Result<After> {
-        let mut known = self.known();
+    ) -> io::Result<HealthResult> {
+        let mut known = self.load_state();
         // Another process has run the health check meanwhile.
-        let Some(suspect) = known.suspect.take() else { return Ok(After::Works) };
-        self.look(now, known, suspect, None, check, recover)
+        let Some(suspect) = known.suspect.take() else { return Ok(HealthResult::Works) };
+        self.run_check(now, known, suspect, None, check, recover)
     }
 }
 

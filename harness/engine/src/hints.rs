@@ -4,7 +4,7 @@
 mod compiler;
 mod source;
 
-use judge::{Ground, Kind, Known, Outcome, signature_fits};
+use judge::{Kind, Known, Outcome, RunProperties, signature_fits};
 use plan::{
     Program,
     program::{ProgramBody, Source},
@@ -60,7 +60,7 @@ fn of_program(outcome: &Outcome, program: &Program, stderr: &str) -> Vec<String>
 pub(crate) fn of_expected_failures(
     known: &[(bool, Known)],
     signature: &str,
-    on: &Ground<'_>,
+    on: &RunProperties<'_>,
 ) -> Option<String> {
     let (is_of_trial, known) =
         known.iter().find(|(_, known)| signature_fits(&known.signature, signature))?;
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn expected_failure_for_another_run_is_named() {
         let version: plan::Version = "7.2.4".parse().unwrap();
-        let on = Ground { gfx: "gfx1151", rocm: Some(&version), ..Ground::default() };
+        let on = RunProperties { gfx: "gfx1151", rocm: Some(&version), ..RunProperties::default() };
         let check = |of_trial: bool, known: Known, named: Option<&str>| {
             let hint = of_expected_failures(&[(of_trial, known)], "hang:hipFree", &on);
             let named = named

@@ -18,7 +18,7 @@ use std::{
 
 use device::Config;
 use stacks::Stack;
-use supervise::{Laid, Made, Start, View};
+use supervise::{Overlay, Start, View, ViewEntry};
 
 pub(crate) use self::preload::allow_preloading;
 use self::quirks::{QUIRKS, Quirk};
@@ -36,7 +36,7 @@ const PREFIX: &str = "/opt/rocm";
 const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Name of the empty folder over which a view mounts its files.
-const PLACE: &str = "home";
+const MOUNT_FOLDER: &str = "home";
 
 pub(crate) struct Home<'a> {
     pub(crate) stack: &'a Stack,
@@ -51,12 +51,12 @@ impl Home<'_> {
     /// # Errors
     /// Returns the reason why programs on this stack cannot have a view here.
     pub(crate) fn view(&self) -> Result<View, String> {
-        let place = self.cache.join(PLACE);
+        let place = self.cache.join(MOUNT_FOLDER);
         fs::create_dir_all(&place)
             .map_err(|error| format!("cannot create `{}`: {error}", place.display()))?;
         let mut view = View { place: place.clone(), ..View::default() };
         let mut link = |name: &str, target: PathBuf| {
-            view.made.insert(name.into(), Made::Link(target));
+            view.made.insert(name.into(), ViewEntry::Link(target));
         };
         let root = &self.stack.root;
         // Several releases may be installed in `/opt`, and the loader's cache may name any of them.
@@ -64,7 +64,7 @@ impl Home<'_> {
             link(&format!("opt/{name}"), place.join("rocm"));
         }
         if self.stack.loader.is_some() {
-            same_layout(root)?;
+            check_layout(root)?;
             let usr = root.join("usr");
             link("rocm/lib", LIBRARIES.into());
             for name in ["bin", "libexec", "share"] {
@@ -72,17 +72,17 @@ impl Home<'_> {
             }
             // The headers of the C and C++ libraries come from the machine, not from the stack.
             for (name, folder) in headers(&usr.join("include")) {
-                link(&format!("rocm/include/{name}"), as_seen(folder, root));
+                link(&format!("rocm/include/{name}"), path_in_view(folder, root));
             }
             if let Some(folder) = bitcode(&usr) {
-                link("rocm/amdgcn", as_seen(folder, root));
+                link("rocm/amdgcn", path_in_view(folder, root));
             }
             if let Some(folder) = llvm(&usr) {
                 // AMD's packages have this folder below `lib`. Debian's hipcc looks for it there too, but under
                 // Debian's name.
                 let own = folder.file_name().unwrap_or_default().display().to_string();
                 for name in ["rocm/llvm", "libraries/llvm", &format!("libraries/{own}")] {
-                    link(name, as_seen(folder.clone(), root));
+                    link(name, path_in_view(folder.clone(), root));
                 }
             }
             for (name, file) in self.other_names()? {
@@ -104,8 +104,8 @@ impl Home<'_> {
             let over = [own.as_path()].into_iter().chain(self.device).chain([first.as_path()]);
             view.laid = vec![
                 // The stack's `/usr` is mounted below the machine's, so files of the machine take precedence.
-                Laid { folder: "/usr".into(), over: Vec::new(), under: vec![usr] },
-                Laid {
+                Overlay { folder: "/usr".into(), over: Vec::new(), under: vec![usr] },
+                Overlay {
                     folder: LIBRARIES.into(),
                     over: over.map(Path::to_owned).collect(),
                     under: Vec::new(),
@@ -117,15 +117,15 @@ impl Home<'_> {
         if let Some(version) = &self.stack.rocm
             && self.stack.loader.is_some()
         {
-            view.made.insert("rocm/.info/version".into(), Made::Text(format!("{version}\n")));
+            view.made.insert("rocm/.info/version".into(), ViewEntry::Text(format!("{version}\n")));
         }
         self.preload(&mut view)?;
         self.show(&mut view, "opt", Path::new("/opt"));
         if let Some(config) = self.config {
             for (name, text) in hsa_runtime64::kfd::topology(config) {
-                view.made.insert(Path::new("kfd/kfd/topology").join(name), Made::Text(text));
+                view.made.insert(Path::new("kfd/kfd/topology").join(name), ViewEntry::Text(text));
             }
-            view.made.insert("class/kfd".into(), Made::Link(place.join("kfd")));
+            view.made.insert("class/kfd".into(), ViewEntry::Link(place.join("kfd")));
             self.show(&mut view, "class", Path::new("/sys/class"));
         }
         let names = ["ROCM_PATH", "ROCM_HOME", "HIP_PATH"];
@@ -135,7 +135,7 @@ impl Home<'_> {
 
     fn show(&self, view: &mut View, made: &str, folder: &Path) {
         let over = vec![view.place.join(made)];
-        view.laid.push(Laid { folder: folder.into(), over, under: Vec::new() });
+        view.laid.push(Overlay { folder: folder.into(), over, under: Vec::new() });
     }
 
     /// Returns the library names that programs look for and that the stack lacks, each with a file that takes its
@@ -148,7 +148,7 @@ impl Home<'_> {
             } else if let Quirk::Missing(stub) = quirk
                 && self.stack.library(stub.soname).is_none()
             {
-                names.push((quirk.name(), self.kept(stub)?));
+                names.push((quirk.name(), self.cached_stub(stub)?));
             } else if let Quirk::Vendored { name, of } = quirk
                 && self.stack.library(name).is_none()
                 && let Some(file) = self.stack.library(of)
@@ -193,19 +193,24 @@ impl Home<'_> {
         let bad = |error: String| format!("cannot read `{}`: {error}", file.display());
         let library = fs::read(&file).map_err(|error| bad(error.to_string()))?;
         match symbol_versions::without_symbol_versions(&library).map_err(bad)? {
-            Some(copy) => kept(self.cache, "stubs", name, &copy),
+            Some(copy) => cached_file(self.cache, "stubs", name, &copy),
             None => Ok(file),
         }
     }
 
-    fn kept(&self, stub: &stub_library::StubLibrary) -> Result<PathBuf, String> {
+    fn cached_stub(&self, stub: &stub_library::StubLibrary) -> Result<PathBuf, String> {
         let library = stub.library().map_err(|error| error.to_string())?;
-        kept(self.cache, "stubs", stub.soname, &library)
+        cached_file(self.cache, "stubs", stub.soname, &library)
     }
 }
 
 /// Writes an embedded file into a cache folder named after the file's digest.
-pub(crate) fn kept(cache: &Path, folder: &str, name: &str, text: &[u8]) -> Result<PathBuf, String> {
+pub(crate) fn cached_file(
+    cache: &Path,
+    folder: &str,
+    name: &str,
+    text: &[u8],
+) -> Result<PathBuf, String> {
     let folder = cache.join(folder).join(plan::digest(text));
     let file = folder.join(name);
     if !file.exists() {
@@ -221,7 +226,7 @@ pub(crate) fn kept(cache: &Path, folder: &str, name: &str, text: &[u8]) -> Resul
 /// Makes `import rocrepro` work in a program and its children, by appending the folder of the module to PYTHONPATH.
 pub fn with_helper(start: &mut Start, cache: &Path) -> Result<(), String> {
     let (name, text) = helper::PYTHON;
-    let file = kept(cache, "helper", name, text.as_bytes())?;
+    let file = cached_file(cache, "helper", name, text.as_bytes())?;
     let mut path = start.environment.remove(OsStr::new("PYTHONPATH")).unwrap_or_default();
     if !path.is_empty() {
         path.push(":");
@@ -262,7 +267,7 @@ fn installed(opt: &Path, root: &Path) -> Vec<String> {
 
 /// Checks that programs of this machine can run with the stack's C library, and that machine and stack have the same
 /// library folders.
-fn same_layout(root: &Path) -> Result<(), String> {
+fn check_layout(root: &Path) -> Result<(), String> {
     let loader = fs::canonicalize(LOADER).map_err(|error| format!("no `{LOADER}`: {error}"))?;
     if loader.parent() != Some(Path::new(LIBRARIES)) {
         return Err(format!(
@@ -302,7 +307,7 @@ fn c_library(folder: &Path) -> Result<(u32, u32), String> {
 
 /// Returns the path at which programs in the view see a folder of the stack. Returns `folder` itself if the machine has
 /// a folder with that path, because a compiler treats two paths as two folders.
-fn as_seen(folder: PathBuf, root: &Path) -> PathBuf {
+fn path_in_view(folder: PathBuf, root: &Path) -> PathBuf {
     let seen = folder.strip_prefix(root).map(|within| Path::new("/").join(within));
     seen.ok().filter(|seen| !seen.exists()).unwrap_or(folder)
 }

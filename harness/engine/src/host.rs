@@ -9,7 +9,7 @@ use std::{
 };
 
 use report::issue::{Environment, Identity, NotRead, StackFound, Variable, concerns_rocm};
-use supervise::{Cancel, Ended, Limits};
+use supervise::{Cancel, ChildEnd, Limits};
 
 use crate::{card, kernel_log};
 
@@ -28,7 +28,7 @@ pub fn describe(with_torch: Option<&Cancel>) -> (Environment, Identity) {
     machine.gpus = gpus;
     who.serials.extend(serials);
     machine.driver = card::driver(Path::new("/"), &mut not_read);
-    machine.kernel_log = kernel_log::last(&mut not_read);
+    machine.kernel_log = kernel_log::last_lines(&mut not_read);
     machine.stacks = stacks(&mut not_read);
     machine.variables = variables();
     machine.advice =
@@ -104,9 +104,9 @@ fn torch(cancel: &Cancel) -> Result<String, String> {
     let seen = supervise::run(command, b"", &limits, cancel, &mut |_| {});
     let text = seen.stderr.to_text();
     match seen.ended {
-        Ended::Exited(0) => Ok(text),
-        Ended::SpawnFailed(error) => Err(format!("python3: {error}")),
-        Ended::Stopped { .. } | Ended::CouldNotBeKilled { .. } => {
+        ChildEnd::Exited(0) => Ok(text),
+        ChildEnd::SpawnFailed(error) => Err(format!("python3: {error}")),
+        ChildEnd::Stopped { .. } | ChildEnd::CouldNotBeKilled { .. } => {
             Err(format!("python3 took longer than {} s", TORCH.as_secs()))
         }
         _ => {

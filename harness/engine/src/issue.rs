@@ -28,8 +28,8 @@ use judge::{Kind, VerdictKind, signature_fits};
 use plan::Library;
 use report::{
     Record,
-    evidence::{Bisected, Evidence, Minimised, MinimisedProgram, Mitigations},
-    issue::{Duplicate, Findings, Form, Log, Mistake, is_of_a_library, redact},
+    evidence::{BisectEvidence, Evidence, MinimiseEvidence, MinimisedProgram, Mitigations},
+    issue::{Duplicate, Findings, Form, Log, SanitizerError, faulting_library, redact},
 };
 use supervise::Cancel;
 
@@ -54,7 +54,7 @@ use crate::{
     kernel_log,
     passing_release::PassingReleaseSearch,
     record,
-    rerun::{Rerun, What, quoted},
+    rerun::{Rerun, RerunSubject, quoted},
 };
 
 /// Default number of runs for the failing trial, and for each control.
@@ -64,10 +64,10 @@ pub const REPEAT: u32 = 5;
 pub const PROGRAM_REPEAT: u32 = 3;
 
 /// Minimum number of runs of a minimised case whose trial fails only in some of its runs.
-const LOOKS: u32 = 20;
+const MIN_RUNS: u32 = 20;
 
 /// Minimum time for the search for unused definitions in the printed program. This search only compiles the program.
-const UNUSED_LEAST: Duration = Duration::from_secs(30);
+const MIN_UNUSED_TIME: Duration = Duration::from_secs(30);
 
 /// Default time limit of all searches: for a shorter program, and for settings that help.
 pub const BUDGET: Duration = Duration::from_secs(180);
@@ -170,7 +170,7 @@ pub fn report(
     // The other runs may take long, for example if the trial hangs.
     let (found, first) = first_failure(subjects, session, repeat, 1, cancel)?;
     let library = found.library;
-    let runs = TrialRuns::of(first);
+    let runs = TrialRuns::from_records(first);
     let folder = evidence::folder(options.out.as_deref(), &found.selected.case.id)?;
     let failed = runs.failed().cloned().ok_or(IssueError::NoFailure)?;
     if let Some(known) = &failed.verdict.known
@@ -181,18 +181,20 @@ pub fn report(
     }
 
     // A file that cannot be read is reported before hours of runs, not after them.
-    let minimised = about::<Minimised>(&folder, &failed)?;
-    let shortened = about::<MinimisedProgram>(&folder, &failed)?;
-    let mitigations = about::<Mitigations>(&folder, &failed)?;
-    let bisected = about::<Bisected>(&folder, &failed)?;
-    let finer = finer(&folder, bisected.as_ref(), &failed)?;
+    let minimised = evidence_about::<MinimiseEvidence>(&folder, &failed)?;
+    let shortened = evidence_about::<MinimisedProgram>(&folder, &failed)?;
+    let mitigations = evidence_about::<Mitigations>(&folder, &failed)?;
+    let bisected = evidence_about::<BisectEvidence>(&folder, &failed)?;
+    let finer = refined_bisect(&folder, bisected.as_ref(), &failed)?;
     let digest = found.job()?.sha256();
-    let minimised = of_digest(minimised, |it| &it.digest, &[&digest], events);
-    let shortened = of_digest(shortened, |it| &it.digest, &[&digest], events);
+    let minimised = with_digest(minimised, |it| &it.digest, &[&digest], events);
+    let shortened = with_digest(shortened, |it| &it.digest, &[&digest], events);
 
     events(IssueEvent::Step("running the trial under the sanitizer"));
-    let mistake = mistake(&found, session, &options.session, cancel)?;
-    if let Some(Mistake { found: message, again }) = mistake.clone().filter(|_| !options.anyway) {
+    let mistake = sanitizer_error(&found, session, &options.session, cancel)?;
+    if let Some(SanitizerError { found: message, again }) =
+        mistake.clone().filter(|_| !options.anyway)
+    {
         let what = match found.selected.case.is_program() {
             true => "the program",
             false => "a kernel of the case",
@@ -316,7 +318,7 @@ pub fn report(
         None => (subject, runs, None),
         Some((minimal, smaller)) => {
             let rare = runs.rate.failed < runs.rate.runs;
-            let runs_of_it = if rare { repeat.max(LOOKS) } else { repeat };
+            let runs_of_it = if rare { repeat.max(MIN_RUNS) } else { repeat };
             let mut records = smaller.run(session, runs_of_it, 0, &[], cancel)?;
             minimal.describe(&mut records, &smaller, session);
             let signature = Some(failed.outcome.signature.clone());
@@ -346,7 +348,7 @@ pub fn report(
     };
     let job = subject.job()?;
     // An earlier report has tried the settings on the shorter program.
-    let mitigations = of_digest(mitigations, |it| &it.digest, &[&digest, &job.sha256()], events);
+    let mitigations = with_digest(mitigations, |it| &it.digest, &[&digest, &job.sha256()], events);
     let plan = &job.lowered.plan;
     let (environment, who) = draft.machine(&plan.environment, cancel);
     if is_program {
@@ -367,7 +369,7 @@ pub fn report(
                 subject: &subject,
                 session,
                 failed: &failed,
-                deadline: searches.end_of_share(2, UNUSED_LEAST),
+                deadline: searches.end_of_share(2, MIN_UNUSED_TIME),
                 cancel,
             };
             Some(unused.removed(program)?)
@@ -449,7 +451,7 @@ pub fn report(
     logs.extend(common.logs);
     let findings = Findings {
         program,
-        kernel_log: kernel_log::of_processes(uptime, &session.processes.all(), &who),
+        kernel_log: kernel_log::lines_of_processes(uptime, &session.processes.all(), &who),
         logs,
         libraries: plan.libraries.clone(),
         ..common
@@ -459,12 +461,12 @@ pub fn report(
 
 /// Returns the error that the sanitizer finds in the program, or in a kernel defined in the case. The run uses the
 /// emulated device and the failing release, without injected faults. Errors in a library's kernels do not count.
-fn mistake(
+fn sanitizer_error(
     subject: &FailingTrial<'_>,
     session: &Session,
     options: &SessionOptions,
     cancel: &Cancel,
-) -> Result<Option<Mistake>, Stop> {
+) -> Result<Option<SanitizerError>, Stop> {
     let is_program = subject.selected.case.is_program();
     if is_program && options.emulation.sanitize != Sanitize::Off {
         // The sanitizer's finding is itself the failure that the user reports.
@@ -472,26 +474,26 @@ fn mistake(
     }
     let releases = PassingReleaseSearch { options: options.clone(), named: None };
     let relevant = is_program || rewrite::launches_own(&subject.job()?.lowered.plan);
-    let watched = relevant.then(|| releases.watched(session)).flatten();
+    let watched = relevant.then(|| releases.sanitized_session(session)).flatten();
     let Some(watched) = watched else { return Ok(None) };
-    let healthy = subject.with(subject.selected.clone(), Vec::new());
+    let healthy = subject.with_trial(subject.selected.clone(), Vec::new());
     let found = healthy.run(&watched, 1, 0, &[], cancel)?.into_iter().next();
     let found = found.filter(|record| {
         let outcome = &record.outcome;
-        outcome.kind == Kind::MemoryFault && is_of_a_library(&outcome.signature).is_none()
+        outcome.kind == Kind::MemoryFault && faulting_library(&outcome.signature).is_none()
     });
-    Ok(found.map(|record| Mistake { found: record.outcome.summary, again: record.again }))
+    Ok(found.map(|record| SanitizerError { found: record.outcome.summary, again: record.again }))
 }
 
 /// Reads a result of an earlier command from the evidence folder, if it is about this trial.
-fn about<E: Evidence>(folder: &Path, failed: &Record) -> Result<Option<E>, Stop> {
+fn evidence_about<E: Evidence>(folder: &Path, failed: &Record) -> Result<Option<E>, Stop> {
     let found = evidence::read::<E>(folder)?;
     Ok(found.filter(|found| found.trial() == failed.trial))
 }
 
 /// Returns the evidence if it is about a trial with one of these digests. An evidence folder is named after a case, and
 /// may hold results of another case with that name, which may even be untrusted.
-fn of_digest<E: Evidence>(
+fn with_digest<E: Evidence>(
     found: Option<E>,
     digest: impl Fn(&E) -> &String,
     of: &[&str],
@@ -506,13 +508,14 @@ fn of_digest<E: Evidence>(
 }
 
 /// Reads the result of a second bisect that searched between the two builds found by the first one, `bisected`.
-fn finer(
+fn refined_bisect(
     folder: &Path,
-    bisected: Option<&Bisected>,
+    bisected: Option<&BisectEvidence>,
     failed: &Record,
-) -> Result<Option<Bisected>, Stop> {
-    let finer = about::<Bisected>(&folder.join(Bisected::FINER), failed)?;
-    Ok(finer.filter(|finer| bisected.is_some_and(|bisected| finer.went_on_from(bisected))))
+) -> Result<Option<BisectEvidence>, Stop> {
+    let finer =
+        evidence_about::<BisectEvidence>(&folder.join(BisectEvidence::REFINED_FOLDER), failed)?;
+    Ok(finer.filter(|finer| bisected.is_some_and(|bisected| finer.refines(bisected))))
 }
 
 /// Returns the environment variables that the user or the case sets for the trial.
@@ -544,7 +547,11 @@ fn duplicates(
             }
             // The upstream issues of the case as a whole may be about another failure.
             let upstream = known.upstream.iter().cloned().collect();
-            found.push(Duplicate { case: case.id.clone(), known: record::window(known), upstream });
+            found.push(Duplicate {
+                case: case.id.clone(),
+                known: record::convert_expected_failure(known),
+                upstream,
+            });
         }
     }
     found
@@ -571,8 +578,9 @@ fn again(options: &IssueOptions, session: &Session, subject: &FailingTrial<'_>) 
         return command.rerun("report", more, session, &subject.faults);
     }
     let (id, faults) = (subject.id(), subject.faults.as_slice());
-    let what = What::Trial(&id);
-    let mut text = Rerun { command: "report", what, late: session.late, faults }.of(session);
+    let what = RerunSubject::Trial(&id);
+    let mut text =
+        Rerun { command: "report", what, late: session.late, faults }.command_line(session);
     for (option, value) in more {
         text.push_str(&format!(" {option}"));
         if !value.is_empty() {

@@ -1,7 +1,7 @@
 //! Trials that are ready to run: lowered to a plan, with their injected faults.
 
 use case::{Body, Case, Lowered, Trial, lower};
-use device::{Place, Planted};
+use device::{FaultPlace, FaultSpec};
 use plan::Plan;
 use sha2::{Digest, Sha256};
 
@@ -19,7 +19,7 @@ pub struct Job<'a> {
     /// Number of this run among repetitions, from 0. Each run draws its own delays.
     pub run: u32,
     /// Injected faults. The plan contains the calls at which they take effect, but not their probabilities.
-    pub faults: Vec<Planted>,
+    pub faults: Vec<FaultSpec>,
 }
 
 impl Job<'_> {
@@ -62,18 +62,18 @@ impl Job<'_> {
     }
 
     /// Returns the faults that are injected at `place`: in the emulated device, or at the worker's calls.
-    pub(crate) fn faults_of(&self, place: Place) -> Vec<Planted> {
+    pub(crate) fn faults_of(&self, place: FaultPlace) -> Vec<FaultSpec> {
         self.faults.iter().filter(|planted| planted.fault.place() == place).cloned().collect()
     }
 
     /// Derives the delay injection of this run from `late`, the delay injection of the session.
-    pub fn late(&self, late: Option<plan::Late>) -> Option<plan::Late> {
-        late.map(|late| late.of_run(self.run.into()))
+    pub fn late(&self, late: Option<plan::DelayInjection>) -> Option<plan::DelayInjection> {
+        late.map(|late| late.for_run(self.run.into()))
     }
 
     /// Returns the job of the nth run, with faults that are drawn for that run.
-    pub fn of_run(&self, n: u32) -> Self {
-        let faults = self.faults.iter().map(|planted| planted.of_run(n.into())).collect();
+    pub fn for_run(&self, n: u32) -> Self {
+        let faults = self.faults.iter().map(|planted| planted.for_run(n.into())).collect();
         Job { faults, run: n, ..self.clone() }
     }
 }
@@ -81,7 +81,7 @@ impl Job<'_> {
 /// Returns each trial once without faults, and once with each fault that its case declares.
 pub fn with_declared_faults<'s, 'a>(
     selected: &'s [Selected<'a>],
-) -> Vec<(&'s Selected<'a>, Option<Planted>)> {
+) -> Vec<(&'s Selected<'a>, Option<FaultSpec>)> {
     let each = selected.iter().flat_map(|entry| {
         let declared = entry.case.faults.iter().filter(|f| f.on.matches(&entry.trial));
         let faults = declared.map(|f| Some(f.planted.clone()));
@@ -97,7 +97,7 @@ pub fn with_declared_faults<'s, 'a>(
 pub fn lower_all(
     library: &CaseLibrary,
     selected: &[Selected<'_>],
-    faults: impl IntoIterator<Item = Planted> + Clone,
+    faults: impl IntoIterator<Item = FaultSpec> + Clone,
 ) -> Result<Vec<Lowered>, Stop> {
     lower_each(library, selected.iter().map(|entry| (entry, faults.clone())))
 }
@@ -108,11 +108,11 @@ pub fn lower_all(
 /// Returns all mistakes in all cases, each with its position.
 pub fn lower_each<'s, 'a: 's>(
     library: &CaseLibrary,
-    planned: impl IntoIterator<Item = (&'s Selected<'a>, impl IntoIterator<Item = Planted>)>,
+    planned: impl IntoIterator<Item = (&'s Selected<'a>, impl IntoIterator<Item = FaultSpec>)>,
 ) -> Result<Vec<Lowered>, Stop> {
     let planned = planned.into_iter().map(|(entry, faults)| (entry.case, (&entry.trial, faults)));
-    library.each(planned, |case, (trial, faults)| {
-        let faults: Vec<Planted> = faults.into_iter().collect();
+    library.map_cases(planned, |case, (trial, faults)| {
+        let faults: Vec<FaultSpec> = faults.into_iter().collect();
         lower(case, trial, library.kernels(), &faults)
     })
 }

@@ -8,7 +8,7 @@ use report::issue::{Identity, NotRead, is_gpu_line};
 const LOG_LINES: usize = 30;
 
 /// Returns the last log lines that are about a GPU.
-pub fn last(not_read: &mut Vec<NotRead>) -> Vec<String> {
+pub fn last_lines(not_read: &mut Vec<NotRead>) -> Vec<String> {
     match messages() {
         Ok(text) => {
             let lines: Vec<&str> = text.lines().filter(|line| is_gpu_line(line)).collect();
@@ -30,7 +30,7 @@ pub fn uptime() -> f64 {
 
 /// Returns the log lines about the GPU since `then` that name one of these processes. In a container no line matches,
 /// because process ids differ from those in the log.
-pub fn of_processes(then: f64, processes: &BTreeSet<u32>, who: &Identity) -> Vec<String> {
+pub fn lines_of_processes(then: f64, processes: &BTreeSet<u32>, who: &Identity) -> Vec<String> {
     let lines = since(then).unwrap_or_default().into_iter();
     let lines = lines.filter(|line| names_one(line, processes));
     lines.map(|line| report::issue::redact(&line, who)).collect()

@@ -12,7 +12,7 @@ use std::{
 use case::{Case, Kernels, mistakes_of};
 use include_dir::{Dir, include_dir};
 
-use crate::{Stop, case_names::named_by, diagnostics, python_syntax, recording};
+use crate::{Stop, case_names::selected_cases, diagnostics, python_syntax, recording};
 
 static CASES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../cases");
 static KERNELS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../kernels");
@@ -42,7 +42,7 @@ struct Mistakes {
 
 /// Cases that cannot be used.
 #[derive(Debug)]
-pub struct Faulty {
+pub struct FaultyCases {
     /// Number of cases with mistakes.
     pub count: usize,
     /// The mistakes, formatted for the terminal.
@@ -90,7 +90,7 @@ impl CaseLibrary {
     ///
     /// # Errors
     /// Returns all mistakes if one of them does not belong to a single case, or if every case has mistakes.
-    pub fn load_usable(from: &CasesFrom) -> Result<(CaseLibrary, Option<Faulty>), Stop> {
+    pub fn load_usable(from: &CasesFrom) -> Result<(CaseLibrary, Option<FaultyCases>), Stop> {
         let (mut library, Mistakes { of_files, mut of_cases }) =
             CaseLibrary::read(Some(from), &[])?;
         for case in library.cases.values() {
@@ -108,7 +108,7 @@ impl CaseLibrary {
             return Err(Stop::usage(all.join("\n\n")));
         }
         let text = texts.collect::<Vec<_>>().join("\n\n");
-        Ok((library, (count > 0).then_some(Faulty { count, text })))
+        Ok((library, (count > 0).then_some(FaultyCases { count, text })))
     }
 
     /// Reads the cases like [`CaseLibrary::load_named`], and returns the mistakes that are found without lowering.
@@ -123,7 +123,7 @@ impl CaseLibrary {
                 embedded(&CASES, "yaml", "", &mut |id, path, text| {
                     all.insert(id, (path, text));
                 });
-                if let Some(ids) = named_by(named, all.keys()) {
+                if let Some(ids) = selected_cases(named, all.keys()) {
                     all.retain(|id, _| ids.contains(id));
                 }
                 for (id, (path, text)) in all {
@@ -151,8 +151,9 @@ impl CaseLibrary {
         }
         let trusted = from.is_none_or(|from| from.trusted);
         let mut cases = BTreeMap::new();
-        let read =
-            in_parallel(&sources, |id, source| one(id, source, trusted, &programs, &kernels));
+        let read = in_parallel(&sources, |id, source| {
+            parse_case(id, source, trusted, &programs, &kernels)
+        });
         for (id, (case, found)) in sources.keys().zip(read) {
             cases.extend(case.map(|case| (id.clone(), case)));
             mistakes.of_cases.extend(found.map(|found| (id.clone(), found)));
@@ -231,7 +232,7 @@ impl CaseLibrary {
             found if found.is_empty() => Ok(()),
             found => Err(found),
         };
-        self.each(cases.into_iter().map(|case| (case, ())), check).map(drop)
+        self.map_cases(cases.into_iter().map(|case| (case, ())), check).map(drop)
     }
 
     /// Parses the Python programs of these cases.
@@ -242,9 +243,15 @@ impl CaseLibrary {
         let programs = cases.into_iter().filter(|case| case.program_kind() == Some("python"));
         let shown = programs.filter_map(|case| {
             Some(match python_syntax::of_case(case, self.text(&case.id))? {
-                python_syntax::Found::InCase(diagnostic) => self.show(&case.id, &[diagnostic]),
-                python_syntax::Found::InFile { file, text, diagnostic } => {
-                    diagnostics::render(&beside(self.path(&case.id), &file), &text, &[diagnostic])
+                python_syntax::SyntaxErrorPlace::InCase(diagnostic) => {
+                    self.show(&case.id, &[diagnostic])
+                }
+                python_syntax::SyntaxErrorPlace::InFile { file, text, diagnostic } => {
+                    diagnostics::render(
+                        &sibling_path(self.path(&case.id), &file),
+                        &text,
+                        &[diagnostic],
+                    )
                 }
             })
         });
@@ -254,7 +261,7 @@ impl CaseLibrary {
 
     /// Calls `make` with each case and the value next to it in the input. Returns all results, or the formatted
     /// mistakes in all cases.
-    pub(crate) fn each<'c, Own, T>(
+    pub(crate) fn map_cases<'c, Own, T>(
         &self,
         all: impl IntoIterator<Item = (&'c Case, Own)>,
         make: impl Fn(&'c Case, Own) -> Result<T, Vec<case::Diagnostic>>,
@@ -293,7 +300,7 @@ impl CaseLibrary {
     }
 }
 
-fn one(
+fn parse_case(
     id: &str,
     source: &Source,
     trusted: bool,
@@ -307,11 +314,11 @@ fn one(
         return (None, shown(&case::mistakes(id, &source.text, kernels)));
     };
     // The program of an untrusted case is not read, and not reported as missing.
-    if let Some(name) = case.file_beside().filter(|_| trusted) {
-        case.give_file(programs.get(&beside(&source.path, &name)).cloned());
+    if let Some(name) = case.program_file().filter(|_| trusted) {
+        case.set_program_text(programs.get(&sibling_path(&source.path, &name)).cloned());
     }
-    let foreign = if trusted { Vec::new() } else { case::foreign(&case) };
-    case.let_go();
+    let foreign = if trusted { Vec::new() } else { case::forbidden_parts(&case) };
+    case.drop_body();
     (Some(case), shown(&foreign))
 }
 
@@ -347,7 +354,7 @@ fn in_parallel<F: Sync, T: Send>(
     })
 }
 
-fn beside(path: &str, name: &str) -> String {
+fn sibling_path(path: &str, name: &str) -> String {
     Path::new(path).with_file_name(name).display().to_string()
 }
 

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use judge::Able;
+use judge::RocmEvidence;
 use parking_lot::Mutex;
 use rustix::fs::{Access, FlockOperation, StatVfs, StatVfsMountFlags, access, flock, statvfs};
 use supervise::Cancel;
@@ -27,7 +27,7 @@ pub(crate) const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Returns a problem of this machine that may explain a failed trial: a folder that cannot be written to, or a lack of
 /// threads.
-pub(crate) fn trouble(folders: &[PathBuf]) -> Option<Trouble> {
+pub(crate) fn trouble(folders: &[PathBuf]) -> Option<MachineTrouble> {
     let of_folders = folders.iter().find_map(|folder| {
         let at = folder.display();
         if !folder.is_dir() {
@@ -37,12 +37,13 @@ pub(crate) fn trouble(folders: &[PathBuf]) -> Option<Trouble> {
             let error = std::io::Error::from(error);
             return Some(format!("the worker cannot write to `{at}`: {error}"));
         }
-        let left = left(&statvfs(folder).ok()?)?;
+        let left = low_space(&statvfs(folder).ok()?)?;
         Some(format!("no space left in `{at}` ({left}); free some space or use another folder"))
     });
-    let of_folders = of_folders.map(|why| Trouble { signature: "no-verdict:disk", why });
-    of_folders
-        .or_else(|| crowd::trouble().map(|why| Trouble { signature: "no-verdict:threads", why }))
+    let of_folders = of_folders.map(|why| MachineTrouble { signature: "no-verdict:disk", why });
+    of_folders.or_else(|| {
+        crowd::trouble().map(|why| MachineTrouble { signature: "no-verdict:threads", why })
+    })
 }
 
 /// Returns true if the file system of a folder is mounted `noexec`.
@@ -51,7 +52,7 @@ pub(crate) fn is_noexec(folder: &Path) -> bool {
 }
 
 #[derive(Debug, PartialEq)]
-pub(crate) struct Trouble {
+pub(crate) struct MachineTrouble {
     /// Signature of a trial that fails because of the problem.
     pub(crate) signature: &'static str,
     pub(crate) why: String,
@@ -59,7 +60,7 @@ pub(crate) struct Trouble {
 
 /// Describes the free space or the number of free files if it is too low; otherwise returns `None`. File systems
 /// without a limit on the number of files report 0 files in total.
-fn left(system: &StatVfs) -> Option<String> {
+fn low_space(system: &StatVfs) -> Option<String> {
     let free = system.f_bavail.saturating_mul(system.f_frsize);
     if free < LEAST_BYTES {
         return Some(format!("{} KiB free", free >> 10));
@@ -79,15 +80,15 @@ pub(crate) fn has_started(root: &Path, device: &DeviceChoice) {
 
 /// Returns where the HIP runtime has started on this machine: on this stack, or only on another one; or that this is
 /// unknown.
-pub(crate) fn able(root: &Path, device: &DeviceChoice) -> Able {
+pub(crate) fn able(root: &Path, device: &DeviceChoice) -> RocmEvidence {
     let gpu = *device == DeviceChoice::Gpu;
     let started = STARTED.lock();
     if started.contains(&(gpu, root.to_owned())) {
-        Able::ThisStack
+        RocmEvidence::ThisStack
     } else if started.iter().any(|(other, _)| *other == gpu) {
-        Able::AnotherStack
+        RocmEvidence::AnotherStack
     } else {
-        Able::Unknown
+        RocmEvidence::Unknown
     }
 }
 
@@ -158,7 +159,7 @@ mod tests {
             let mut system = statvfs("/").unwrap();
             (system.f_frsize, system.f_bavail) = (1, bytes);
             (system.f_files, system.f_favail) = (files, free);
-            left(&system)
+            low_space(&system)
         };
         assert_eq!(of(1 << 30, 1000, 900), None);
         assert_eq!(of(1 << 30, 0, 0), None);
@@ -171,10 +172,10 @@ mod tests {
         let emulated = DeviceChoice::Emulated(Arch::Gfx1151);
         let (a, b) = (Path::new("/a stack of this test"), Path::new("/another stack"));
         has_started(a, &emulated);
-        assert_eq!(able(a, &emulated), Able::ThisStack);
-        assert_eq!(able(a, &DeviceChoice::Emulated(Arch::Gfx90a)), Able::ThisStack);
-        assert_eq!(able(b, &emulated), Able::AnotherStack);
-        assert_eq!(able(a, &DeviceChoice::Gpu), Able::Unknown);
+        assert_eq!(able(a, &emulated), RocmEvidence::ThisStack);
+        assert_eq!(able(a, &DeviceChoice::Emulated(Arch::Gfx90a)), RocmEvidence::ThisStack);
+        assert_eq!(able(b, &emulated), RocmEvidence::AnotherStack);
+        assert_eq!(able(a, &DeviceChoice::Gpu), RocmEvidence::Unknown);
     }
 
     #[test]

@@ -186,7 +186,7 @@ impl PlannedColumn {
     /// # Errors
     /// A process that cannot be started.
     pub fn run(&self, words: &[String], cancel: &Cancel) -> Result<Option<String>, MatrixError> {
-        let mut command = Command::new(own_program::held().map_err(MatrixError::Run)?);
+        let mut command = Command::new(own_program::stable_path().map_err(MatrixError::Run)?);
         command.arg("run").args(words);
         let mut option = |name: &str, value: &str| _ = command.arg(format!("{name}={value}"));
         option("--rocm", &self.spec);
@@ -230,7 +230,7 @@ impl PlannedColumn {
             return Ok(Default::default());
         }
         let file = RecordFile::open(record)?;
-        let held = file.index.last().pop().map(|run| file.held(run, false)).transpose()?;
+        let held = file.index.last().pop().map(|run| file.read_run(run, false)).transpose()?;
         let Some(held) = held else { return Ok(Default::default()) };
         let missing = held.missing();
         if missing.count > missing.listed.len() as u64 {

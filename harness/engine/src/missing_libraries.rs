@@ -4,7 +4,7 @@ use case::Case;
 use stacks::{Extra, Manifest, Spec};
 
 /// Returns advice on how to add a library to a stack.
-pub(crate) fn adding(spec: &str, library: &str) -> String {
+pub(crate) fn advice(spec: &str, library: &str) -> String {
     let Ok(Spec::Debian(release)) = spec.parse() else {
         return format!("install {library} in `{spec}`");
     };
@@ -48,11 +48,11 @@ fn kernels_of(name: &str, manifest: &Manifest, gfx: &str) -> Option<String> {
 }
 
 /// Returns the skip reason if a fetched stack does not contain a library that the case needs.
-pub(crate) fn absent(case: &Case, manifest: &Manifest) -> Option<String> {
+pub(crate) fn missing_library(case: &Case, manifest: &Manifest) -> Option<String> {
     let names = case.needs.libraries.iter().map(|library| library.name());
     let is_there = |name: &str| manifest.packages.iter().any(|p| is_library(&p.name, name));
     let name = names.into_iter().find(|name| !is_there(name))?;
-    Some(format!("the stack has no lib{name}; {}", adding(&manifest.spec, name)))
+    Some(format!("the stack has no lib{name}; {}", advice(&manifest.spec, name)))
 }
 
 /// Returns true for `librocrand1`, and false for `librocrand1-tests` or `librocrand-dev`.
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn missing_libraries_come_with_advice() {
         let check = |spec, library, expected: &str| {
-            let said = adding(spec, library);
+            let said = advice(spec, library);
             assert!(said.contains(expected), "{spec} {library}: {said}");
         };
         check("debian:7.2.4", "hipblaslt", "fetch debian:7.2.4 --with hipblaslt` adds it (2");

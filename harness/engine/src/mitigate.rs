@@ -16,7 +16,7 @@ use report::{
 };
 use search::{
     mitigate::{ChangeEffect, FactorRuns, MitigateSettings, search},
-    reduce::{InvalidReason, Seen},
+    reduce::{CandidateOutcome, InvalidReason},
 };
 use supervise::Cancel;
 use thiserror::Error;
@@ -103,14 +103,14 @@ pub fn mitigate(
     };
     let (tried, not_tried) = changes::changes(&subject, session, failed, cancel)?;
     let job = subject.job()?;
-    let together = |a: usize, b: usize| tried[a].goes_with(&tried[b]);
+    let together = |a: usize, b: usize| tried[a].is_compatible_with(&tried[b]);
     let settings = MitigateSettings { failures, ..MitigateSettings::default() };
     let (mut count, mut trouble) = (0, None);
     let folder = evidence::folder(options.out.as_deref(), &subject.selected.case.id)?;
     let result = |base: &FactorRuns, single: &[(ChangeEffect, FactorRuns)], runs| Mitigations {
         trial: subject.id(),
         digest: job.sha256(),
-        on: Setting::of(failed),
+        on: Setting::from_record(failed),
         base: rate(base),
         base_others: others(base),
         runs,
@@ -136,13 +136,13 @@ pub fn mitigate(
             if is_late() {
                 return None;
             }
-            let job = changed(&job, &tried, set);
-            let jobs = (count..count + runs).map(|n| job.of_run(n)).collect();
+            let job = with_changes(&job, &tried, set);
+            let jobs = (count..count + runs).map(|n| job.for_run(n)).collect();
             count += runs;
             match run_all(session, jobs, cancel) {
                 Ok(records) => {
                     let rewritten = rewritten(&tried, set);
-                    Some(records.iter().map(|r| seen(r, &signature, rewritten)).collect())
+                    Some(records.iter().map(|r| classify_run(r, &signature, rewritten)).collect())
                 }
                 Err(stop) => {
                     trouble = Some(stop);
@@ -161,7 +161,7 @@ pub fn mitigate(
                 name: other.title(),
                 why: NotTried::SEARCH_ENDED.to_owned(),
             }));
-            progress.tell(so_far, tried.len(), &folder, report);
+            progress.report_progress(so_far, tried.len(), &folder, report);
         },
     );
     if let Some(stop) = progress.unwritten.or(trouble) {
@@ -195,7 +195,7 @@ struct Progress {
 
 impl Progress {
     /// Writes the results so far to the evidence folder, and then reports the progress.
-    fn tell(
+    fn report_progress(
         &mut self,
         so_far: Mitigations,
         changes: usize,
@@ -226,7 +226,7 @@ impl Progress {
 }
 
 /// Returns the trial with a set of changes applied, given as indices in `tried`.
-fn changed<'j>(job: &Job<'j>, tried: &'j [TriedChange], set: &[usize]) -> Job<'j> {
+fn with_changes<'j>(job: &Job<'j>, tried: &'j [TriedChange], set: &[usize]) -> Job<'j> {
     let mut job = job.clone();
     if let Some(rewritten) = rewritten(tried, set) {
         job.case = &rewritten.case;
@@ -237,7 +237,7 @@ fn changed<'j>(job: &Job<'j>, tried: &'j [TriedChange], set: &[usize]) -> Job<'j
         match change {
             Change::Variable { name, value } => {
                 let has = job.lowered.plan.environment.entry(name.clone()).or_default();
-                *has = with(name, has, value);
+                *has = combined_value(name, has, value);
             }
             Change::Limit { name, value } => {
                 job.lowered.plan.limits.insert(name.clone(), value.clone());
@@ -250,7 +250,7 @@ fn changed<'j>(job: &Job<'j>, tried: &'j [TriedChange], set: &[usize]) -> Job<'j
 
 /// Returns the new value of an environment variable that the trial sets to `has` and a change sets to `value`. If the
 /// variable is a list of flags, the new flags are appended, because the last of two contradictory flags takes effect.
-fn with(name: &str, has: &str, value: &str) -> String {
+fn combined_value(name: &str, has: &str, value: &str) -> String {
     match name.ends_with("_FLAGS") && !has.is_empty() {
         true => format!("{has} {value}"),
         false => value.to_owned(),
@@ -265,17 +265,21 @@ fn rewritten<'j>(tried: &'j [TriedChange], set: &[usize]) -> Option<&'j Rewritte
     })
 }
 
-fn seen(record: &Record, signature: &str, rewritten: Option<&RewrittenTrial>) -> Seen {
+fn classify_run(
+    record: &Record,
+    signature: &str,
+    rewritten: Option<&RewrittenTrial>,
+) -> CandidateOutcome {
     let outcome = &record.outcome;
     let answer = |other: &RewrittenTrial| states_an_answer(&other.lowered.plan, outcome);
     match outcome.kind {
-        Kind::Pass => Seen::Pass,
-        Kind::Skip | Kind::NoVerdict => Seen::NoVerdict,
-        _ if may_be_same(&outcome.signature, signature) => Seen::Same,
+        Kind::Pass => CandidateOutcome::Pass,
+        Kind::Skip | Kind::NoVerdict => CandidateOutcome::NoVerdict,
+        _ if may_be_same(&outcome.signature, signature) => CandidateOutcome::Same,
         _ if rewritten.is_some_and(answer) => {
-            Seen::Invalid(outcome.signature.clone(), InvalidReason::Answer)
+            CandidateOutcome::Invalid(outcome.signature.clone(), InvalidReason::Answer)
         }
-        _ => Seen::Other(outcome.signature.clone()),
+        _ => CandidateOutcome::Other(outcome.signature.clone()),
     }
 }
 
@@ -341,12 +345,12 @@ fn points_to(
 
 #[cfg(test)]
 mod tests {
-    use super::with;
+    use super::combined_value;
 
     #[test]
     fn appends_flags_to_those_of_the_trial() {
-        assert_eq!(with("XLA_FLAGS", "", "--a=0"), "--a=0");
-        assert_eq!(with("XLA_FLAGS", "--a=1 --b", "--a=0"), "--a=1 --b --a=0");
-        assert_eq!(with("HSA_ENABLE_SDMA", "1", "0"), "0");
+        assert_eq!(combined_value("XLA_FLAGS", "", "--a=0"), "--a=0");
+        assert_eq!(combined_value("XLA_FLAGS", "--a=1 --b", "--a=0"), "--a=1 --b --a=0");
+        assert_eq!(combined_value("HSA_ENABLE_SDMA", "1", "0"), "0");
     }
 }

@@ -17,12 +17,13 @@ use crate::Session;
 const SIGNATURE: &str = "no-verdict:no-device";
 
 /// Environment variables that restrict the devices of a process.
-const HIDING: [&str; 3] = ["CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"];
+const HIDING_VARIABLES: [&str; 3] =
+    ["CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"];
 
 /// Returns the outcome of a trial on the emulated device, or a "no verdict" outcome if the case or the release explains
 /// why the HIP runtime finds no device. A runtime that does not know the architecture may also crash. `of_case` are the
 /// environment variables of the case.
-pub(crate) fn explained(
+pub(crate) fn explain_missing_device(
     session: &Session,
     of_case: &BTreeMap<String, String>,
     outcome: Outcome,
@@ -36,14 +37,14 @@ pub(crate) fn explained(
         let hip = session.stack.library("libamdhip64.so")?;
         let release =
             session.rocm.as_ref().map_or(session.stack.spec.clone(), |v| format!("ROCm {v}"));
-        unknown(&release, gfx, &known_architectures(&hip))
+        unknown_architecture(&release, gfx, &known_architectures(&hip))
     };
     let hidden = || {
         let given = session.variables().map(|(name, value)| (name.clone(), value.clone()));
-        is_missing.then(|| hidden(of_case, &given.collect())).flatten()
+        is_missing.then(|| hiding_variable(of_case, &given.collect())).flatten()
     };
     match of_release().or_else(hidden) {
-        Some(why) if outcome.kind.is_failure() => outcome.put_down_to(SIGNATURE, why),
+        Some(why) if outcome.kind.is_failure() => outcome.attribute_to(SIGNATURE, why),
         Some(why) => Outcome { summary: why, ..outcome },
         None => outcome,
     }
@@ -71,18 +72,21 @@ fn may_lack_a_device(outcome: &Outcome) -> bool {
 }
 
 /// Returns the reason if a variable of the case or of the command line may hide the only device.
-fn hidden(of_case: &BTreeMap<String, String>, given: &BTreeMap<String, String>) -> Option<String> {
+fn hiding_variable(
+    of_case: &BTreeMap<String, String>,
+    given: &BTreeMap<String, String>,
+) -> Option<String> {
     let variable = |name: &&str| {
         let of_case = of_case.get(*name).map(|value| ("the case", value));
         let given = given.get(*name).map(|value| ("`--env`", value));
         let (who, value) = of_case.or(given).filter(|(_, value)| value.trim() != "0")?;
         Some(format!("{who} sets {name}={value}, and with it the HIP runtime finds no device"))
     };
-    HIDING.iter().find_map(variable)
+    HIDING_VARIABLES.iter().find_map(variable)
 }
 
 /// Returns the reason if a release does not know an architecture.
-fn unknown(release: &str, gfx: &str, known: &[Arch]) -> Option<String> {
+fn unknown_architecture(release: &str, gfx: &str, known: &[Arch]) -> Option<String> {
     let names: Vec<&str> = known.iter().map(|arch| arch.name()).collect();
     let is_unknown = !names.is_empty() && !names.contains(&gfx);
     is_unknown.then(|| {
@@ -127,13 +131,13 @@ mod tests {
     #[test]
     fn variable_that_hides_the_device_is_named_with_its_origin() {
         let none = variables(&[]);
-        for name in HIDING {
+        for name in HIDING_VARIABLES {
             let set = variables(&[("PATH", "/bin"), (name, "1")]);
             let why = format!("sets {name}=1, and with it the HIP runtime finds no device");
-            assert_eq!(hidden(&set, &none), Some(format!("the case {why}")));
-            assert_eq!(hidden(&none, &set), Some(format!("`--env` {why}")));
+            assert_eq!(hiding_variable(&set, &none), Some(format!("the case {why}")));
+            assert_eq!(hiding_variable(&none, &set), Some(format!("`--env` {why}")));
         }
-        assert_eq!(hidden(&variables(&[("HIP_VISIBLE_DEVICES", "0")]), &none), None);
+        assert_eq!(hiding_variable(&variables(&[("HIP_VISIBLE_DEVICES", "0")]), &none), None);
     }
 
     #[test]
@@ -142,9 +146,9 @@ mod tests {
         assert_eq!(known, [Arch::Gfx906, Arch::Gfx90a, Arch::Gfx1030]);
         let why = "the HIP runtime of ROCm 5.2.3 does not know gfx1151; choose with `--gfx` one that it knows: \
                    gfx906, gfx90a, gfx1030";
-        assert_eq!(unknown("ROCm 5.2.3", "gfx1151", &known).as_deref(), Some(why));
-        assert_eq!(unknown("ROCm 5.2.3", "gfx90a", &known), None);
-        assert_eq!(unknown("a library without a table", "gfx1151", &[]), None);
+        assert_eq!(unknown_architecture("ROCm 5.2.3", "gfx1151", &known).as_deref(), Some(why));
+        assert_eq!(unknown_architecture("ROCm 5.2.3", "gfx90a", &known), None);
+        assert_eq!(unknown_architecture("a library without a table", "gfx1151", &[]), None);
     }
 
     #[test]

@@ -6,8 +6,8 @@ use supervise::Cancel;
 use crate::{
     Job, Session,
     execute::run_at_once,
-    health::{self, Gated, may_have_broken},
-    record::without,
+    health::{self, GateResult, may_have_broken},
+    record::record_without_result,
 };
 
 /// State of the GPU that a record contains until the health check has ended.
@@ -25,12 +25,14 @@ pub(crate) fn on_gpu(
         Ok(turn) => turn?,
         Err(error) => {
             let why = format!("cannot lock the GPU: {error}");
-            return Some(without(session, job, "not-started", why));
+            return Some(record_without_result(session, job, "not-started", why));
         }
     };
     let turn = match gate {
-        Gated::Open(turn) => turn,
-        Gated::Closed(why) => return Some(without(session, job, health::BROKEN, why)),
+        GateResult::Open(turn) => turn,
+        GateResult::Closed(why) => {
+            return Some(record_without_result(session, job, health::BROKEN, why));
+        }
     };
     let Some(mut record) = run_at_once(session, job, Some(turn.slot), cancel) else {
         session.remember_stuck(&job.id(), turn.slot);

@@ -118,7 +118,7 @@ pub const PAGE: FileMark = FileMark { what: "a page", says: "<title>rocrepro: " 
 pub const PROGRAM: FileMark = FileMark { what: "a program", says: "Printed by rocrepro from " };
 
 /// Returns an error for a file that rocrepro did not write. Empty files, devices and pipes are accepted.
-pub fn ours(path: &Path, mark: FileMark) -> Result<(), OutputFileError> {
+pub fn check_own_file(path: &Path, mark: FileMark) -> Result<(), OutputFileError> {
     let cannot = |error| OutputFileError::Unreadable { path: path.to_owned(), error };
     if !path.is_file() {
         return Ok(());
@@ -135,7 +135,7 @@ pub fn ours(path: &Path, mark: FileMark) -> Result<(), OutputFileError> {
 
 /// Writes a file. An earlier file of rocrepro is replaced when the new one is complete.
 pub fn replace(path: &Path, mark: FileMark, text: &str) -> Result<(), OutputFileError> {
-    ours(path, mark)?;
+    check_own_file(path, mark)?;
     atomic::write(path, text)
         .map_err(|error| OutputFileError::NotWritten { path: path.to_owned(), error })
 }
@@ -213,7 +213,7 @@ impl<'a> ReportFiles<'a> {
             if opened.iter().any(|(other, _)| same(other, path)) {
                 return Err(OutputFileError::SameForTwo { path: path_of() });
             }
-            ours(path, format.mark())?;
+            check_own_file(path, format.mark())?;
             OpenOptions::new()
                 .create(true)
                 .append(true)

@@ -14,10 +14,10 @@ use sha2::{Digest as _, Sha256};
 /// An executable file that is kept open, so that all processes started from it are the same build.
 #[derive(Debug)]
 pub struct OwnProgram {
-    /// The open file that the path [`held`](Self::held) leads to.
+    /// The open file that the path [`stable_path`](Self::stable_path) leads to.
     _file: File,
     path: PathBuf,
-    held: PathBuf,
+    stable_path: PathBuf,
     build: Build,
 }
 
@@ -39,12 +39,12 @@ impl OwnProgram {
         };
         let held = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()));
         let build = build_of(&held)?;
-        Ok(OwnProgram { _file: file, path, held, build })
+        Ok(OwnProgram { _file: file, path, stable_path: held, build })
     }
 
     /// Returns a path by which other processes find the program as long as this process lives.
-    pub(crate) fn held(&self) -> &Path {
-        &self.held
+    pub(crate) fn stable_path(&self) -> &Path {
+        &self.stable_path
     }
 
     /// Returns the original path of the program, for a launcher that starts it on another machine or in a container.
@@ -74,13 +74,13 @@ impl OwnProgram {
 ///
 /// # Errors
 /// Returns an error if the executable cannot be read.
-pub fn held() -> io::Result<&'static Path> {
+pub fn stable_path() -> io::Result<&'static Path> {
     static OWN: OnceLock<OwnProgram> = OnceLock::new();
     if OWN.get().is_none() {
         let _ = OWN.set(OwnProgram::open(None)?);
     }
     OWN.get()
-        .map(OwnProgram::held)
+        .map(OwnProgram::stable_path)
         .ok_or_else(|| io::Error::other("rocrepro cannot find its own program"))
 }
 
@@ -107,13 +107,13 @@ mod tests {
         assert!(!program.is_replaced());
         fs::write(folder.path().join("new"), "new").unwrap();
         fs::rename(folder.path().join("new"), &path).unwrap();
-        assert_eq!(fs::read(program.held()).unwrap(), b"old");
+        assert_eq!(fs::read(program.stable_path()).unwrap(), b"old");
         assert!(program.is_replaced());
         fs::remove_file(&path).unwrap();
-        assert_eq!(fs::read(program.held()).unwrap(), b"old");
+        assert_eq!(fs::read(program.stable_path()).unwrap(), b"old");
         assert!(program.is_replaced());
         let own = OwnProgram::open(None).unwrap();
         assert!(!own.is_replaced() && own.build().len() >= 16);
-        assert!(held().unwrap().exists());
+        assert!(stable_path().unwrap().exists());
     }
 }

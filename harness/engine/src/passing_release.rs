@@ -68,9 +68,9 @@ impl PassingReleaseSearch {
     ) -> Result<Option<Session>, Stop> {
         let specs = match &self.named {
             Some(spec) => vec![spec.clone()],
-            None => nearest(failing).into_iter().map(|stack| stack.spec).collect(),
+            None => other_releases(failing).into_iter().map(|stack| stack.spec).collect(),
         };
-        self.first_of(specs, job, cancel)
+        self.first_passing(specs, job, cancel)
     }
 
     /// Returns a second release on which the trial passes, on the other side of the failing release: if `found` is
@@ -79,7 +79,7 @@ impl PassingReleaseSearch {
     ///
     /// # Errors
     /// A release that cannot be used is skipped and causes no error, because it proves nothing.
-    pub fn beyond(
+    pub fn second_release(
         &self,
         failing: &Session,
         found: &Session,
@@ -90,12 +90,12 @@ impl PassingReleaseSearch {
             return Ok(None);
         }
         let is_older = |rocm: &Option<Version>| *rocm <= failing.rocm;
-        let others = nearest(failing).into_iter();
+        let others = other_releases(failing).into_iter();
         let specs = others.filter(|stack| is_older(&stack.rocm) != is_older(&found.rocm));
-        self.first_of(specs.map(|stack| stack.spec).collect(), job, cancel)
+        self.first_passing(specs.map(|stack| stack.spec).collect(), job, cancel)
     }
 
-    fn first_of(
+    fn first_passing(
         &self,
         specs: Vec<String>,
         job: &Job<'_>,
@@ -149,7 +149,7 @@ impl PassingReleaseSearch {
 
     /// Opens a session like `like` on which the emulated device's sanitizer is on. Returns `None` on a GPU, or if the
     /// session cannot be opened.
-    pub fn watched(&self, like: &Session) -> Option<Session> {
+    pub fn sanitized_session(&self, like: &Session) -> Option<Session> {
         if like.device == DeviceChoice::Gpu {
             return None;
         }
@@ -170,13 +170,13 @@ impl PassingReleaseSearch {
             SessionOptions { rocm: spec.to_owned(), with: Vec::new(), ..self.options.clone() };
         let DeviceChoice::Emulated(own) = self.options.device else { return vec![base] };
         let others = OTHERS.into_iter().filter(|arch| *arch != own);
-        [own].into_iter().chain(others).map(|arch| base.on(arch)).collect()
+        [own].into_iter().chain(others).map(|arch| base.for_arch(arch)).collect()
     }
 }
 
 /// Lists the other releases of this machine: first the older ones, the newest first, then the newer ones, the oldest
 /// first.
-fn nearest(failing: &Session) -> Vec<Stack> {
+fn other_releases(failing: &Session) -> Vec<Stack> {
     let own = failing.rocm.clone();
     let (mut older, mut newer): (Vec<_>, Vec<_>) =
         failing.other_stacks().into_iter().partition(|stack| stack.rocm <= own);

@@ -1,6 +1,6 @@
 //! Plans the jobs for selected trials.
 
-use device::Planted;
+use device::FaultSpec;
 
 use crate::{CaseLibrary, Job, Selected, Stop, lower_each};
 
@@ -10,7 +10,7 @@ use crate::{CaseLibrary, Job, Selected, Stop, lower_each};
 /// Those of [`lower_each`].
 pub fn planned_jobs<'s, 'a: 's>(
     library: &CaseLibrary,
-    planned: Vec<(&'s Selected<'a>, Vec<Planted>)>,
+    planned: Vec<(&'s Selected<'a>, Vec<FaultSpec>)>,
 ) -> Result<Vec<Job<'s>>, Stop> {
     let lowered = lower_each(library, planned.iter().cloned())?;
     let jobs = planned.into_iter().zip(lowered).map(|((entry, faults), lowered)| Job {
@@ -30,7 +30,7 @@ pub fn planned_jobs<'s, 'a: 's>(
 pub fn jobs_with<'s, 'a: 's>(
     library: &CaseLibrary,
     selected: &'s [Selected<'a>],
-    faults: &[Planted],
+    faults: &[FaultSpec],
 ) -> Result<Vec<Job<'s>>, Stop> {
     planned_jobs(library, selected.iter().map(|entry| (entry, faults.to_vec())).collect())
 }

@@ -21,7 +21,7 @@ use std::{
 
 use parking_lot::Mutex;
 use plan::program::Packages;
-use supervise::{Cancel, Ended, ForbiddenCall, Limits, Observed};
+use supervise::{Cancel, ChildEnd, ForbiddenCall, Limits, Observed};
 
 use crate::{DeviceChoice, FailedOperation, FailureClass, SessionOptions, which};
 
@@ -56,7 +56,7 @@ impl FailedOperation for PrerequisiteError {
 /// WSL.
 const GPUS: [&str; 2] = ["dev/kfd", "dev/dxg"];
 
-const ASKED: Duration = Duration::from_secs(20);
+const QUERY_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(crate) fn check_every_trial(options: &SessionOptions) -> Result<(), PrerequisiteError> {
     supervise::try_system_calls().map_err(PrerequisiteError::SystemCall)?;
@@ -81,7 +81,7 @@ fn gpu(root: &Path) -> Result<(), PrerequisiteError> {
 }
 
 /// Returns true if a Python program compiles C code at run time, as Triton and PyTorch's compiler do.
-pub fn compiles(packages: &Packages, text: &str) -> bool {
+pub fn compiles_at_run_time(packages: &Packages, text: &str) -> bool {
     let is_triton = |package: &String| {
         matches!(package.split("==").next(), Some("triton" | "pytorch-triton-rocm"))
     };
@@ -132,8 +132,8 @@ fn missing_compiler(
         sys.stderr.write(s.get_paths('posix_prefix' if d == 'posix_local' else d)['include'])";
     let mut asked = Command::new(python);
     asked.args(["-I", "-c", WHERE]).env("PATH", path);
-    let headers = match asked_of(asked)? {
-        seen if matches!(seen.ended, Ended::Exited(0)) => PathBuf::from(seen.stderr.to_text()),
+    let headers = match run_query(asked)? {
+        seen if matches!(seen.ended, ChildEnd::Exited(0)) => PathBuf::from(seen.stderr.to_text()),
         // A Python interpreter that does not work is reported when it runs the program.
         _ => return None,
     };
@@ -150,10 +150,10 @@ fn missing_compiler(
     let mut compile = Command::new(&file);
     compile.arg("-I").arg(&headers).args(["-shared", "-fPIC", "-o"]);
     compile.arg(folder.join("prerequisite.so")).arg(&source).env("PATH", path);
-    let seen = asked_of(compile)?;
+    let seen = run_query(compile)?;
     let text = seen.stderr.to_text();
     let error = || text.lines().find(|line| line.contains("error")).or(text.lines().next());
-    (!matches!(seen.ended, Ended::Exited(0))).then(|| {
+    (!matches!(seen.ended, ChildEnd::Exited(0))).then(|| {
         format!(
             "the program compiles C as it runs, and `{}` cannot compile against Python's headers: {}",
             file.display(),
@@ -162,8 +162,8 @@ fn missing_compiler(
     })
 }
 
-fn asked_of(command: Command) -> Option<Observed> {
-    let limits = Limits { total: ASKED, quiet: ASKED, ..Limits::default() };
+fn run_query(command: Command) -> Option<Observed> {
+    let limits = Limits { total: QUERY_TIMEOUT, quiet: QUERY_TIMEOUT, ..Limits::default() };
     Some(supervise::run(command, b"", &limits, &Cancel::new().ok()?, &mut |_| {}))
 }
 
@@ -188,10 +188,10 @@ mod tests {
     #[test]
     fn recognises_programs_that_compile_at_run_time() {
         let these = |names: &[&str]| Packages::These(names.iter().map(|n| (*n).into()).collect());
-        assert!(compiles(&these(&["triton==3.9.0", "numpy"]), ""));
-        assert!(compiles(&these(&["torch"]), "import torch\nf = torch.compile(g)\n"));
-        assert!(compiles(&Packages::None, "    import triton.language as tl\n"));
-        assert!(!compiles(&these(&["torch"]), "import torch\n# triton is not used\n"));
+        assert!(compiles_at_run_time(&these(&["triton==3.9.0", "numpy"]), ""));
+        assert!(compiles_at_run_time(&these(&["torch"]), "import torch\nf = torch.compile(g)\n"));
+        assert!(compiles_at_run_time(&Packages::None, "    import triton.language as tl\n"));
+        assert!(!compiles_at_run_time(&these(&["torch"]), "import torch\n# triton is not used\n"));
     }
 
     fn tools(scripts: &[(&str, &str)]) -> tempfile::TempDir {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use judge::{Able, Context, Kind, Outcome};
+use judge::{Context, Kind, Outcome, RocmEvidence};
 use plan::{Event, Order, Plan, Version};
 use stacks::Stack;
 use supervise::{Cancel, Limits};
@@ -25,10 +25,10 @@ struct Probe {
 
 /// Returns where on this machine the HIP runtime is known to start: on this stack, only on another one, or unknown.
 /// First probes the other stacks until one of them is known.
-pub(crate) fn able(session: &Session, cancel: &Cancel) -> Able {
+pub(crate) fn able(session: &Session, cancel: &Cancel) -> RocmEvidence {
     let mut others = session.other_stacks();
     let begun = Instant::now();
-    while session.able() == Able::Unknown
+    while session.able() == RocmEvidence::Unknown
         && let Some(stack) = others.pop()
     {
         let limits = share(&session.limits, begun.elapsed(), others.len() + 1);
@@ -70,7 +70,7 @@ pub(crate) fn find_release(session: &mut Session) -> Result<(), SessionError> {
             session.reporting.event(events::EngineEvent::ReleaseUnknown {
                 doubt,
                 why,
-                assumed: assumed(),
+                assumed: latest_version(),
             });
         }
     }
@@ -79,7 +79,7 @@ pub(crate) fn find_release(session: &mut Session) -> Result<(), SessionError> {
 
 /// Returns the release for which programs are exported.
 pub fn release_of_programs(session: &Session) -> Version {
-    session.rocm.clone().unwrap_or_else(assumed)
+    session.rocm.clone().unwrap_or_else(latest_version)
 }
 
 /// Runs a worker with an empty plan. Returns `None` if no worker could be started, or if the run was cancelled.
@@ -94,7 +94,7 @@ fn run_empty_plan(
     let config = session.device_config(Vec::new());
     let order = Order {
         nonce: nonce.clone(),
-        plan: Plan::nothing(),
+        plan: Plan::empty(),
         faults: Vec::new(),
         late: None,
         spool: ".".to_owned(),
@@ -104,7 +104,7 @@ fn run_empty_plan(
     };
     let text = config.as_ref().map(serde_json::to_string).transpose().unwrap_or_default();
     let start = session.worker(stack, &order, folder.path(), text.as_deref());
-    let worker_order = WorkerOrder::of(start.ok()?, &order).ok()?;
+    let worker_order = WorkerOrder::from_start(start.ok()?, &order).ok()?;
     let (seen, _) = observe(session, &worker_order, limits, cancel)?;
     let context = Context {
         plan: &order.plan,
@@ -117,10 +117,10 @@ fn run_empty_plan(
         launched: session.is_launched(),
         late: false,
         limits: &worker_order.limits,
-        able: Able::Unknown,
+        evidence: RocmEvidence::Unknown,
         wanted: &[],
         spec: &stack.spec,
-        adding: &|name| missing_libraries::adding(&stack.spec, name),
+        adding: &|name| missing_libraries::advice(&stack.spec, name),
         rocm: None,
         expect_gfx: session.gfx(),
         emulated: config.as_ref(),
@@ -135,7 +135,7 @@ fn run_empty_plan(
     Some(Probe { outcome, runtime })
 }
 
-fn assumed() -> Version {
+fn latest_version() -> Version {
     stacks::Release::latest().version()
 }
 

@@ -24,23 +24,23 @@ pub(crate) struct Stuck {
 }
 
 impl Stuck {
-    pub(crate) fn of(pid: i32) -> Option<Stuck> {
-        Some(Stuck { pid, started: runs_since(pid)? })
+    pub(crate) fn from_pid(pid: i32) -> Option<Stuck> {
+        Some(Stuck { pid, started: start_time(pid)? })
     }
 
-    pub(crate) fn is_there(&self) -> bool {
-        runs_since(self.pid).as_ref() == Some(&self.started)
+    pub(crate) fn is_running(&self) -> bool {
+        start_time(self.pid).as_ref() == Some(&self.started)
     }
 }
 
 impl Processes {
     /// Adds an observed process to the list. Processes that the observed process left behind and that outlived SIGKILL
     /// are stored together with `lock`, the first lock of the GPU.
-    pub fn note(&self, seen: &Observed, lock: Option<&str>) {
+    pub fn add(&self, seen: &Observed, lock: Option<&str>) {
         self.all.lock().extend(seen.pid);
         let survived = seen.left_behind.iter().filter(|process| process.survived);
         let stuck =
-            survived.filter_map(|process| Some((lock?.to_owned(), Stuck::of(process.pid)?)));
+            survived.filter_map(|process| Some((lock?.to_owned(), Stuck::from_pid(process.pid)?)));
         self.stuck.lock().extend(stuck);
     }
 
@@ -58,7 +58,7 @@ impl Processes {
 }
 
 /// Returns the start time of a process from its `stat` file, see proc_pid_stat(5); `None` if the process has ended.
-fn runs_since(pid: i32) -> Option<String> {
+fn start_time(pid: i32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name of a process may contain spaces and parentheses.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
@@ -76,9 +76,9 @@ mod tests {
     fn zombie_counts_as_ended() {
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let pid = i32::try_from(child.id()).unwrap();
-        let stuck = Stuck::of(pid).unwrap();
-        assert!(stuck.started.parse::<u64>().unwrap() > 0 && stuck.is_there());
-        assert!(!Stuck { pid, started: "7".to_owned() }.is_there());
+        let stuck = Stuck::from_pid(pid).unwrap();
+        assert!(stuck.started.parse::<u64>().unwrap() > 0 && stuck.is_running());
+        assert!(!Stuck { pid, started: "7".to_owned() }.is_running());
         let processes = Processes::default();
         processes.stuck.lock().push(("a".to_owned(), stuck.clone()));
         assert_eq!(processes.take_stuck("b"), []);
@@ -86,9 +86,9 @@ mod tests {
         assert_eq!(processes.take_stuck("a"), []);
         drop(child.stdin.take());
         // The process is a zombie until its parent waits.
-        while runs_since(pid).is_some() {}
-        assert!(!stuck.is_there());
+        while start_time(pid).is_some() {}
+        assert!(!stuck.is_running());
         child.wait().unwrap();
-        assert_eq!(runs_since(pid), None);
+        assert_eq!(start_time(pid), None);
     }
 }

@@ -10,30 +10,30 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use device::{Config, Level, Place, Planted, WITNESS_VARIABLE};
+use device::{Config, FaultPlace, FaultSpec, Level, WITNESS_VARIABLE};
 use judge::{
-    Crash, Kind, Location, Outcome, ProgramContext, ProgramSeen, Said, judge_program,
-    told_of_device,
+    Crash, Kind, Location, Outcome, ProgramContext, ProgramMessage, ProgramObservation,
+    device_events, judge_program,
 };
 use plan::{
     Program,
     program::{ProgramBody, Source},
 };
 use report::{CheckRun, ProgramRun, Record};
-use supervise::{Cancel, Ended, Observed, Reason, Start};
+use supervise::{Cancel, ChildEnd, Observed, Start, StopReason};
 
 use self::packages::Environment;
 pub(crate) use self::printed::{PrintedProgram, PrintedRun, run_printed};
 use crate::{
     DeviceChoice, Job, Session, bundled,
-    compiled::Unready,
+    compiled::StartError,
     crash,
-    execute::unless_troubled,
+    execute::check_machine_trouble,
     helper,
     hints::{HintFacts, with_hints},
     home::with_path,
     no_device, prerequisites,
-    record::{judged, record, skipped},
+    record::{judge_record, record, skipped},
     worker_process::{not_started, observation},
 };
 
@@ -49,7 +49,7 @@ const WITNESS: &str = "device.jsonl";
 /// of the checks.
 const CRASH: &str = "crash.jsonl";
 
-struct Ready {
+struct StartableProgram {
     file: PathBuf,
     /// Arguments that precede the arguments that the case states.
     words: Vec<String>,
@@ -58,7 +58,7 @@ struct Ready {
     interposer: Option<PathBuf>,
 }
 
-struct Places<'a> {
+struct ProgramFolders<'a> {
     /// Folder to which the program may write.
     own: &'a Path,
     /// Folder for the Python module and C++ header of programs, and for the reports.
@@ -77,47 +77,49 @@ pub(crate) fn run(
         Some(record(session, job, nonce, not_started(String::new()), None, (outcome, Vec::new())))
     };
     let prepared =
-        skip_reason(session, job, program).map_or(Ok(()), |why| Err(Unready::Missing(why)));
+        skip_reason(session, job, program).map_or(Ok(()), |why| Err(StartError::Missing(why)));
     let folders =
         session.folders.scratch.trial().and_then(|own| Ok((own, session.folders.scratch.trial()?)));
     let prepared = prepared.and_then(|()| {
         let folders = folders.as_ref();
-        let (own, ours) = folders
-            .map_err(|e| Unready::Trouble(format!("cannot create a folder for the trial: {e}")))?;
-        let places = Places { own: own.path(), ours: ours.path() };
+        let (own, ours) = folders.map_err(|e| {
+            StartError::Trouble(format!("cannot create a folder for the trial: {e}"))
+        })?;
+        let places = ProgramFolders { own: own.path(), ours: ours.path() };
         let ready = prepare(session, program, &job.faults, &places, cancel)?;
         Ok((places, ready))
     });
     let (places, ready) = match prepared {
         Ok(prepared) => prepared,
         Err(_) if cancel.is_cancelled() => return None,
-        Err(Unready::Missing(why)) => return without(skipped(why)),
-        Err(Unready::Trouble(why)) => return without(no_verdict("not-started", why)),
-        Err(Unready::Refused(log)) => {
-            let outcome = unless_troubled(
+        Err(StartError::Missing(why)) => return without(skipped(why)),
+        Err(StartError::Trouble(why)) => return without(no_verdict("not-started", why)),
+        Err(StartError::Refused(log)) => {
+            let outcome = check_machine_trouble(
                 session,
                 refused(program, &log),
                 session.scratch_folder(),
                 &BTreeMap::new(),
             );
-            let outcome = no_device::explained(session, &job.lowered.plan.environment, outcome);
+            let outcome =
+                no_device::explain_missing_device(session, &job.lowered.plan.environment, outcome);
             let facts = HintFacts { program: Some(program), ..HintFacts::default() };
             return without(with_hints(outcome, &facts));
         }
     };
-    let faults = job.faults_of(Place::Device);
+    let faults = job.faults_of(FaultPlace::Device);
     let config = session.device_for(job.case, job.trial, faults)?;
     let start = match start(session, job, program, &ready, &places, &config, nonce) {
         Ok(start) => start,
         Err(why) => return without(no_verdict("not-started", why)),
     };
-    if let Some(why) = bundled::refused(session, &start) {
+    if let Some(why) = bundled::unsupported_reason(session, &start) {
         return without(no_verdict("symbol", why));
     }
     let command = session.command(&start);
     let seen = supervise::run(command, b"", &session.limits_of_programs(), cancel, &mut |_| {});
-    session.processes.note(&seen, None);
-    if matches!(seen.ended, Ended::Stopped { reason: Reason::Cancelled, .. }) {
+    session.processes.add(&seen, None);
+    if matches!(seen.ended, ChildEnd::Stopped { reason: StopReason::Cancelled, .. }) {
         return None;
     }
     let (usage, first_process) = (seen.usage, seen.pid);
@@ -130,7 +132,7 @@ pub(crate) fn run(
     let of_first = crashes.iter().find(|crash| Some(crash.pid) == first_process);
     let crash = of_first.or_else(|| crashes.last());
     observation.stacks.extend(crash.map(Crash::stacks).unwrap_or_default());
-    observation.events = told_of_device(&witnesses);
+    observation.events = device_events(&witnesses);
     let identity = session.stack.identify();
     let context = ProgramContext {
         program,
@@ -140,8 +142,8 @@ pub(crate) fn run(
         device_build: session.device_build(),
         spec: &session.stack.spec,
     };
-    let seen = ProgramSeen {
-        said: &said,
+    let seen = ProgramObservation {
+        messages: &said,
         witnesses: &witnesses,
         stdout: &stdout,
         observation: &observation,
@@ -160,10 +162,11 @@ pub(crate) fn run(
         .iter()
         .map(|(name, value)| (name.to_string_lossy().into(), value.to_string_lossy().into()))
         .collect();
-    let mut outcome = unless_troubled(session, outcome, places.own, &environment);
-    let brought = judge::brought(&witnesses, context.runtime);
+    let mut outcome = check_machine_trouble(session, outcome, places.own, &environment);
+    let brought = judge::other_hip(&witnesses, context.runtime);
     if brought.is_none() {
-        outcome = no_device::explained(session, &job.lowered.plan.environment, outcome);
+        outcome =
+            no_device::explain_missing_device(session, &job.lowered.plan.environment, outcome);
     }
     if let Some(hint) = crash.and_then(|crash| crash.missing_code(config.arch.name())) {
         outcome.add_hint(&hint);
@@ -175,7 +178,7 @@ pub(crate) fn run(
     let mut run_record = record(session, job, nonce, observation, usage, (outcome, red));
     if let Some(stack) = brought {
         run_record.stack = stack;
-        run_record.verdict = judged(session, job, &run_record);
+        run_record.verdict = judge_record(session, job, &run_record);
         run_record.escape_names();
     }
     let limits = start.limits.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
@@ -186,7 +189,9 @@ pub(crate) fn run(
 
 fn skip_reason(session: &Session, job: &Job<'_>, program: &Program) -> Option<String> {
     let is_cpp = matches!(program.what, ProgramBody::Cpp { .. });
-    if let Some(why) = job.faults.iter().find_map(|planted| case::refuses(is_cpp, planted)) {
+    if let Some(why) =
+        job.faults.iter().find_map(|planted| case::injection_refusal(is_cpp, planted))
+    {
         return Some(why);
     }
     if session.device == DeviceChoice::Gpu {
@@ -206,7 +211,7 @@ fn skip_reason(session: &Session, job: &Job<'_>, program: &Program) -> Option<St
     if session.late.is_some() {
         return Some("`--late` works only for cases with steps, not for programs".to_owned());
     }
-    packages::groups_missing(session, &program.groups)
+    packages::missing_groups_reason(session, &program.groups)
 }
 
 /// Returns the reason why a program cannot run on this machine or in the stack; `None` if nothing is missing. Does not
@@ -217,13 +222,13 @@ pub(crate) fn missing(session: &Session, job: &Job<'_>, program: &Program) -> Op
         let environment = packages::find(&program.packages, named)?;
         if let ProgramBody::Python(source) = &program.what {
             let folder = session.folders.scratch.trial();
-            let folder = folder.map_err(|error| Unready::Trouble(error.to_string()))?;
+            let folder = folder.map_err(|error| StartError::Trouble(error.to_string()))?;
             interpreter(session, program, source, &environment, folder.path())?;
         }
         Ok(())
     };
     skip_reason(session, job, program).or_else(|| match find() {
-        Err(Unready::Missing(why)) => Some(why),
+        Err(StartError::Missing(why)) => Some(why),
         _ => None,
     })
 }
@@ -236,9 +241,9 @@ fn interpreter(
     source: &Source,
     environment: &Environment,
     folder: &Path,
-) -> Result<PathBuf, Unready> {
+) -> Result<PathBuf, StartError> {
     let python = environment.python()?;
-    if !prerequisites::compiles(&program.packages, &source.text) {
+    if !prerequisites::compiles_at_run_time(&program.packages, &source.text) {
         return Ok(python);
     }
     let given = |name: &str| session.variables().find(|(one, _)| *one == name);
@@ -246,7 +251,7 @@ fn interpreter(
     let path = path.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
     let compiler = given("CC").map(|(_, compiler)| compiler.as_str());
     match prerequisites::compiler_for(&python, compiler, &path, folder) {
-        Some(why) => Err(Unready::Missing(why)),
+        Some(why) => Err(StartError::Missing(why)),
         None => Ok(python),
     }
 }
@@ -254,18 +259,18 @@ fn interpreter(
 fn prepare(
     session: &Session,
     program: &Program,
-    faults: &[Planted],
-    places: &Places<'_>,
+    faults: &[FaultSpec],
+    places: &ProgramFolders<'_>,
     cancel: &Cancel,
-) -> Result<Ready, Unready> {
+) -> Result<StartableProgram, StartError> {
     let trouble =
-        |error: std::io::Error| Unready::Trouble(format!("cannot write the program: {error}"));
+        |error: std::io::Error| StartError::Trouble(format!("cannot write the program: {error}"));
     let environment = packages::find(&program.packages, session.given.packages_in.as_deref())?;
     fs::write(places.ours.join(helper::PYTHON.0), helper::PYTHON.1).map_err(trouble)?;
     // A compiled program is started through the stack's loader, but an interpreter or a command needs the stack's view.
     if !matches!(program.what, ProgramBody::Cpp { .. }) {
         session.views().map_err(|why| {
-            Unready::Missing(format!(
+            StartError::Missing(format!(
                 "needs a namespace for the stack's files, and this machine does not allow namespaces \
                  (docs/programs.md): {why}"
             ))
@@ -278,7 +283,7 @@ fn prepare(
             let python = interpreter(session, program, source, &environment, places.ours)?;
             let words = ["-X", "faulthandler", "-u", name.as_str()];
             let words = words.map(str::to_owned).to_vec();
-            Ok(Ready { file: python, words, environment, interposer: None })
+            Ok(StartableProgram { file: python, words, environment, interposer: None })
         }
         ProgramBody::Cpp { source, arch, options } => {
             let compiler = session.compiler()?;
@@ -286,13 +291,13 @@ fn prepare(
             let arch = if arch.is_empty() { &own } else { arch };
             let file = compiler.compiled(source, arch, options, cancel)?;
             let interposer = compiler.interposer(faults, cancel)?;
-            Ok(Ready { file, words: Vec::new(), environment, interposer })
+            Ok(StartableProgram { file, words: Vec::new(), environment, interposer })
         }
         ProgramBody::Command(words) => {
             let (first, rest) =
-                words.split_first().ok_or(Unready::Missing("the case has no command".into()))?;
+                words.split_first().ok_or(StartError::Missing("the case has no command".into()))?;
             let file = environment.program(session, first)?;
-            Ok(Ready { file, words: rest.to_vec(), environment, interposer: None })
+            Ok(StartableProgram { file, words: rest.to_vec(), environment, interposer: None })
         }
     }
 }
@@ -327,8 +332,8 @@ fn start(
     session: &Session,
     job: &Job<'_>,
     program: &Program,
-    ready: &Ready,
-    places: &Places<'_>,
+    ready: &StartableProgram,
+    places: &ProgramFolders<'_>,
     config: &Config,
     nonce: &str,
 ) -> Result<Start, String> {
@@ -431,13 +436,17 @@ fn refused(program: &Program, log: &str) -> Outcome {
     }
 }
 
-fn program_record(program: &Program, ready: &Ready, said: &[Said]) -> ProgramRun {
+fn program_record(
+    program: &Program,
+    ready: &StartableProgram,
+    said: &[ProgramMessage],
+) -> ProgramRun {
     let runs_on = said.iter().find_map(|said| match said {
-        Said::Begin { runs_on, .. } => Some(runs_on.clone()),
+        ProgramMessage::Begin { runs_on, .. } => Some(runs_on.clone()),
         _ => None,
     });
     let checks = said.iter().filter_map(|said| match said {
-        Said::Check { name, line, wrong } => {
+        ProgramMessage::Check { name, line, wrong } => {
             Some(CheckRun { name: name.clone(), line: *line, held: wrong.is_none() })
         }
         _ => None,

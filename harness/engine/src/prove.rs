@@ -6,7 +6,7 @@ mod mutation;
 use std::{collections::BTreeSet, path::PathBuf};
 
 use case::Body;
-use device::{Config, Fault, Place, Planted, Sanitize, Schedule};
+use device::{Config, Fault, FaultPlace, FaultSpec, Sanitize, Schedule};
 use report::{Proof, Record};
 use rewrite::statements::can_act;
 use supervise::{Cancel, Journal};
@@ -144,7 +144,7 @@ impl<'a> Prover<'a> {
             proof.mutation = Some(mutation);
             trouble = stop;
         }
-        proof.racy = report::racy(&records, &orders);
+        proof.racy = report::find_racy_trials(&records, &orders);
         for racy in &mut proof.racy {
             // The sanitizer finds unordered accesses on every schedule. This run explains a result, but is not part of
             // the proof, so it is not recorded.
@@ -152,7 +152,7 @@ impl<'a> Prover<'a> {
             let config = Config { schedule: racy.schedule, ..options.sanitized(Sanitize::On) };
             let watched = SessionOptions { emulation: config, ..options.clone() };
             let (records, stop) = run_healthy(library, &trial, watched, None, cancel)?;
-            racy.watched = records.first().map(report::result);
+            racy.watched = records.first().map(report::describe_result);
             trouble = trouble.or(stop);
         }
         Ok(ProveResult { proof, unmutated_programs, trouble })
@@ -160,18 +160,18 @@ impl<'a> Prover<'a> {
 }
 
 /// A trial with its injected fault.
-type Planned<'s, 'a> = (&'s Selected<'a>, Vec<Planted>);
+type Planned<'s, 'a> = (&'s Selected<'a>, Vec<FaultSpec>);
 
 /// Returns the trials with those declared faults that can be injected on the session's device, and the list of the
 /// other declared faults. Faults below the HIP runtime can be injected only into the emulated device.
 fn injectable<'s, 'a>(
-    planned: Vec<(&'s Selected<'a>, Option<Planted>)>,
+    planned: Vec<(&'s Selected<'a>, Option<FaultSpec>)>,
     device: &DeviceChoice,
 ) -> (Vec<Planned<'s, 'a>>, BTreeSet<(String, Fault)>) {
     let (mut injected, mut left_out) = (Vec::new(), BTreeSet::new());
     for (entry, fault) in planned {
         match fault.as_ref().map(|planted| planted.fault) {
-            Some(below) if *device == DeviceChoice::Gpu && below.place() == Place::Device => {
+            Some(below) if *device == DeviceChoice::Gpu && below.place() == FaultPlace::Device => {
                 left_out.insert((entry.case.id.clone(), below));
             }
             _ => injected.push((entry, fault.into_iter().collect())),
@@ -218,8 +218,8 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         assert!(places(&planned).len() > 100);
-        assert!(places(&planned).iter().all(|place| *place == Place::Call));
-        assert!(left_out.iter().all(|(_, fault)| fault.place() == Place::Device));
+        assert!(places(&planned).iter().all(|place| *place == FaultPlace::Call));
+        assert!(left_out.iter().all(|(_, fault)| fault.place() == FaultPlace::Device));
         // Every trial must run once without a fault, and every declared fault must be either injected or listed as left
         // out.
         let healthy = planned.iter().filter(|(_, faults)| faults.is_empty()).count();

@@ -5,7 +5,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use case::{At, Body, Case, Diagnostic, Kernels, lower};
+use case::{Body, Case, Diagnostic, Kernels, SourceSpan, lower};
 use plan::program::{ProgramBody, Source};
 
 /// Parses standard input, and prints the line, the column and the message of a syntax error.
@@ -45,13 +45,13 @@ fn syntax_error(text: &str) -> Option<SyntaxError> {
 }
 
 /// The position of a syntax error: in the case file, or in the file of the program.
-pub(crate) enum Found {
+pub(crate) enum SyntaxErrorPlace {
     InCase(Diagnostic),
     InFile { file: String, text: String, diagnostic: Diagnostic },
 }
 
 /// Returns the syntax error in the Python program of a case.
-pub(crate) fn of_case(case: &Case, yaml: &str) -> Option<Found> {
+pub(crate) fn of_case(case: &Case, yaml: &str) -> Option<SyntaxErrorPlace> {
     let trial = case.trials().into_iter().next()?;
     let lowered = lower(case, &trial, &Kernels::new(), &[]).ok()?;
     let Body::Program(program) = &lowered.body else { return None };
@@ -61,25 +61,25 @@ pub(crate) fn of_case(case: &Case, yaml: &str) -> Option<Found> {
     let diagnostic = |at| Diagnostic { at, message, help: None };
     Some(match &source.file {
         Some(file) => {
-            let at = At { line: error.line, column: error.column, length: 1 };
-            Found::InFile {
+            let at = SourceSpan { line: error.line, column: error.column, length: 1 };
+            SyntaxErrorPlace::InFile {
                 file: file.clone(),
                 text: source.text.clone(),
                 diagnostic: diagnostic(at),
             }
         }
-        None => Found::InCase(diagnostic(in_case(&error, source, yaml))),
+        None => SyntaxErrorPlace::InCase(diagnostic(in_case(&error, source, yaml))),
     })
 }
 
 /// Returns the position in the case file of an error in a program that the case contains.
-fn in_case(error: &SyntaxError, source: &Source, yaml: &str) -> At {
+fn in_case(error: &SyntaxError, source: &Source, yaml: &str) -> SourceSpan {
     let line = source.above + error.line;
     let number = |line: u32| line.saturating_sub(1) as usize;
     let in_program = source.text.lines().nth(number(error.line)).unwrap_or_default();
     let in_yaml = yaml.lines().nth(number(line)).unwrap_or_default();
     let indent = in_yaml.find(in_program).unwrap_or_default();
-    At { line, column: error.column + indent as u32, length: 1 }
+    SourceSpan { line, column: error.column + indent as u32, length: 1 }
 }
 
 #[cfg(test)]
@@ -92,7 +92,9 @@ mod tests {
         );
         let case = Case::parse("a/b", &yaml).expect("a case");
         of_case(&case, &yaml).map(|found| match found {
-            Found::InCase(diagnostic) | Found::InFile { diagnostic, .. } => diagnostic,
+            SyntaxErrorPlace::InCase(diagnostic) | SyntaxErrorPlace::InFile { diagnostic, .. } => {
+                diagnostic
+            }
         })
     }
 

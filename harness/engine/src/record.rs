@@ -2,13 +2,13 @@
 
 use std::time::SystemTime;
 
-use device::Acts;
-use judge::{Ground, Location, Observation, Outcome, Verdict, VerdictKind, verdict};
+use device::FaultActivations;
+use judge::{Location, Observation, Outcome, RunProperties, Verdict, VerdictKind, verdict};
 use plan::Event;
-use report::{Asked, Begun, Device, Record};
+use report::{Device, Record, RequestedOptions, TrialStart};
 use supervise::Usage;
 
-use crate::{Job, Session, hints, rerun::again, worker_process::not_started};
+use crate::{Job, Session, hints, rerun::rerun_command, worker_process::not_started};
 
 /// Description of the sandbox in the record of a trusted case, which runs without confinement.
 const TRUSTED: &str = "trusted (`--trust`), so nothing confined the worker";
@@ -22,15 +22,18 @@ pub fn record(
     usage: Option<Usage>,
     (outcome, red): (Outcome, Vec<Location>),
 ) -> Record {
-    let device = Device::seen(
+    let device = Device::from_events(
         &observation.events,
         session.gfx().unwrap_or_default(),
         session.gfx().is_some(),
     );
     let rocm = session.rocm.clone();
-    let asked = Asked { unnamed: job.unnamed(), ..Asked::new(session.given(), job.text()) };
+    let asked = RequestedOptions {
+        unnamed: job.unnamed(),
+        ..RequestedOptions::new(session.given(), job.text())
+    };
     let phases = judge::phases(&observation.events);
-    let (environment, limits) = report::found(&observation.events);
+    let (environment, limits) = report::reported_environment(&observation.events);
     let mut record = Record {
         format: report::FORMAT,
         run: session.run.clone(),
@@ -47,10 +50,10 @@ pub fn record(
         red,
         program: None,
         acts: acts(&observation.events),
-        late: late(job, session, &observation.events),
+        late: injected_delays(job, session, &observation.events),
         verdict: Verdict { kind: VerdictKind::NoVerdict, known: None },
         outcome,
-        stack: report::Stack::seen(
+        stack: report::Stack::from_events(
             &session.stack.spec,
             &session.stack.root.display().to_string(),
             rocm,
@@ -70,13 +73,13 @@ pub fn record(
         nonce: nonce.to_owned(),
         confined: match session.trusts_given_cases() {
             true => TRUSTED.to_owned(),
-            false => report::confined(&observation.events),
+            false => report::describe_confinement(&observation.events),
         },
-        again: again(session, job),
+        again: rerun_command(session, job),
         gpu_after: String::new(),
         device,
     };
-    record.verdict = judged(session, job, &record);
+    record.verdict = judge_record(session, job, &record);
     let call = record.outcome.at.line.and_then(|line| job.case.recorded.get(&line));
     if let Some(case::RecordedStep { number, function }) =
         call.filter(|_| record.outcome.kind.is_failure())
@@ -88,7 +91,8 @@ pub fn record(
     }
     if record.verdict.kind == VerdictKind::NewsFail {
         let known = job.case.known.iter();
-        let known: Vec<_> = known.map(|it| (it.on.matches(job.trial), window(it))).collect();
+        let known: Vec<_> =
+            known.map(|it| (it.on.matches(job.trial), convert_expected_failure(it))).collect();
         let signature = &record.outcome.signature;
         if let Some(hint) = hints::of_expected_failures(&known, signature, &ground(&record)) {
             record.outcome.add_hint(&hint);
@@ -99,19 +103,19 @@ pub fn record(
     record
 }
 
-pub(crate) fn judged(session: &Session, job: &Job<'_>, record: &Record) -> Verdict {
+pub(crate) fn judge_record(session: &Session, job: &Job<'_>, record: &Record) -> Verdict {
     let here = job.case.known.iter().filter(|known| known.on.matches(job.trial));
     let differences = job.case.differences(job.trial).map(difference);
-    let known: Vec<_> = differences.chain(here.map(window)).collect();
-    let asked = record.asked.as_ref().is_some_and(Asked::may_avoid_failures);
+    let known: Vec<_> = differences.chain(here.map(convert_expected_failure)).collect();
+    let asked = record.asked.as_ref().is_some_and(RequestedOptions::may_avoid_failures);
     let otherwise = asked || !job.faults.is_empty() || job.late(session.late).is_some();
     verdict(&record.outcome, &known, &ground(record), otherwise)
 }
 
 /// Returns the properties of a run on which expected failures can depend.
-pub(crate) fn ground(record: &Record) -> Ground<'_> {
+pub(crate) fn ground(record: &Record) -> RunProperties<'_> {
     let device = &record.device;
-    Ground {
+    RunProperties {
         gfx: &device.gfx,
         rocm: record.stack.rocm.as_ref(),
         card: device.card.as_ref().map(|card| card.name.as_str()),
@@ -120,7 +124,7 @@ pub(crate) fn ground(record: &Record) -> Ground<'_> {
 }
 
 /// Converts an expected failure of a case to the form that the crate `judge` uses.
-pub fn window(known: &case::Known) -> judge::Known {
+pub fn convert_expected_failure(known: &case::Known) -> judge::Known {
     let case::Known { gfx, rocm, card, driver, on: _, signature, upstream, about, calls: _ } =
         known.clone();
     // A YAML text may contain line breaks.
@@ -144,16 +148,20 @@ fn difference(entry: &case::Expectation) -> judge::Known {
     }
 }
 
-fn late(job: &Job<'_>, session: &Session, events: &[Event]) -> Option<report::Lateness> {
+fn injected_delays(
+    job: &Job<'_>,
+    session: &Session,
+    events: &[Event],
+) -> Option<report::InjectedDelays> {
     let asked = job.late(session.late)?.to_string();
     let times = events.iter().find_map(|event| match event {
         Event::Delayed { times } => Some(*times),
         _ => None,
     });
-    Some(report::Lateness { asked, times })
+    Some(report::InjectedDelays { asked, times })
 }
 
-fn acts(events: &[Event]) -> Vec<Acts> {
+fn acts(events: &[Event]) -> Vec<FaultActivations> {
     let said = events.iter().find_map(|event| match event {
         Event::Acted { acts } => Some(acts.clone()),
         _ => None,
@@ -163,20 +171,30 @@ fn acts(events: &[Event]) -> Vec<Acts> {
 
 /// Returns the record of a trial that was planned and did not finish.
 pub(crate) fn not_run(session: &Session, job: &Job<'_>) -> Record {
-    without(session, job, "not-run", "the run ended before this trial finished".to_owned())
+    record_without_result(
+        session,
+        job,
+        "not-run",
+        "the run ended before this trial finished".to_owned(),
+    )
 }
 
 /// Returns the record of a trial during which the machine was restarted.
-pub fn lost(session: &Session, job: &Job<'_>, begun: &Begun) -> Record {
-    let Begun { begun: when, run, .. } = begun;
+pub fn lost_record(session: &Session, job: &Job<'_>, begun: &TrialStart) -> Record {
+    let TrialStart { begun: when, run, .. } = begun;
     let why = format!(
         "it started in run {run} at {when} and never finished: the machine was restarted afterwards, or the run was \
          on another machine; `--resume` does not run it again"
     );
-    without(session, job, "machine-restarted", why)
+    record_without_result(session, job, "machine-restarted", why)
 }
 
-pub(crate) fn without(session: &Session, job: &Job<'_>, word: &str, why: String) -> Record {
+pub(crate) fn record_without_result(
+    session: &Session,
+    job: &Job<'_>,
+    word: &str,
+    why: String,
+) -> Record {
     let outcome = Outcome {
         kind: judge::Kind::NoVerdict,
         signature: format!("no-verdict:{word}"),

@@ -48,7 +48,7 @@ fn library(cache: &Path) -> Result<PathBuf, String> {
     let (_, length, packed) = BUILT;
     let mut library = Vec::with_capacity(length);
     ZlibDecoder::new(packed).read_to_end(&mut library).map_err(|error| error.to_string())?;
-    home::kept(cache, "recorder", FILE_NAME, &library)
+    home::cached_file(cache, "recorder", FILE_NAME, &library)
 }
 
 /// Creates the folder of a recording.

@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use report::{Begun, Held, OddLine, Opened, Record, RecordIndex, RunIndex, count};
+use report::{InvalidLine, Record, RecordIndex, RecordedRun, RunIndex, RunPlan, TrialStart, count};
 use supervise::{Durability, Journal, JournalError};
 use thiserror::Error;
 
@@ -45,13 +45,13 @@ pub enum RecordFileError {
     /// The file contains no run.
     #[error("`{name}` contains no run with a plan; {}", .invalid.as_ref().map_or_else(
         || "create a record file with `rocrepro run --record FILE`".to_owned(),
-        |OddLine { line, what }| format!("line {line}: {what}"),
+        |InvalidLine { line, what }| format!("line {line}: {what}"),
     ))]
     NoRun {
         /// Path of the file.
         name: String,
         /// The first line that is not valid, if any.
-        invalid: Option<OddLine>,
+        invalid: Option<InvalidLine>,
     },
     /// A line was not written by rocrepro: the file, the line number and the reason.
     #[error("{0}:{1}: {2}")]
@@ -100,7 +100,7 @@ pub fn open(
     if let Some(path) = path.filter(|path| path.is_file()) {
         report_unfinished(path, reporting);
     }
-    path.map_or(Ok(()), |path| output_files::ours(path, output_files::RECORDS))?;
+    path.map_or(Ok(()), |path| output_files::check_own_file(path, output_files::RECORDS))?;
     let durability = match device {
         DeviceChoice::Gpu => Durability::Machine,
         DeviceChoice::Emulated(_) => Durability::Process,
@@ -111,7 +111,8 @@ pub fn open(
 fn report_unfinished(path: &Path, reporting: &Reporting) {
     let Ok(file) = File::open(path) else { return };
     let found = report::unfinished(lines(file));
-    let lost: Vec<_> = found.iter().filter(|begun| Fate::of(begun) != Fate::Runs).collect();
+    let lost: Vec<_> =
+        found.iter().filter(|begun| ProcessFate::of(begun) != ProcessFate::Runs).collect();
     if let Some(last) = lost.last() {
         let (trials, last) = (lost.len(), last.trial.as_str());
         reporting.event(EngineEvent::UnfinishedTrials { file: path, trials, last });
@@ -128,7 +129,7 @@ pub fn lines(file: File) -> impl Iterator<Item = String> {
 ///
 /// # Errors
 /// Returns an error for a device or a pipe, because reading it may never end.
-pub fn plain(path: &Path) -> Result<File, RecordFileError> {
+pub fn open_regular_file(path: &Path) -> Result<File, RecordFileError> {
     let name = || path.display().to_string();
     let read = |error| RecordFileError::NotOpened { name: name(), error };
     if !fs::metadata(path).map_err(read)?.is_file() {
@@ -149,14 +150,14 @@ pub struct RecordFile {
 impl RecordFile {
     /// Opens a record file and reads its index.
     pub fn open(path: &Path) -> Result<RecordFile, RecordFileError> {
-        let (name, file) = (path.display().to_string(), plain(path)?);
+        let (name, file) = (path.display().to_string(), open_regular_file(path)?);
         let index = RecordIndex::read(BufReader::new(&file))
             .map_err(|error| RecordFileError::NotOpened { name: name.clone(), error })?;
         Ok(RecordFile { name, file, index })
     }
 
     /// Returns the last run in the file. If it was split into shards, returns each shard that the file contains.
-    pub fn last(&self) -> Result<Vec<&RunIndex>, RecordFileError> {
+    pub fn last_runs(&self) -> Result<Vec<&RunIndex>, RecordFileError> {
         let last = self.index.last();
         if last.is_empty() { Err(self.no_run()) } else { Ok(last) }
     }
@@ -169,13 +170,13 @@ impl RecordFile {
         }
     }
 
-    fn unread(&self, error: io::Error) -> RecordFileError {
+    fn unreadable(&self, error: io::Error) -> RecordFileError {
         RecordFileError::Unreadable { name: self.name.clone(), error }
     }
 
     /// Reads the first line of a run, which lists the planned trials.
-    pub fn opened(&self, run: &RunIndex) -> Result<Opened, RecordFileError> {
-        run.opened(&self.file).map_err(|e| self.unread(e))
+    pub fn opened(&self, run: &RunIndex) -> Result<RunPlan, RecordFileError> {
+        run.opened(&self.file).map_err(|e| self.unreadable(e))
     }
 
     /// Returns the records of a run in the order of their numbers. They are read one at a time.
@@ -183,12 +184,12 @@ impl RecordFile {
         &'f self,
         run: &'f RunIndex,
     ) -> impl Iterator<Item = Result<Record, RecordFileError>> + 'f {
-        run.records(&self.file).map(move |record| record.map_err(|e| self.unread(e)))
+        run.records(&self.file).map(move |record| record.map_err(|e| self.unreadable(e)))
     }
 
     /// Returns the records of a run like [`records`](Self::records), but with I/O errors as they are, because a results
     /// store needs them in this form.
-    pub fn unwrapped<'f>(
+    pub fn records_with_io_errors<'f>(
         &'f self,
         run: &'f RunIndex,
     ) -> impl Iterator<Item = io::Result<Record>> + 'f {
@@ -197,14 +198,14 @@ impl RecordFile {
 
     /// Reads all records of a run into memory. If `trim` is true, records of passed and skipped trials keep only the
     /// fields that views show.
-    pub fn held(&self, run: &RunIndex, trim: bool) -> Result<Held, RecordFileError> {
-        run.held(&self.file, trim).map_err(|e| self.unread(e))
+    pub fn read_run(&self, run: &RunIndex, trim: bool) -> Result<RecordedRun, RecordFileError> {
+        run.read_run(&self.file, trim).map_err(|e| self.unreadable(e))
     }
 
     /// Returns notes about incomplete lines in the file.
     pub fn incomplete_lines(&self) -> Vec<String> {
         let (name, torn) = (&self.name, &self.index.torn);
-        let note = |OddLine { line, .. }: &OddLine| {
+        let note = |InvalidLine { line, .. }: &InvalidLine| {
             format!("{name}:{line}: this line is incomplete and is ignored")
         };
         let mut notes: Vec<String> = torn.first.iter().map(note).collect();
@@ -217,7 +218,7 @@ impl RecordFile {
     /// Returns messages about lines in the file that rocrepro did not write.
     pub fn foreign_lines(&self) -> Vec<String> {
         let (name, foreign) = (&self.name, &self.index.foreign);
-        let problem = |OddLine { line, what }: &OddLine| {
+        let problem = |InvalidLine { line, what }: &InvalidLine| {
             RecordFileError::ForeignLine(name.clone(), *line, what.to_string())
         };
         let mut problems: Vec<_> = foreign.first.iter().map(problem).collect();
@@ -231,7 +232,7 @@ impl RecordFile {
 
 /// The current state of a process that began a trial.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum ProcessFate {
     /// The machine has been restarted since then.
     Restarted,
     /// The process no longer exists.
@@ -240,15 +241,15 @@ pub enum Fate {
     Runs,
 }
 
-impl Fate {
+impl ProcessFate {
     /// Returns the state of the process that began a trial.
-    pub fn of(begun: &Begun) -> Fate {
+    pub fn of(begun: &TrialStart) -> ProcessFate {
         if begun.boot != machine::boot() {
-            Fate::Restarted
+            ProcessFate::Restarted
         } else if Path::new("/proc").join(begun.pid.to_string()).exists() {
-            Fate::Runs
+            ProcessFate::Runs
         } else {
-            Fate::Gone
+            ProcessFate::Gone
         }
     }
 }

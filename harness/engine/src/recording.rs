@@ -20,7 +20,7 @@ use crate::Stop;
 
 /// Prefix of functions whose calls a compiler inserts to prepare kernel launches. These calls have no effect on the
 /// device.
-const OF_COMPILER: &str = "__hip";
+const COMPILER_PREFIX: &str = "__hip";
 
 /// The calls of a recording, counted.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -156,7 +156,7 @@ impl RecordingSummary {
     fn add(&mut self, trace: &ProcessTrace) {
         self.notes.extend(trace.notes.iter().cloned());
         for (call, end) in &trace.calls {
-            if call.function.starts_with(OF_COMPILER) {
+            if call.function.starts_with(COMPILER_PREFIX) {
                 continue;
             }
             self.calls += 1;

@@ -2,19 +2,20 @@
 
 use std::path::Path;
 
-use device::Planted;
-use plan::Late;
+use device::FaultSpec;
+use plan::DelayInjection;
 
 pub use shell::quote as quoted;
 
 use crate::{Job, Session};
 
 /// Returns the command line that repeats a trial.
-pub fn again(session: &Session, job: &Job<'_>) -> String {
+pub fn rerun_command(session: &Session, job: &Job<'_>) -> String {
     let late = job.late(session.late);
     let trial = job.id();
-    let rerun = Rerun { command: "run", what: What::Trial(&trial), late, faults: &job.faults };
-    let mut text = rerun.of(session);
+    let rerun =
+        Rerun { command: "run", what: RerunSubject::Trial(&trial), late, faults: &job.faults };
+    let mut text = rerun.command_line(session);
     // The case may set these options itself, but the command line shows them to its reader.
     if session.gfx().is_some() {
         for option in session.options_of(job.case, job.trial) {
@@ -25,7 +26,7 @@ pub fn again(session: &Session, job: &Job<'_>) -> String {
 }
 
 /// The subject of a rocrepro command line.
-pub enum What<'a> {
+pub enum RerunSubject<'a> {
     /// A trial of the session's cases.
     Trial(&'a str),
     /// All cases in this file. The second value is true if the cases need `--trust`, because they do something that is
@@ -40,24 +41,24 @@ pub struct Rerun<'a> {
     /// Name of the rocrepro subcommand.
     pub command: &'static str,
     /// The trial, file or program that the command works on.
-    pub what: What<'a>,
+    pub what: RerunSubject<'a>,
     /// Injected delays, if any.
-    pub late: Option<Late>,
+    pub late: Option<DelayInjection>,
     /// Injected faults.
-    pub faults: &'a [Planted],
+    pub faults: &'a [FaultSpec],
 }
 
 impl Rerun<'_> {
     /// Returns the command line, with every option of the session that affects the result.
-    pub fn of(&self, session: &Session) -> String {
+    pub fn command_line(&self, session: &Session) -> String {
         let mut text = format!("rocrepro {}", self.command);
         let from = match self.what {
-            What::Trial(trial) => {
+            RerunSubject::Trial(trial) => {
                 text.push_str(&format!(" {}", quoted(trial)));
                 session.cases_from()
             }
-            What::Program(_, options) => options.to_vec(),
-            What::File(path, needs_trust) => {
+            RerunSubject::Program(_, options) => options.to_vec(),
+            RerunSubject::File(path, needs_trust) => {
                 let mut from = vec![("--cases-from", path.display().to_string())];
                 if needs_trust || session.trusts_given_cases() {
                     from.push(("--trust", String::new()));
@@ -82,7 +83,7 @@ impl Rerun<'_> {
         for planted in self.faults {
             text.push_str(&format!(" --fault {}", quoted(&planted.to_string())));
         }
-        if let What::Program(words, _) = self.what {
+        if let RerunSubject::Program(words, _) = self.what {
             text.push_str(&format!(" -- {}", shell::join(words)));
         }
         text

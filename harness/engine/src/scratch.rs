@@ -18,7 +18,7 @@ use std::{
 };
 
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
-use stacks::Patience;
+use stacks::CleanupLimit;
 use thiserror::Error;
 
 pub(crate) use self::temporary::Temporary;
@@ -60,7 +60,7 @@ impl FailedOperation for ScratchError {
 
 /// Minimum of free space, in bytes, below which no folder is created. HIP's compiler writes some hundred KiB for each
 /// GPU kernel.
-const LEAST: u64 = 4 << 20;
+const MIN_FREE_BYTES: u64 = 4 << 20;
 
 const PREFIX: &str = "run-";
 
@@ -68,7 +68,7 @@ const PREFIX: &str = "run-";
 pub struct Scratch {
     folder: PathBuf,
     /// Limits the time for removing folders after a request to stop. A later run removes what is left.
-    patience: Arc<Patience<Arc<AtomicBool>>>,
+    patience: Arc<CleanupLimit<Arc<AtomicBool>>>,
     /// While this lock is held, other runs know that this run is alive. The Linux kernel releases it when the process
     /// ends.
     _lock: File,
@@ -97,7 +97,7 @@ impl Scratch {
 #[derive(Debug)]
 pub struct TrialFolder {
     path: PathBuf,
-    patience: Arc<Patience<Arc<AtomicBool>>>,
+    patience: Arc<CleanupLimit<Arc<AtomicBool>>>,
 }
 
 impl TrialFolder {
@@ -137,13 +137,13 @@ pub(crate) fn create(stop: &Arc<AtomicBool>) -> Result<Scratch, ScratchError> {
 }
 
 fn create_in(base: &Path, stop: &Arc<AtomicBool>) -> io::Result<Scratch> {
-    let patience = Arc::new(Patience::new(Arc::clone(stop)));
+    let patience = Arc::new(CleanupLimit::new(Arc::clone(stop)));
     let home = std::path::absolute(base)?.join(home_name());
     // Another run may remove the parent folder whenever it is empty.
     for _ in 0..20 {
         own_folder(&home)?;
         remove_abandoned(&home, &patience);
-        match fresh(&home, &patience) {
+        match create_fresh(&home, &patience) {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             other => return other,
         }
@@ -154,12 +154,12 @@ fn create_in(base: &Path, stop: &Arc<AtomicBool>) -> io::Result<Scratch> {
     )))
 }
 
-fn fresh(home: &Path, patience: &Arc<Patience<Arc<AtomicBool>>>) -> io::Result<Scratch> {
+fn create_fresh(home: &Path, patience: &Arc<CleanupLimit<Arc<AtomicBool>>>) -> io::Result<Scratch> {
     // Until it has a marker file, no later run would remove the folder, so it removes itself when dropped.
     let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(home)?;
     let lock = open_folder(folder.path())?;
     flock(&lock, FlockOperation::NonBlockingLockShared)?;
-    Mark::own(&lock)?.write(folder.path())?;
+    Mark::current(&lock)?.write(folder.path())?;
     Ok(Scratch { folder: folder.keep(), patience: Arc::clone(patience), _lock: lock })
 }
 
@@ -200,7 +200,7 @@ fn open_folder(at: &Path) -> io::Result<File> {
 fn full(folder: &Path) -> Option<String> {
     let system = rustix::fs::statvfs(folder).ok()?;
     let free = system.f_bavail.saturating_mul(system.f_frsize);
-    (free < LEAST).then(|| {
+    (free < MIN_FREE_BYTES).then(|| {
         format!(
             "no space left for temporary files in `{}` ({} KiB free); free some space or set TMPDIR",
             folder.parent().unwrap_or(folder).display(),
@@ -209,7 +209,7 @@ fn full(folder: &Path) -> Option<String> {
     })
 }
 
-fn remove_abandoned(home: &Path, patience: &Patience<Arc<AtomicBool>>) {
+fn remove_abandoned(home: &Path, patience: &CleanupLimit<Arc<AtomicBool>>) {
     let entries = fs::read_dir(home).into_iter().flatten().flatten();
     for entry in entries.take_while(|_| !patience.is_over()) {
         let folder = entry.path();
@@ -231,7 +231,7 @@ fn abandoned(folder: &Path) -> Option<File> {
 }
 
 /// Removes a folder with a marker file. The marker file is removed last. Stops early if `patience` ends.
-fn remove(folder: &Path, patience: &Patience<Arc<AtomicBool>>) -> io::Result<()> {
+fn remove(folder: &Path, patience: &CleanupLimit<Arc<AtomicBool>>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         if entry.file_name() == mark::FILE {

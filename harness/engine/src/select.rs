@@ -9,7 +9,7 @@ use case::{Case, Language, Trial};
 
 use crate::{
     CaseLibrary, Stop,
-    case_names::{Named, SelectionError, meant, nearest},
+    case_names::{ParsedSelection, SelectionError, nearest, spelling_hint},
     which,
 };
 
@@ -47,8 +47,8 @@ pub fn select<'a>(library: &'a CaseLibrary, wanted: &[String]) -> Result<Vec<Sel
     // that its trials need not be expanded.
     let mut picked: Vec<Vec<bool>> = library.cases().map(|_| Vec::new()).collect();
     for text in wanted {
-        match Named::read(text) {
-            Ok(named) => mark(library, text, &named, &mut picked, &mut problems),
+        match ParsedSelection::read(text) {
+            Ok(named) => pick_trials(library, text, &named, &mut picked, &mut problems),
             Err(problem) => problems.push(problem),
         }
     }
@@ -69,10 +69,10 @@ pub fn plans_only(command: &str, selected: &[Selected<'_>]) -> Result<(), Select
     Err(SelectionError::Program(program.case.id.clone(), command.to_owned()))
 }
 
-fn mark(
+fn pick_trials(
     library: &CaseLibrary,
     text: &str,
-    named: &Named<'_>,
+    named: &ParsedSelection<'_>,
     picked: &mut [Vec<bool>],
     problems: &mut Vec<SelectionError>,
 ) {
@@ -80,7 +80,7 @@ fn mark(
     let mut axes = BTreeMap::<String, Vec<String>>::new();
     let mut seen = HashSet::new();
     for (case, picked) in library.cases().zip(picked) {
-        if !named.names(&case.id) {
+        if !named.matches(&case.id) {
             continue;
         }
         cases += 1;
@@ -113,7 +113,7 @@ fn mark(
         };
         problems.push(SelectionError::UnknownCase(named.case.to_owned(), help));
     } else if trials == 0 {
-        problems.push(SelectionError::NoTrial(text.to_owned(), unfit(&axes, named)));
+        problems.push(SelectionError::NoTrial(text.to_owned(), describe_axes(&axes, named)));
     }
 }
 
@@ -140,7 +140,7 @@ fn similar_file(name: &str) -> Option<String> {
     Some(format!("did you mean the file `{}`?", file.display()))
 }
 
-fn unfit(axes: &BTreeMap<String, Vec<String>>, named: &Named<'_>) -> String {
+fn describe_axes(axes: &BTreeMap<String, Vec<String>>, named: &ParsedSelection<'_>) -> String {
     if axes.is_empty() {
         return "the case has no matrix".to_owned();
     }
@@ -148,7 +148,7 @@ fn unfit(axes: &BTreeMap<String, Vec<String>>, named: &Named<'_>) -> String {
     for (axis, value) in &named.values {
         match axes.get(*axis) {
             None => {
-                let help = meant(axis, axes.keys().map(String::as_str));
+                let help = spelling_hint(axis, axes.keys().map(String::as_str));
                 problems.push(format!("unknown axis `{axis}`; {help}"));
             }
             Some(values) if !values.iter().any(|v| v == value) => {

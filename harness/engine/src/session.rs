@@ -23,9 +23,9 @@ use std::{
 };
 
 use device::{Config, Sanitize, Schedule};
-use judge::Able;
+use judge::RocmEvidence;
 use parking_lot::Mutex;
-use plan::{Late, Order};
+use plan::{DelayInjection, Order};
 use stacks::Stack;
 use supervise::{Limit, Limits, Resource, Start, View};
 
@@ -38,11 +38,11 @@ pub use self::{
 };
 use crate::{
     DeviceChoice, LOOK_ARGUMENT, STARTER_ARGUMENT, Stop, WORKER_ARGUMENT,
-    compiled::{Compiler, Unready},
+    compiled::{Compiler, StartError},
     device_library,
     events::Reporting,
     home::{self, Home},
-    machine::{self, Trouble},
+    machine::{self, MachineTrouble},
     own_program::OwnProgram,
     processes::Processes,
     scratch::{self, Temporary},
@@ -52,7 +52,7 @@ use crate::{
 /// Default resource limits: those of a usual Linux system, so that neither `ulimit` nor a batch system affects a
 /// result. Core files are off, because a run would leave hundreds of them. The limit on processes is not set, because
 /// only root can raise it.
-const USUAL: [(Resource, Limit); 6] = [
+const DEFAULT_LIMITS: [(Resource, Limit); 6] = [
     (Resource::Stack, Limit(8 << 20)),
     (Resource::Core, Limit(0)),
     (Resource::Files, Limit(1024)),
@@ -98,7 +98,7 @@ pub struct Session {
     /// Time limits of one trial.
     pub limits: Limits,
     /// Injected delays, if any.
-    pub late: Option<Late>,
+    pub late: Option<DelayInjection>,
     /// Options of the command line that must also be in a printed command that repeats a trial.
     pub given: GivenOptions,
     pub(crate) emulated: Emulated,
@@ -148,13 +148,13 @@ impl Session {
             return Err(SessionError::Replaced { path: program.path().to_owned() }.into());
         }
         if !options.hangs_on_purpose {
-            limits.looker = vec![program.held().into(), LOOK_ARGUMENT.into()];
+            limits.looker = vec![program.stable_path().into(), LOOK_ARGUMENT.into()];
         }
         let level = options.emulation.level;
         let device_build =
             device_folder.as_deref().and_then(|folder| device_library::build_id(folder, level));
         let hsa_build = stack.library(HSA_RUNTIME).as_deref().and_then(stacks::build_id);
-        let mut resources = BTreeMap::from(USUAL);
+        let mut resources = BTreeMap::from(DEFAULT_LIMITS);
         resources.extend(options.resources);
         let scratch = scratch::create(&options.stop)?;
         let rocm = stack.rocm.clone();
@@ -267,8 +267,11 @@ impl Session {
         let environment = self.given.environment.iter().map(|(k, v)| ("--env", format!("{k}={v}")));
         let launcher = (!self.given.launcher.is_empty())
             .then(|| ("--launcher", shell::unsplit(&self.given.launcher)));
-        let limits =
-            self.given.resources.iter().filter(|(r, limit)| !USUAL.contains(&(**r, **limit)));
+        let limits = self
+            .given
+            .resources
+            .iter()
+            .filter(|(r, limit)| !DEFAULT_LIMITS.contains(&(**r, **limit)));
         let limits = limits.map(|(resource, limit)| ("--limit", format!("{resource}={limit}")));
         let times = [
             ("--timeout", self.given.limits.total, TIMEOUT),
@@ -468,12 +471,12 @@ impl Session {
         self.folders.code.join("programs").join(&stack[..16])
     }
 
-    pub(crate) fn compiler(&self) -> Result<&Compiler, Unready> {
+    pub(crate) fn compiler(&self) -> Result<&Compiler, StartError> {
         let headers = || self.folders.scratch.path().join("compiler");
         let kept = || self.programs_folder().join("compiled");
         let found =
             self.programs.compiler.get_or_init(|| Compiler::find(&self.stack, headers(), kept()));
-        found.as_ref().map_err(Unready::clone)
+        found.as_ref().map_err(StartError::clone)
     }
 
     /// Returns the process command that starts a program.
@@ -490,7 +493,7 @@ impl Session {
         name.chars().take(15).collect()
     }
 
-    pub(crate) fn able(&self) -> Able {
+    pub(crate) fn able(&self) -> RocmEvidence {
         machine::able(&self.stack.root, &self.device)
     }
 
@@ -512,7 +515,7 @@ impl Session {
         &self,
         spool: &Path,
         environment: &BTreeMap<String, String>,
-    ) -> Option<Trouble> {
+    ) -> Option<MachineTrouble> {
         let mut folders = vec![spool.to_owned(), self.folders.code.clone()];
         // A case may set other folders. A missing cache folder is not a problem, because the compiler creates it.
         let [temporary, cache] = ["TMPDIR", COMGR_CACHE].map(|name| environment.get(name));

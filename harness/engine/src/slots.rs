@@ -41,7 +41,8 @@ impl FailedOperation for SlotError {
 pub(crate) const VISIBLE: &str = "ROCR_VISIBLE_DEVICES";
 
 /// Other environment variables that restrict the GPUs of a process.
-const ALSO: [&str; 3] = ["HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"];
+const OTHER_VARIABLES: [&str; 3] =
+    ["HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"];
 
 const UNLISTED: &str = "turn-on-the-gpu";
 
@@ -49,7 +50,7 @@ const UNLISTED: &str = "turn-on-the-gpu";
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slot {
     /// The only GPU that trials see; `None` if they see all GPUs and use the first.
-    pub(crate) card: Option<Named>,
+    pub(crate) card: Option<NamedGpu>,
     /// Names of the locks that a trial takes. Their order is the same in all slots.
     pub(crate) locks: Vec<String>,
 }
@@ -62,7 +63,7 @@ impl Slot {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Named {
+pub(crate) struct NamedGpu {
     /// PCI address, followed by a slash and the number of a partition if the GPU has partitions.
     pub(crate) name: String,
     /// PCI address as the HIP runtime reports it.
@@ -82,20 +83,20 @@ pub(crate) fn without_choice<'a>(
 ) -> Result<Vec<Slot>, Stop> {
     let hiding = variables.filter(|name| cards.len() > 1 && hides(name));
     Stop::unless_empty(hiding.map(|name| SlotError::Hidden(name.clone())))?;
-    let locks: Vec<_> = named(cards).iter().map(lock).collect();
+    let locks: Vec<_> = named_gpus(cards).iter().map(lock).collect();
     let locks = if locks.is_empty() { vec![UNLISTED.to_owned()] } else { locks };
     Ok(vec![Slot { card: None, locks }])
 }
 
 /// Returns the slots for the GPUs that the user chose. `words` are `all`, or numbers, PCI addresses and UUIDs. Messages
 /// name the choice by `said`: the option `--cards` or an environment variable.
-pub(crate) fn chosen<'a>(
+pub(crate) fn chosen_slots<'a>(
     words: &[String],
     said: &str,
     cards: &[Card],
     variables: impl Iterator<Item = &'a String>,
 ) -> Result<Vec<Slot>, Stop> {
-    let named = named(cards);
+    let named = named_gpus(cards);
     let said = || said.to_owned();
     let mut problems: Vec<_> = variables
         .filter(|name| hides(name))
@@ -106,7 +107,7 @@ pub(crate) fn chosen<'a>(
     }
     let mut slots: Vec<Slot> = Vec::new();
     for word in words {
-        let found: Vec<&Named> = match word.as_str() {
+        let found: Vec<&NamedGpu> = match word.as_str() {
             "all" => named.iter().collect(),
             word => named
                 .iter()
@@ -133,8 +134,8 @@ pub(crate) fn chosen<'a>(
 
 /// Returns the slot of the GPU that a trial used, which has the PCI address `bdf` and need not be the first one of
 /// `slot`. Returns `slot` itself if it has only one GPU, or if the address is unknown.
-pub(crate) fn of_card(slot: &Slot, cards: &[Card], bdf: &str) -> Slot {
-    let named = named(cards);
+pub(crate) fn slot_of_card(slot: &Slot, cards: &[Card], bdf: &str) -> Slot {
+    let named = named_gpus(cards);
     let card = named.into_iter().find(|card| card.bdf.eq_ignore_ascii_case(bdf));
     match card.filter(|_| slot.card.is_none() && !bdf.is_empty()) {
         Some(card) if slot.first_lock() != lock(&card) => {
@@ -145,7 +146,7 @@ pub(crate) fn of_card(slot: &Slot, cards: &[Card], bdf: &str) -> Slot {
 }
 
 pub(crate) fn hides(name: &str) -> bool {
-    name == VISIBLE || ALSO.contains(&name)
+    name == VISIBLE || OTHER_VARIABLES.contains(&name)
 }
 
 pub(crate) fn names(slots: &[Slot]) -> Vec<&str> {
@@ -154,19 +155,19 @@ pub(crate) fn names(slots: &[Slot]) -> Vec<&str> {
 
 /// Returns true if `word` names the GPU. Partitions of a GPU have the same PCI address, but different numbers and full
 /// names.
-fn is_called((number, card): &(usize, &Named), word: &str) -> bool {
+fn is_called((number, card): &(usize, &NamedGpu), word: &str) -> bool {
     word == number.to_string()
         || [&card.name, &card.visible].iter().any(|name| name.eq_ignore_ascii_case(word))
 }
 
-fn lock(card: &Named) -> String {
+fn lock(card: &NamedGpu) -> String {
     format!("turn-on-{}", card.name.replace('/', "-"))
 }
 
-fn named(cards: &[Card]) -> Vec<Named> {
+fn named_gpus(cards: &[Card]) -> Vec<NamedGpu> {
     let several = |bdf: &str| cards.iter().filter(|card| card.bdf == bdf).count() > 1;
     let same = |uuid: &String| cards.iter().filter(|card| card.uuid.as_ref() == Some(uuid)).count();
-    let named = cards.iter().enumerate().map(|(number, card)| Named {
+    let named = cards.iter().enumerate().map(|(number, card)| NamedGpu {
         name: match card.bdf.as_str() {
             "" => format!("GPU {number}"),
             bdf if several(bdf) => format!("{bdf}/{}", card.partition),
@@ -199,7 +200,7 @@ mod tests {
     fn choose(words: &[&str], variables: &[&str]) -> Result<Vec<Slot>, Stop> {
         let owned =
             |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-        chosen(&owned(words), "--cards", &machine(), owned(variables).iter())
+        chosen_slots(&owned(words), "--cards", &machine(), owned(variables).iter())
     }
 
     fn visible(slots: &[Slot]) -> Vec<&str> {
@@ -232,7 +233,7 @@ mod tests {
         assert!(lines[2].contains("names 0000:03:00.0 twice"), "{text}");
         assert!(lines[3].contains("unknown GPU `0000:43:00.0`"), "{text}");
         assert_eq!(lines.len(), 4);
-        let none = chosen(&["all".to_owned()], "ROCREPRO_CARDS", &[], [].iter()).unwrap_err();
+        let none = chosen_slots(&["all".to_owned()], "ROCREPRO_CARDS", &[], [].iter()).unwrap_err();
         let none = none.to_string();
         assert!(none.starts_with("error: `ROCREPRO_CARDS`: the driver lists no GPU"), "{none}");
         assert!(none.contains("\nhint: run `rocrepro doctor`"), "{none}");
@@ -255,13 +256,13 @@ mod tests {
     #[test]
     fn trial_is_attributed_to_the_gpu_that_it_used() {
         let all = without_choice(&machine(), [].iter()).unwrap().remove(0);
-        let own = |bdf: &str| of_card(&all, &machine(), bdf);
+        let own = |bdf: &str| slot_of_card(&all, &machine(), bdf);
         for first in ["", "0000:03:00.0", "0000:99:00.0"] {
             assert_eq!(own(first), all);
         }
         let second = &choose(&["1"], &[]).unwrap()[0];
         assert_eq!(own("0000:C5:00.0"), *second);
-        assert_eq!(of_card(second, &machine(), "0000:03:00.0"), *second);
+        assert_eq!(slot_of_card(second, &machine(), "0000:03:00.0"), *second);
     }
 
     #[test]

@@ -63,8 +63,8 @@ impl FailedOperation for StackError {
     fn class(&self) -> FailureClass {
         match self {
             Self::Fetch(_, class) => *class,
-            Self::Sources(error) => FailureClass::of(error.is_environment()),
-            Self::List(error) => FailureClass::of(error.is_environment()),
+            Self::Sources(error) => FailureClass::from_cause(error.is_environment()),
+            Self::List(error) => FailureClass::from_cause(error.is_environment()),
             Self::Obtain(..) => FailureClass::NoVerdict,
             _ => FailureClass::Usage,
         }
@@ -92,7 +92,7 @@ impl FailedOperation for StackError {
 ///
 /// # Errors
 /// Returns a usage error for a name that is not a stack, and "no verdict" if the stack cannot be fetched.
-pub fn get(
+pub fn find_or_fetch(
     spec: &str,
     with: &[String],
     architectures: Vec<String>,
@@ -102,8 +102,8 @@ pub fn get(
 ) -> Result<Stack, Stop> {
     // Packages of a distribution may support several architectures, but a nightly build supports one.
     let one = || architectures.first().cloned().or_else(|| card::first(Path::new("/")));
-    if let Some(night) = night(spec, &one, stop)? {
-        return obtained(spec, &night, stop, reporting);
+    if let Some(night) = find_build(spec, &one, stop)? {
+        return obtain_build(spec, &night, stop, reporting);
     }
     let spec: Spec = spec.parse().map_err(StackError::Name)?;
     let with = with
@@ -121,7 +121,7 @@ pub fn get(
     // A folder of the user that cannot be read is a mistake of the user, not a problem of the machine.
     let fetched = matches!(spec, Spec::Debian(_));
     stack.map_err(|error| {
-        let class = FailureClass::of(fetched && error.is_environment());
+        let class = FailureClass::from_cause(fetched && error.is_environment());
         StackError::Fetch(error, class).into()
     })
 }
@@ -142,14 +142,14 @@ fn sources_of(spec: &str, channel: &str) -> Option<Sources> {
 ///
 /// # Errors
 /// Returns a usage error for a name that is not a stack, and for a stack that has not been fetched.
-pub fn located(
+pub fn find_folder(
     spec: &str,
     gfx: &dyn Fn() -> Option<String>,
     stop: &Arc<AtomicBool>,
     reporting: &Reporting,
 ) -> Result<PathBuf, Stop> {
     let store = StackCache::from_environment().map_err(StackError::NoCache)?;
-    let Some(night) = night(spec, gfx, stop)? else {
+    let Some(night) = find_build(spec, gfx, stop)? else {
         let spec: Spec = spec.parse().map_err(StackError::Name)?;
         return Ok(stacks::locate(&spec, &store).map_err(StackError::Locate)?.root);
     };
@@ -158,11 +158,11 @@ pub fn located(
         let command = format!("rocrepro stack fetch {spec}{gfx}");
         return Err(StackError::NotFetched(night.id, command).into());
     }
-    obtained(spec, &night, stop, reporting).map(|stack| stack.root)
+    obtain_build(spec, &night, stop, reporting).map(|stack| stack.root)
 }
 
 /// Returns the build that a name such as `nightly:2026-07-02` means; `None` for names of other stacks.
-fn night(
+fn find_build(
     spec: &str,
     gfx: &dyn Fn() -> Option<String>,
     stop: &AtomicBool,
@@ -190,7 +190,7 @@ pub fn unlisted(error: ListError) -> Stop {
     StackError::List(error).into()
 }
 
-fn obtained(
+fn obtain_build(
     spec: &str,
     night: &Build,
     stop: &AtomicBool,

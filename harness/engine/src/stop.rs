@@ -6,11 +6,11 @@ use std::fmt;
 #[derive(Debug)]
 pub struct Stop {
     code: u8,
-    parts: Vec<Part>,
+    parts: Vec<StopPart>,
 }
 
 #[derive(Debug)]
-enum Part {
+enum StopPart {
     Failure(Box<dyn FailedOperation + Send + Sync>),
     /// A text that is printed as it is.
     Text(String),
@@ -33,7 +33,7 @@ impl Stop {
     }
 
     fn text(code: u8, text: impl fmt::Display) -> Stop {
-        Stop { code, parts: vec![Part::Text(text.to_string())] }
+        Stop { code, parts: vec![StopPart::Text(text.to_string())] }
     }
 
     /// Returns both values if both results are successes. Otherwise returns the failures of both, with the exit code of
@@ -67,7 +67,7 @@ impl Stop {
 
     /// Returns this stop with exit code 5 in place of 3 (no verdict), for commands in which exit code 3 has another
     /// meaning.
-    pub fn trouble(self) -> Stop {
+    pub fn with_trouble_code(self) -> Stop {
         Stop { code: if self.code == 3 { 5 } else { self.code }, ..self }
     }
 
@@ -79,8 +79,8 @@ impl Stop {
     /// Returns the failures and their hints on one line, to be quoted in another message.
     pub fn reason(&self) -> String {
         let each = self.parts.iter().map(|part| match part {
-            Part::Failure(failure) => with_hint(&**failure, "; "),
-            Part::Text(text) => text.trim_start_matches(ERROR).to_owned(),
+            StopPart::Failure(failure) => with_hint(&**failure, "; "),
+            StopPart::Text(text) => text.trim_start_matches(ERROR).to_owned(),
         });
         each.collect::<Vec<_>>().join("; ")
     }
@@ -99,7 +99,7 @@ pub enum FailureClass {
 
 impl FailureClass {
     /// Returns the class of a failure: no verdict if the environment caused it, and otherwise a usage error.
-    pub fn of(is_environment: bool) -> FailureClass {
+    pub fn from_cause(is_environment: bool) -> FailureClass {
         if is_environment { FailureClass::NoVerdict } else { FailureClass::Usage }
     }
 }
@@ -122,7 +122,7 @@ impl<F: FailedOperation + Send + Sync + 'static> From<F> for Stop {
             FailureClass::NoVerdict => 3,
             FailureClass::Nothing => 4,
         };
-        Stop { code, parts: vec![Part::Failure(Box::new(failure))] }
+        Stop { code, parts: vec![StopPart::Failure(Box::new(failure))] }
     }
 }
 
@@ -141,10 +141,10 @@ impl fmt::Display for Stop {
                 writeln!(f)?;
             }
             match part {
-                Part::Failure(failure) => {
+                StopPart::Failure(failure) => {
                     write!(f, "{ERROR}{}", with_hint(&**failure, "\nhint: "))?;
                 }
-                Part::Text(text) => f.write_str(text)?,
+                StopPart::Text(text) => f.write_str(text)?,
             }
         }
         Ok(())
@@ -203,7 +203,7 @@ mod tests {
         let stop = Stop::from(Full("/a")).and(Stop::usage("error: b"));
         assert_eq!(stop.to_string(), "error: no space left in /a\nhint: free some space\nerror: b");
         assert_eq!(stop.reason(), "no space left in /a; free some space; b");
-        assert_eq!((stop.code(), stop.trouble().code()), (3, 5));
+        assert_eq!((stop.code(), stop.with_trouble_code().code()), (3, 5));
         assert!(Stop::unless_empty(Vec::<Full>::new()).is_ok());
         assert!(Stop::unless_empty([Full("/a"), Full("/b")]).is_err_and(|stop| stop.code() == 3));
     }

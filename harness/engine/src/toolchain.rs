@@ -11,7 +11,7 @@ use std::{
 use export::Form;
 use plan::{Library, Plan};
 use stacks::Stack;
-use supervise::{Cancel, Ended, Limits, Reason};
+use supervise::{Cancel, ChildEnd, Limits, StopReason};
 
 use thiserror::Error;
 
@@ -134,7 +134,7 @@ impl Toolchain {
         gfx: &str,
         cancel: &Cancel,
     ) -> Result<Result<(), String>, ToolchainError> {
-        self.compile_behind(None, plan, source, program, gfx, cancel)
+        self.compile_with_headers(None, plan, source, program, gfx, cancel)
     }
 
     /// Compiles the program of a case for these architectures.
@@ -153,7 +153,12 @@ impl Toolchain {
     }
 
     /// Compiles the program's headers once, for use by many programs; `None` if the compiler does not support it.
-    pub fn precompiled(&self, text: &str, folder: &Path, cancel: &Cancel) -> Option<PathBuf> {
+    pub fn precompile_headers(
+        &self,
+        text: &str,
+        folder: &Path,
+        cancel: &Cancel,
+    ) -> Option<PathBuf> {
         let Compiler::Host(compiler) = &self.compiler else { return None };
         let headers: String =
             text.lines().filter(|l| l.starts_with("#include")).map(|l| format!("{l}\n")).collect();
@@ -166,11 +171,12 @@ impl Toolchain {
         compiled(command, cancel).ok()?.ok().map(|()| file)
     }
 
-    /// Compiles a program for whose headers [`precompiled`](Self::precompiled) has made a precompiled file.
+    /// Compiles a program for whose headers [`precompile_headers`](Self::precompile_headers) has made a precompiled
+    /// file.
     ///
     /// # Errors
     /// Returns an error if the compiler cannot be started.
-    pub fn compile_behind(
+    pub fn compile_with_headers(
         &self,
         headers: Option<&Path>,
         plan: &Plan,
@@ -249,9 +255,9 @@ fn compiled(command: Command, cancel: &Cancel) -> Result<Result<(), String>, Too
     let limits = Limits { total: Duration::MAX, quiet: Duration::MAX, ..Limits::default() };
     let seen = supervise::run(command, b"", &limits, cancel, &mut |_| {});
     match seen.ended {
-        Ended::Exited(0) => Ok(Ok(())),
-        Ended::Stopped { reason: Reason::Cancelled, .. } => Err(ToolchainError::Interrupted),
-        Ended::SpawnFailed(error) => Err(ToolchainError::Failed("start the compiler", error)),
+        ChildEnd::Exited(0) => Ok(Ok(())),
+        ChildEnd::Stopped { reason: StopReason::Cancelled, .. } => Err(ToolchainError::Interrupted),
+        ChildEnd::SpawnFailed(error) => Err(ToolchainError::Failed("start the compiler", error)),
         _ => Ok(Err(first_error(&seen.stderr.to_text()))),
     }
 }
@@ -279,7 +285,7 @@ fn stack_clang(
     let Some(llvm) = llvm else {
         return Err(ToolchainError::NoCompiler(stack.spec.clone()));
     };
-    let made = wrappers(stack, &llvm, folder);
+    let made = write_wrappers(stack, &llvm, folder);
     let device_libraries = device_libraries(root, &llvm)
         .ok_or_else(|| ToolchainError::NoDeviceLibraries(stack.spec.clone()))?;
     made.map_err(|error| ToolchainError::Failed("set up clang", error))?;
@@ -302,7 +308,7 @@ fn device_libraries(root: &Path, llvm: &Path) -> Option<PathBuf> {
 
 /// Writes scripts that start clang's tools through the stack's loader. The scripts are next to links to the files that
 /// clang looks for.
-fn wrappers(stack: &Stack, llvm: &Path, folder: &Path) -> std::io::Result<()> {
+fn write_wrappers(stack: &Stack, llvm: &Path, folder: &Path) -> std::io::Result<()> {
     let bin = folder.join("llvm/bin");
     fs::create_dir_all(&bin)?;
     symlink(llvm.join("lib"), folder.join("llvm/lib"))?;

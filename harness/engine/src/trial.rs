@@ -49,7 +49,9 @@ pub(crate) fn run_trial_reporting_end(
 pub fn skipped_record(session: &Session, job: &Job<'_>) -> Option<Record> {
     let missing = || match &job.lowered.body {
         Body::Program(program) => program::missing(session, job, program),
-        Body::Calls(_) => missing_libraries::absent(job.case, session.stack.manifest.as_ref()?),
+        Body::Calls(_) => {
+            missing_libraries::missing_library(job.case, session.stack.manifest.as_ref()?)
+        }
     };
     skip_reason(session, job).or_else(missing).map(|why| skip(session, job, why))
 }
@@ -71,7 +73,7 @@ fn skip_reason(session: &Session, job: &Job<'_>) -> Option<String> {
             missing_libraries::kernels(job.case, session.stack.manifest.as_ref()?, session.gfx()?)
         })
         .or_else(|| match &job.lowered.body {
-            Body::Calls(_) => job.faults.iter().find_map(case::refuses_in_steps),
+            Body::Calls(_) => job.faults.iter().find_map(case::injection_refusal_in_steps),
             Body::Program(_) => None,
         })
 }
@@ -121,13 +123,13 @@ fn conflicting_device_selection(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::slots::Named;
+    use crate::slots::NamedGpu;
 
     #[test]
     fn skips_cases_that_conflict_with_chosen_gpus() {
-        let card = Named { name: String::new(), bdf: String::new(), visible: "0".to_owned() };
+        let card = NamedGpu { name: String::new(), bdf: String::new(), visible: "0".to_owned() };
         let slots = |card| [Slot { card, locks: Vec::new() }];
-        let check = |name: &str, card: Option<Named>| {
+        let check = |name: &str, card: Option<NamedGpu>| {
             conflicting_device_selection(&[(name.to_owned(), "1".to_owned())].into(), &slots(card))
                 .is_some()
         };

@@ -83,11 +83,12 @@ pub fn search(venv: Option<&Path>) -> OsString {
 /// Returns an error if the file is not executable or cannot be read.
 pub fn program(name: &Path, path: &OsStr) -> Result<ProgramLocation, ProgramError> {
     let named = env::split_paths(path).map(|folder| folder.join(name));
-    let found = if is_bare(name) { named.into_iter().find(|file| runs(file)) } else { None };
+    let found =
+        if is_bare(name) { named.into_iter().find(|file| is_executable(file)) } else { None };
     let file = found.unwrap_or_else(|| name.to_owned());
     let cannot = |error| ProgramError::Failed(name.to_owned(), error);
     match file.metadata() {
-        Ok(it) if it.is_file() && !runs(&file) && !is_compiled(&file) => {
+        Ok(it) if it.is_file() && !is_executable(&file) && !is_compiled(&file) => {
             Err(ProgramError::NotExecutable(name.to_owned()))
         }
         Ok(it) if it.is_file() => absolute(file).map(ProgramLocation::Here).map_err(cannot),
@@ -123,11 +124,11 @@ fn is_compiled(file: &Path) -> bool {
 
 /// Returns true if the file is a program rather than a text: it is executable or compiled.
 pub(crate) fn is_program(file: &Path) -> bool {
-    file.is_file() && (runs(file) || is_compiled(file))
+    file.is_file() && (is_executable(file) || is_compiled(file))
 }
 
 /// Returns true if the file is executable.
-pub fn runs(file: &Path) -> bool {
+pub fn is_executable(file: &Path) -> bool {
     file.metadata().is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
 }
 

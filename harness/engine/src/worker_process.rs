@@ -7,9 +7,9 @@ use std::{collections::BTreeMap, ffi::OsString, path::Path};
 use device::Config;
 use judge::{End, LeftProcess, Limit, Observation};
 use plan::{Event, Order};
-use supervise::{Cancel, Ended, Limits, Observed, Reason, Start, Usage};
+use supervise::{Cancel, ChildEnd, Limits, Observed, Start, StopReason, Usage};
 
-use self::kept_events::{KeptEvents, LeftOut};
+use self::kept_events::{DroppedEvents, KeptEvents};
 use crate::{
     Session,
     slots::{self, Slot},
@@ -41,10 +41,10 @@ impl WorkerOrder {
             start.environment.insert(slots::VISIBLE.into(), card.visible.clone().into());
         }
         let lock = slot.map(|slot| slot.first_lock().to_owned());
-        Ok(WorkerOrder { lock, ..WorkerOrder::of(start, order)? })
+        Ok(WorkerOrder { lock, ..WorkerOrder::from_start(start, order)? })
     }
 
-    pub(crate) fn of(start: Start, order: &Order) -> Result<WorkerOrder, String> {
+    pub(crate) fn from_start(start: Start, order: &Order) -> Result<WorkerOrder, String> {
         let order = serde_json::to_vec(order)
             .map_err(|error| format!("cannot send the plan to the worker: {error}"))?;
         let text = |text: &OsString| text.to_string_lossy().into_owned();
@@ -68,8 +68,8 @@ pub(crate) fn observe(
 ) -> Option<(Observation, Option<Usage>)> {
     let command = session.command(&order.start);
     let seen = supervise::run(command, &order.order, limits, cancel, &mut |_| {});
-    session.processes.note(&seen, order.lock.as_deref());
-    if matches!(seen.ended, Ended::Stopped { reason: Reason::Cancelled, .. }) {
+    session.processes.add(&seen, order.lock.as_deref());
+    if matches!(seen.ended, ChildEnd::Stopped { reason: StopReason::Cancelled, .. }) {
         return None;
     }
     let usage = seen.usage;
@@ -77,25 +77,32 @@ pub(crate) fn observe(
 }
 
 pub(crate) fn observation(seen: Observed, launched: bool) -> Observation {
-    let KeptEvents { mut events, noise, mut garbage, left_out } = KeptEvents::of(seen.lines);
+    let KeptEvents { mut events, noise, mut garbage, left_out } = KeptEvents::parse(seen.lines);
     let end = match seen.ended {
-        Ended::Exited(code) => End::Exited(code),
-        Ended::Signalled { signal, .. } => End::Signalled { signal },
-        Ended::Stopped { reason: Reason::Total, .. } => End::TimedOut { limit: Limit::Total },
-        Ended::Stopped { reason: Reason::Quiet, .. } => End::TimedOut { limit: Limit::Quiet },
+        ChildEnd::Exited(code) => End::Exited(code),
+        ChildEnd::Signalled { signal, .. } => End::Signalled { signal },
+        ChildEnd::Stopped { reason: StopReason::Total, .. } => {
+            End::TimedOut { limit: Limit::Total }
+        }
+        ChildEnd::Stopped { reason: StopReason::Quiet, .. } => {
+            End::TimedOut { limit: Limit::Quiet }
+        }
         // A process that a cgroup v1 has frozen survives SIGKILL.
-        Ended::Stopped { reason: Reason::Suspended(cause), .. }
-        | Ended::CouldNotBeKilled { reason: Reason::Suspended(cause) } => {
+        ChildEnd::Stopped { reason: StopReason::Suspended(cause), .. }
+        | ChildEnd::CouldNotBeKilled { reason: StopReason::Suspended(cause) } => {
             End::Lost(format!("the process was suspended and did not resume in time: {cause}"))
         }
-        Ended::Stopped { .. } => End::Lost("the worker wrote too many events to its pipe".into()),
-        Ended::CouldNotBeKilled { .. } => End::CouldNotBeKilled,
-        Ended::SpawnFailed(error) => End::NotStarted(error.to_string()),
-        Ended::Lost(error) => End::Lost(error.to_string()),
+        ChildEnd::Stopped { .. } => {
+            End::Lost("the worker wrote too many events to its pipe".into())
+        }
+        ChildEnd::CouldNotBeKilled { .. } => End::CouldNotBeKilled,
+        ChildEnd::SpawnFailed(error) => End::NotStarted(error.to_string()),
+        ChildEnd::Lost(error) => End::Lost(error.to_string()),
         _ => End::Lost("the worker ended in an unknown way".into()),
     };
     // If events were dropped, nothing is concluded from the events that were kept.
-    let end = if left_out == LeftOut::default() { end } else { End::Lost(left_out.to_string()) };
+    let end =
+        if left_out == DroppedEvents::default() { end } else { End::Lost(left_out.to_string()) };
     let end = if launched { end_below_a_launcher(&mut events, end) } else { end };
     // A process that ended normally has completed its last event, so an incomplete line is not an event.
     if end == End::Exited(plan::WORKER_DONE) && !seen.torn.is_empty() {

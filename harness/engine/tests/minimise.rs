@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use device::{Arch, Fault, Planted};
+use device::{Arch, Fault, FaultSpec};
 use engine::{
     Cancel, CaseLibrary, DeviceChoice, Job, Session, SessionOptions, Slot, TrialRunner, evidence,
     failing_trial::Subjects,
@@ -20,7 +20,7 @@ use engine::{
 };
 use judge::{End, Kind, Location, Observation, Outcome};
 use plan::Call;
-use report::{Record, evidence::Minimised};
+use report::{Record, evidence::MinimiseEvidence};
 use standin::{Entry, Fake};
 use supervise::Limits;
 
@@ -127,12 +127,12 @@ fn minimise(
     options: &MinimiseOptions,
     report: &dyn Fn(MinimiseEvent<'_>),
 ) -> Result<MinimiseResult, engine::Stop> {
-    minimise_with(options, vec![Planted::from(Fault::CopyZero)], report)
+    minimise_with(options, vec![FaultSpec::from(Fault::CopyZero)], report)
 }
 
 fn minimise_with(
     options: &MinimiseOptions,
-    faults: Vec<Planted>,
+    faults: Vec<FaultSpec>,
     report: &dyn Fn(MinimiseEvent<'_>),
 ) -> Result<MinimiseResult, engine::Stop> {
     let library = CaseLibrary::of_text("copies/whole", CASE).unwrap();
@@ -159,7 +159,7 @@ fn leaves_out_calls_without_effect_on_the_failure() {
         .unwrap_or_else(|error| panic!("{error}"));
     assert!(result.complete, "{}", result.text);
     let out = folder.path().join("out");
-    let found: Minimised = evidence::read(&out).unwrap().unwrap();
+    let found: MinimiseEvidence = evidence::read(&out).unwrap().unwrap();
     assert_eq!(found.signature, SIGNATURE);
     assert!(found.calls_after < found.calls_before, "{}", result.text);
     assert!(found.yaml.contains("dst") && !found.yaml.contains("other"), "{}", found.yaml);
@@ -190,7 +190,7 @@ fn resumes_without_repeating_runs() {
     let case = |text: &str| text.split("\n\n").nth(1).map(str::to_owned);
     assert_eq!(case(&first.text), case(&second.text));
     // With another fault, the journal cannot be reused.
-    let torn = vec![Planted::from(Fault::CopyTorn)];
+    let torn = vec![FaultSpec::from(Fault::CopyTorn)];
     let error = minimise_with(&resumed, torn, &|_| {}).unwrap_err();
     assert_eq!(error.code(), 2, "{error}");
     assert!(error.to_string().contains("omit `--resume` "), "{error}");

@@ -3,7 +3,8 @@
 mod template;
 
 use plan::{
-    Arg, Call, CaptureMode, Choice, Cpp, FirstValueCheck, HostFuncApi, NamedAs, Step, StreamKind,
+    Arg, Call, CaptureMode, Choice, CppForm, FirstValueCheck, HostFuncApi, ObjectUse, Step,
+    StreamKind,
 };
 
 use self::template::enumerator;
@@ -152,12 +153,12 @@ impl Printer<'_> {
         let steps = self.plan.steps();
         let later = steps.into_iter().skip_while(|other| !std::ptr::eq(*other, step)).skip(1);
         let mut named = later.flat_map(|step| step.call.all_named());
-        let next = named.find(|named| NameKind::from(named.thing) == kind && named.name == name);
+        let next = named.find(|named| NameKind::from(named.kind) == kind && named.name == name);
         match next.map(|next| next.role) {
-            None | Some(NamedAs::Made) => false,
+            None | Some(ObjectUse::Created) => false,
             // A call that destroys an object for the second time uses the old handle, except for these kinds of
             // objects.
-            Some(NamedAs::Ended) => {
+            Some(ObjectUse::Destroyed) => {
                 !matches!(kind, NameKind::Buffer | NameKind::Exec | NameKind::Graph)
             }
             Some(_) => true,
@@ -166,18 +167,18 @@ impl Printer<'_> {
 
     pub(crate) fn call(&mut self, step: &Step) {
         match step.call.cpp() {
-            Cpp::Function(template) => self.templated_call(step, template),
-            Cpp::Memory => self.memory(step),
-            Cpp::Transfer => self.transfer(step),
-            Cpp::Kernel => self.kernel_call(step),
-            Cpp::Stream => self.stream_call(step),
-            Cpp::Graph => self.graph_call(step),
-            Cpp::Random => self.random(step),
-            Cpp::Product => self.product(step),
-            Cpp::Hip => self.hip(step),
-            Cpp::Check => self.check(step),
-            Cpp::Host => self.host(step),
-            Cpp::Block => {}
+            CppForm::Function(template) => self.templated_call(step, template),
+            CppForm::Memory => self.memory(step),
+            CppForm::Transfer => self.transfer(step),
+            CppForm::Kernel => self.kernel_call(step),
+            CppForm::Stream => self.stream_call(step),
+            CppForm::Graph => self.graph_call(step),
+            CppForm::Random => self.random(step),
+            CppForm::Product => self.product(step),
+            CppForm::Hip => self.hip(step),
+            CppForm::Check => self.check(step),
+            CppForm::Host => self.host(step),
+            CppForm::Block => {}
         }
     }
 

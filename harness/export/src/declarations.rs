@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use plan::{Call, NamedAs, Plan, Step};
+use plan::{Call, ObjectUse, Plan, Step};
 
 use crate::names::{NameKind, Names};
 
@@ -91,7 +91,7 @@ pub(crate) fn created_variable(call: &Call) -> Option<(NameKind, &str)> {
 fn mentions(call: &Call) -> Vec<(NameKind, &str, bool)> {
     let named = call.all_named().into_iter();
     let mut all: Vec<_> =
-        named.map(|n| (NameKind::from(n.thing), n.name, n.role == NamedAs::Made)).collect();
+        named.map(|n| (NameKind::from(n.kind), n.name, n.role == ObjectUse::Created)).collect();
     all.retain(|(kind, name, _)| !(*kind == NameKind::Stream && *name == plan::DEFAULT_STREAM));
     all
 }

@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use plan::{
-    Arg, Box3d, Call, CaptureRole, Captures, OnCaptures, OnMemory, Plan, ScalarType, Step, Thing,
-    kernel, may_succeed,
+    Arg, Box3d, Call, CaptureEffect, CaptureRole, Captures, MemoryEffect, ObjectKind, Plan,
+    ScalarType, Step, kernel, may_succeed,
 };
 
 use crate::{
@@ -169,15 +169,15 @@ impl<'a> Expected<'a> {
     /// Returns the lines of C++ that update the expected bytes, for a step that concerns captures or graphs, or whose
     /// call takes effect immediately.
     fn control(&mut self, step: &'a Step, names: &mut Names) -> Result<Vec<String>, String> {
-        if let OnMemory::Replay(exec) = step.call.on_memory() {
+        if let MemoryEffect::Replay(exec) = step.call.memory_effect() {
             let function = self.execs.get(exec).cloned().flatten();
             return Ok(function.iter().map(|function| format!("{function}();")).collect());
         }
-        match step.call.on_captures() {
-            OnCaptures::Begin(stream) => {
+        match step.call.capture_effect() {
+            CaptureEffect::Begin(stream) => {
                 self.recordings.insert(stream, Recording::at(self.depth));
             }
-            OnCaptures::End { stream, graph } => {
+            CaptureEffect::End { stream, graph } => {
                 let Some(recording) = self.recordings.remove(stream) else {
                     return Ok(Vec::new());
                 };
@@ -190,11 +190,11 @@ impl<'a> Expected<'a> {
                 self.graphs.insert(graph, function);
                 self.node_by_node.remove(graph);
             }
-            OnCaptures::EmptyGraph(graph) => {
+            CaptureEffect::EmptyGraph(graph) => {
                 self.graphs.insert(graph, None);
                 self.node_by_node.insert(graph, Recording::at(self.depth));
             }
-            OnCaptures::Instantiate { exec, graph } | OnCaptures::Update { exec, graph } => {
+            CaptureEffect::Instantiate { exec, graph } | CaptureEffect::Update { exec, graph } => {
                 let function = self.graph_function(names, graph)?;
                 if !self.is_replaced(exec) {
                     self.execs.insert(exec, function);
@@ -208,7 +208,7 @@ impl<'a> Expected<'a> {
                     None => format!("{name} = [] {{}};"),
                 }]);
             }
-            OnCaptures::AddChild { graph, child } => {
+            CaptureEffect::AddChild { graph, child } => {
                 let function = self.graph_function(names, child)?;
                 let depth = self.depth;
                 if let Some(made) = self.node_by_node.get_mut(graph) {
@@ -220,21 +220,21 @@ impl<'a> Expected<'a> {
                     function.iter().for_each(|function| made.push(format!("{function}();")));
                 }
             }
-            OnCaptures::Clone { clone, graph } => {
+            CaptureEffect::Clone { clone, graph } => {
                 let function = self.graph_function(names, graph)?;
                 self.node_by_node.remove(clone);
                 self.graphs.insert(clone, function);
             }
             // These calls do not change what a launch of a graph writes. Outside of captures and graphs, a call takes
             // effect immediately.
-            OnCaptures::Nothing
-            | OnCaptures::LookAt(_)
-            | OnCaptures::EndExec(_)
-            | OnCaptures::EndGraph(_)
-            | OnCaptures::RandStream { .. }
-            | OnCaptures::NewGenerator(_)
-            | OnCaptures::NewEvent(_)
-            | OnCaptures::Allocated => return Ok(self.effect(step, names)),
+            CaptureEffect::Nothing
+            | CaptureEffect::InspectGraph(_)
+            | CaptureEffect::DestroyExec(_)
+            | CaptureEffect::DestroyGraph(_)
+            | CaptureEffect::RandStream { .. }
+            | CaptureEffect::NewGenerator(_)
+            | CaptureEffect::NewEvent(_)
+            | CaptureEffect::Allocated => return Ok(self.effect(step, names)),
         }
         Ok(Vec::new())
     }
@@ -306,9 +306,10 @@ impl<'a> Expected<'a> {
     /// Returns true if several steps determine which graph an executable graph runs. The C++ function that applies the
     /// effects of a launch must then be in a variable.
     fn is_replaced(&self, exec: &str) -> bool {
+        use CaptureEffect::{Instantiate, Update};
         let decides = |call: &Call| {
-            let made = call.on_captures();
-            matches!(made, OnCaptures::Instantiate { exec: e, .. } | OnCaptures::Update { exec: e, .. } if e == exec)
+            let made = call.capture_effect();
+            matches!(made, Instantiate { exec: e, .. } | Update { exec: e, .. } if e == exec)
         };
         let steps = self.plan.steps().into_iter();
         let deciding = steps.filter(|step| decides(&step.call) && may_succeed(step));
@@ -319,20 +320,20 @@ impl<'a> Expected<'a> {
     fn effect(&mut self, step: &'a Step, names: &mut Names) -> Vec<String> {
         let tracked = &self.tracked;
         let tracks = |buffer: &str| tracked.contains(buffer);
-        match step.call.work().on_memory() {
-            OnMemory::Alloc(buffer) | OnMemory::Poison(buffer)
+        match step.call.work().memory_effect() {
+            MemoryEffect::Alloc(buffer) | MemoryEffect::Poison(buffer)
                 if tracks(buffer) && !self.in_setup =>
             {
                 vec![self.filled(names, buffer, "POISON")]
             }
-            OnMemory::Fill { buffer, .. } | OnMemory::FillNumbers { buffer, .. }
+            MemoryEffect::Fill { buffer, .. } | MemoryEffect::FillNumbers { buffer, .. }
                 if tracks(buffer) =>
             {
                 let (want, got) =
                     (expected_bytes_of(names, buffer), names.identifier(NameKind::Buffer, buffer));
                 vec![format!("{want}.assign({got}, {got} + {});", self.bytes(buffer))]
             }
-            OnMemory::Copy { to, from, bytes } if tracks(&to.buffer) => {
+            MemoryEffect::Copy { to, from, bytes } if tracks(&to.buffer) => {
                 let whole = [to, from]
                     .iter()
                     .all(|place| place.offset == 0 && self.bytes(&place.buffer) == bytes);
@@ -348,7 +349,7 @@ impl<'a> Expected<'a> {
                     )
                 }]
             }
-            OnMemory::Rows { to: (to, to_pitch), from: (from, from_pitch), width, height }
+            MemoryEffect::Rows { to: (to, to_pitch), from: (from, from_pitch), width, height }
                 if tracks(&to.buffer) =>
             {
                 let (dst, src) =
@@ -361,7 +362,7 @@ impl<'a> Expected<'a> {
                     ),
                 ]
             }
-            OnMemory::Boxes { to, from, size } if tracks(&to.buffer) => {
+            MemoryEffect::Boxes { to, from, size } if tracks(&to.buffer) => {
                 let (dst, src) =
                     (expected_bytes_of(names, &to.buffer), expected_bytes_of(names, &from.buffer));
                 let [to, from] = [to, from].map(|place| row_of_box(place, size));
@@ -369,12 +370,12 @@ impl<'a> Expected<'a> {
                     format!("std::copy_n({src}.begin(){from}, {}, {dst}.begin(){to});", size[0]);
                 for_each_row(size, &line)
             }
-            OnMemory::SetBox { to, value, size } if tracks(&to.buffer) => {
+            MemoryEffect::SetBox { to, value, size } if tracks(&to.buffer) => {
                 let (dst, row) = (expected_bytes_of(names, &to.buffer), row_of_box(to, size));
                 let line = format!("std::fill_n({dst}.begin(){row}, {}, {value});", size[0]);
                 for_each_row(size, &line)
             }
-            OnMemory::Set { to, value, element: 1, bytes } if tracks(&to.buffer) => {
+            MemoryEffect::Set { to, value, element: 1, bytes } if tracks(&to.buffer) => {
                 vec![if to.offset == 0 && bytes == self.bytes(&to.buffer) {
                     self.filled(names, &to.buffer, &value.to_string())
                 } else {
@@ -382,7 +383,7 @@ impl<'a> Expected<'a> {
                     format!("std::fill_n({dst}.begin(){}, {bytes}, {value});", plus(to.offset))
                 }]
             }
-            OnMemory::Set { to, value, element, bytes } if tracks(&to.buffer) => {
+            MemoryEffect::Set { to, value, element, bytes } if tracks(&to.buffer) => {
                 let (dst, offset) = (expected_bytes_of(names, &to.buffer), to.offset);
                 vec![
                     format!("for (size_t i = 0; i < {bytes}; i++)"),
@@ -391,16 +392,16 @@ impl<'a> Expected<'a> {
                     ),
                 ]
             }
-            OnMemory::CountUp(buffer) if tracks(buffer) => {
+            MemoryEffect::CountUp(buffer) if tracks(buffer) => {
                 vec![format!(
                     "for (unsigned char& byte : {}) byte++;",
                     expected_bytes_of(names, buffer)
                 )]
             }
-            OnMemory::Launch { kernel, grid, block, args } => {
+            MemoryEffect::Launch { kernel, grid, block, args } => {
                 self.launch(names, kernel, grid, block, args)
             }
-            OnMemory::Product { problem, operands, .. } if tracks(&operands.d) => {
+            MemoryEffect::Product { problem, operands, .. } if tracks(&operands.d) => {
                 self.helpers.push(Helper::MatmulOnHost);
                 self.helpers.extend(matrix_products::element_helper(problem.dtype));
                 vec![matrix_products::on_host(problem, operands, |buffer| {
@@ -408,27 +409,27 @@ impl<'a> Expected<'a> {
                 })]
             }
             // These calls concern buffers that are not tracked, or change no bytes that a check can read.
-            OnMemory::Nothing
-            | OnMemory::Alloc(_)
-            | OnMemory::Free(_)
-            | OnMemory::Poison(_)
-            | OnMemory::Fill { .. }
-            | OnMemory::FillNumbers { .. }
-            | OnMemory::FillFile { .. }
-            | OnMemory::Copy { .. }
-            | OnMemory::Rows { .. }
-            | OnMemory::Boxes { .. }
-            | OnMemory::SetBox { .. }
-            | OnMemory::Set { .. }
-            | OnMemory::CountUp(_)
-            | OnMemory::Generate { .. }
-            | OnMemory::Foreign { .. }
-            | OnMemory::Product { .. }
-            | OnMemory::Replay(_)
-            | OnMemory::Check { .. }
-            | OnMemory::Compare(..)
-            | OnMemory::Read(_)
-            | OnMemory::Guards(_) => Vec::new(),
+            MemoryEffect::Nothing
+            | MemoryEffect::Alloc(_)
+            | MemoryEffect::Free(_)
+            | MemoryEffect::Poison(_)
+            | MemoryEffect::Fill { .. }
+            | MemoryEffect::FillNumbers { .. }
+            | MemoryEffect::FillFile { .. }
+            | MemoryEffect::Copy { .. }
+            | MemoryEffect::Rows { .. }
+            | MemoryEffect::Boxes { .. }
+            | MemoryEffect::SetBox { .. }
+            | MemoryEffect::Set { .. }
+            | MemoryEffect::CountUp(_)
+            | MemoryEffect::Generate { .. }
+            | MemoryEffect::Foreign { .. }
+            | MemoryEffect::Product { .. }
+            | MemoryEffect::Replay(_)
+            | MemoryEffect::Check { .. }
+            | MemoryEffect::Compare(..)
+            | MemoryEffect::Read(_)
+            | MemoryEffect::Guards(_) => Vec::new(),
         }
     }
 
@@ -575,7 +576,7 @@ fn tracked(plan: &Plan) -> BTreeSet<&str> {
 
 /// Returns the names of the buffers that a call writes, and of the buffers whose bytes determine what it writes.
 fn flow(call: &Call) -> (Vec<&str>, Vec<&str>) {
-    let named = call.work().named().into_iter().filter(|named| named.thing == Thing::Buffer);
+    let named = call.work().named().into_iter().filter(|named| named.kind == ObjectKind::Buffer);
     let (mut to, mut from) = (Vec::new(), Vec::new());
     for buffer in named {
         to.extend(buffer.is_written().then_some(buffer.name));

@@ -1,6 +1,6 @@
 //! Names the C++ variables that contain the expected bytes of buffers.
 
-use plan::Place;
+use plan::BufferAddress;
 
 use crate::names::{NameKind, Names};
 
@@ -10,7 +10,7 @@ pub(crate) fn expected_bytes_of(names: &mut Names, buffer: &str) -> String {
 }
 
 /// Returns a C++ expression for the expected bytes at a place in a buffer, as elements of the C++ type `ty`.
-pub(crate) fn as_elements(names: &mut Names, place: &Place, ty: &str) -> String {
+pub(crate) fn as_elements(names: &mut Names, place: &BufferAddress, ty: &str) -> String {
     let want = expected_bytes_of(names, &place.buffer);
     match place.offset {
         0 => format!("as<{ty}>({want})"),

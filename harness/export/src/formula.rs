@@ -3,7 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use plan::{Arg, Binary, Expr, Formula, Function, Plan, ScalarType, common_type, promoted_type};
+use plan::{
+    Arg, BinaryOperator, Expr, Formula, MathFunction, Plan, ScalarType, common_type, promoted_type,
+};
 
 use crate::{
     expected_names::{as_elements, expected_bytes_of},
@@ -131,7 +133,7 @@ impl Text<'_> {
                 if computed == ty { format!("({text})") } else { format!("{}({text})", ty.cpp()) }
             }
             Expr::Binary(operator, a, b) => self.binary(*operator, a, b, ty),
-            Expr::Either(condition, a, b) => {
+            Expr::Conditional(condition, a, b) => {
                 let condition = self.expr(condition);
                 format!("({condition} ? {} : {})", self.to(a, ty), self.to(b, ty))
             }
@@ -141,14 +143,14 @@ impl Text<'_> {
                 let args: Vec<String> = args.iter().map(|arg| self.to(arg, computed)).collect();
                 let of = computed.cpp();
                 let text = match function {
-                    Function::Fma => format!("std::fma({})", args.join(", ")),
-                    Function::Sqrt => format!("std::sqrt({})", args[0]),
-                    Function::Abs if ty.is_signed() => format!("std::abs({})", args[0]),
-                    Function::Abs => args[0].clone(),
+                    MathFunction::Fma => format!("std::fma({})", args.join(", ")),
+                    MathFunction::Sqrt => format!("std::sqrt({})", args[0]),
+                    MathFunction::Abs if ty.is_signed() => format!("std::abs({})", args[0]),
+                    MathFunction::Abs => args[0].clone(),
                     // If neither argument is less than the other, `std::min` returns its first argument, so the order
                     // matters.
-                    Function::Min => format!("std::min<{of}>({}, {})", args[1], args[0]),
-                    Function::Max => format!("std::max<{of}>({}, {})", args[1], args[0]),
+                    MathFunction::Min => format!("std::min<{of}>({}, {})", args[1], args[0]),
+                    MathFunction::Max => format!("std::max<{of}>({}, {})", args[1], args[0]),
                 };
                 if computed == ty { text } else { format!("{}({text})", ty.cpp()) }
             }
@@ -168,13 +170,15 @@ impl Text<'_> {
         }
     }
 
-    fn binary(&mut self, operator: Binary, a: &Expr, b: &Expr, ty: ScalarType) -> String {
+    fn binary(&mut self, operator: BinaryOperator, a: &Expr, b: &Expr, ty: ScalarType) -> String {
         let sign = operator.sign();
         match operator {
-            Binary::Both | Binary::Any => {
+            BinaryOperator::LogicalAnd | BinaryOperator::LogicalOr => {
                 format!("int32_t({} {sign} {})", self.expr(a), self.expr(b))
             }
-            Binary::Shl | Binary::Shr => format!("({} {sign} {})", self.to(a, ty), self.expr(b)),
+            BinaryOperator::Shl | BinaryOperator::Shr => {
+                format!("({} {sign} {})", self.to(a, ty), self.expr(b))
+            }
             _ => {
                 let both = common_type(self.type_of(a), self.type_of(b)).unwrap_or(ty);
                 let computed = computed(both);

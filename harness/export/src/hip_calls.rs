@@ -1,7 +1,7 @@
 //! Prints calls to HIP functions for which the plan has only the generic call `hip`, and checks of the values that the
 //! functions return.
 
-use plan::{HipArg, HipParameter, HipRead, HipRole, Sort, Step, hip_function, pointed};
+use plan::{HipArg, HipParameter, HipRead, HipReadType, HipRole, Step, hip_function, pointed};
 
 use crate::{
     calls::HIP, checks::number_fits, helpers::Helper, literal::text, names::NameKind,
@@ -12,30 +12,32 @@ use crate::{
 fn read(value: &str, HipRead { at, sort }: &HipRead) -> String {
     let at = if *at == 0 { String::new() } else { at.to_string() };
     match sort {
-        Sort::Number(ty) => format!("{value}.as<{}>({at})", ty.cpp()),
-        Sort::Text => {
+        HipReadType::Number(ty) => format!("{value}.as<{}>({at})", ty.cpp()),
+        HipReadType::Text => {
             let plus = if at.is_empty() { String::new() } else { format!(" + {at}") };
             format!("std::string(reinterpret_cast<const char*>({value}.bytes{plus}))")
         }
-        Sort::TextAt => format!("std::string({value}.as<const char*>({at}))"),
-        Sort::Pointer => {
+        HipReadType::TextAt => format!("std::string({value}.as<const char*>({at}))"),
+        HipReadType::Pointer => {
             format!("std::string({value}.as<void*>({at}) == nullptr ? \"null\" : \"set\")")
         }
     }
 }
 
-fn fits(value: &str, sort: Sort, wanted: &str) -> String {
+fn fits(value: &str, sort: HipReadType, wanted: &str) -> String {
     match sort {
-        Sort::Number(_) => number_fits(value, wanted),
-        Sort::Text | Sort::TextAt | Sort::Pointer => format!("{value} == {}", text(wanted)),
+        HipReadType::Number(_) => number_fits(value, wanted),
+        HipReadType::Text | HipReadType::TextAt | HipReadType::Pointer => {
+            format!("{value} == {}", text(wanted))
+        }
     }
 }
 
 /// Returns a C++ expression that converts a value to text for a message. `to_string` prints character types as numbers.
-fn shown(value: &str, sort: Sort) -> String {
+fn shown(value: &str, sort: HipReadType) -> String {
     match sort {
-        Sort::Number(_) => format!("std::to_string({value})"),
-        Sort::Text | Sort::TextAt | Sort::Pointer => value.to_owned(),
+        HipReadType::Number(_) => format!("std::to_string({value})"),
+        HipReadType::Text | HipReadType::TextAt | HipReadType::Pointer => value.to_owned(),
     }
 }
 
@@ -49,7 +51,7 @@ impl Printer<'_> {
         if known.gives_text {
             let text = self.names.fresh(NameKind::Value, "text");
             self.line(format!("const std::string {text} = {call};"));
-            return self.check_earlier_value(step, function, &text, Sort::Text);
+            return self.check_earlier_value(step, function, &text, HipReadType::Text);
         }
         let first = known.first_given();
         let value = first.and_then(|at| match &args[at] {
@@ -79,7 +81,7 @@ impl Printer<'_> {
     }
 
     /// Prints the check of a value that an earlier call returned.
-    fn check_earlier_value(&mut self, step: &Step, function: &str, value: &str, sort: Sort) {
+    fn check_earlier_value(&mut self, step: &Step, function: &str, value: &str, sort: HipReadType) {
         let wanted = step.gives.as_ref().and_then(|by| by.at(self.version).cloned());
         let wanted = wanted.filter(|wanted| !wanted.iter().any(|one| one == "any"));
         let about = self.short.is_none_or(|short| short.is_about(step));
@@ -108,21 +110,21 @@ impl Printer<'_> {
         };
         // Addresses are compared as numbers.
         let sort = match how.sort {
-            Sort::Pointer => Sort::Number(plan::ScalarType::U64),
-            sort @ (Sort::Number(_) | Sort::Text | Sort::TextAt) => sort,
+            HipReadType::Pointer => HipReadType::Number(plan::ScalarType::U64),
+            sort @ (HipReadType::Number(_) | HipReadType::Text | HipReadType::TextAt) => sort,
         };
         let value = read(&self.name(NameKind::Given, of), &HipRead { at: how.at, sort });
         let other = read(&self.name(NameKind::Given, other), &HipRead { at: 0, sort });
         let (less, more) = match how.sort {
-            Sort::Number(_) => ("less", "more"),
-            Sort::Text | Sort::TextAt | Sort::Pointer => ("other", "other"),
+            HipReadType::Number(_) => ("less", "more"),
+            HipReadType::Text | HipReadType::TextAt | HipReadType::Pointer => ("other", "other"),
         };
         let how = format!(
             "std::string({value} == {other} ? \"same\" : {value} < {other} ? \"{less}\" : \"{more}\")"
         );
         let word = self.names.fresh(NameKind::Value, "compared");
         self.line(format!("const std::string {word} = {how};"));
-        self.check_earlier_value(step, function, &word, Sort::Text);
+        self.check_earlier_value(step, function, &word, HipReadType::Text);
     }
 
     fn given_argument(&mut self, arg: &HipArg, parameter: &HipParameter) -> String {

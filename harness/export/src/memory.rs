@@ -1,7 +1,7 @@
 //! Prints calls that allocate, free or copy memory as C++.
 
 use plan::{
-    Box3d, Buffer, Call, Choice, CopyApi, FirstValueCheck, Memory, Place, Step, may_succeed,
+    Box3d, Buffer, BufferAddress, Call, Choice, CopyApi, FirstValueCheck, Memory, Step, may_succeed,
 };
 
 use crate::{
@@ -228,7 +228,8 @@ impl Printer<'_> {
                         )
                     }
                     None => {
-                        let at = Place { buffer: to.buffer.clone(), offset: to.offset(0, 0) };
+                        let at =
+                            BufferAddress { buffer: to.buffer.clone(), offset: to.offset(0, 0) };
                         let (at, pitch) = (self.place(&at), to.pitch);
                         format!(
                             "hipMemset2D{name}({at}, {pitch}, {value}, {width}, {height}{last})"
@@ -256,7 +257,7 @@ impl Printer<'_> {
 
     /// Returns a C++ expression of type `hipPitchedPtr` for a box that begins at `offset` in a buffer.
     fn pitched(&mut self, of: &Box3d, offset: u64) -> String {
-        let place = self.place(&Place { buffer: of.buffer.clone(), offset });
+        let place = self.place(&BufferAddress { buffer: of.buffer.clone(), offset });
         format!("make_hipPitchedPtr({place}, {0}, {0}, {1})", of.pitch, of.rows)
     }
 

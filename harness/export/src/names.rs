@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plan::Thing;
+use plan::ObjectKind;
 
 /// Kinds of objects to which names refer. Objects of different kinds may have the same name in a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,19 +22,19 @@ pub(crate) enum NameKind {
     Value,
 }
 
-impl From<Thing> for NameKind {
-    fn from(thing: Thing) -> NameKind {
+impl From<ObjectKind> for NameKind {
+    fn from(thing: ObjectKind) -> NameKind {
         match thing {
-            Thing::Buffer => NameKind::Buffer,
-            Thing::Stream => NameKind::Stream,
-            Thing::Kernel => NameKind::Kernel,
-            Thing::Event => NameKind::Event,
-            Thing::Graph => NameKind::Graph,
-            Thing::Exec => NameKind::Exec,
-            Thing::Generator => NameKind::Generator,
-            Thing::Blaslt => NameKind::Blaslt,
-            Thing::Rocblas => NameKind::Rocblas,
-            Thing::Value => NameKind::Given,
+            ObjectKind::Buffer => NameKind::Buffer,
+            ObjectKind::Stream => NameKind::Stream,
+            ObjectKind::Kernel => NameKind::Kernel,
+            ObjectKind::Event => NameKind::Event,
+            ObjectKind::Graph => NameKind::Graph,
+            ObjectKind::Exec => NameKind::Exec,
+            ObjectKind::Generator => NameKind::Generator,
+            ObjectKind::Blaslt => NameKind::Blaslt,
+            ObjectKind::Rocblas => NameKind::Rocblas,
+            ObjectKind::Value => NameKind::Given,
         }
     }
 }

@@ -73,7 +73,7 @@ pub fn without_injected(text: &str) -> String {
 }
 
 /// Maximum length of a statement that is printed on one line, in characters without the indentation.
-const LONGEST_LINE: usize = 112;
+const MAX_LINE_LENGTH: usize = 112;
 
 impl<'a> Printer<'a> {
     /// Prints a call, and the effect of a fault that is injected at the call. Each injected statement is a line of its
@@ -150,7 +150,7 @@ impl<'a> Printer<'a> {
             self.need(Helper::NameRtc);
         }
         let text = format!("CHECK({call}, {right});");
-        if text.len() <= LONGEST_LINE {
+        if text.len() <= MAX_LINE_LENGTH {
             return self.line(text);
         }
         self.line(format!("CHECK({call},"));

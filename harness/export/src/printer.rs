@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plan::{Call, DEFAULT_STREAM, Effect, Phase, Place, Plan, Step, Version, may_succeed};
+use plan::{BufferAddress, Call, DEFAULT_STREAM, Effect, Phase, Plan, Step, Version, may_succeed};
 
 use crate::{
     declarations::Declarations,
@@ -139,7 +139,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    pub(crate) fn place(&mut self, place: &Place) -> String {
+    pub(crate) fn place(&mut self, place: &BufferAddress) -> String {
         let buffer = self.name(NameKind::Buffer, &place.buffer);
         match place.offset {
             0 => buffer,

@@ -90,12 +90,12 @@ struct Read {
 }
 
 /// First two dwords of the instruction that is being disassembled.
-static LOOKED_AT: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
+static CURRENT_INSTRUCTION: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
 
 /// Installs handlers for the signals of a crash. The handlers print the instruction that is being disassembled.
 fn name_deaths() {
     extern "C" fn die(signal: c_int) {
-        let [first, second] = &LOOKED_AT;
+        let [first, second] = &CURRENT_INSTRUCTION;
         let words = (first.load(Ordering::Relaxed), second.load(Ordering::Relaxed));
         // If the crashed thread holds a lock, this line can block, but no other code is affected, because the process
         // ends afterwards.
@@ -113,7 +113,7 @@ fn name_deaths() {
 }
 
 fn read(arch: Arch, words: &Words) -> Result<Option<Read>, String> {
-    LOOKED_AT.iter().zip(words).for_each(|(at, word)| at.store(*word, Ordering::Relaxed));
+    CURRENT_INSTRUCTION.iter().zip(words).for_each(|(at, word)| at.store(*word, Ordering::Relaxed));
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let place = isa::instruction(arch, 0, &bytes)?;
     Ok(place.map(|place| Read { text: place.text, size: place.size, executed: place.executable }))

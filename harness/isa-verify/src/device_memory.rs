@@ -11,7 +11,7 @@ use std::{
 use device::Arch;
 use isa::{
     AccessKind, AddressSpace, DEFAULT_STEP_LIMIT, Executed, Executing, Finding, Launch, Trap,
-    Turns, Unordered,
+    TurnLength, Unordered,
 };
 
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
 
 /// Address ranges that a kernel may access: the buffers and the code.
 #[derive(Default)]
-pub(crate) struct Space {
+pub(crate) struct TestMemory {
     ranges: Vec<Range<u64>>,
     watched: bool,
     findings: Mutex<Vec<Finding>>,
@@ -30,7 +30,7 @@ pub(crate) struct Space {
     trace: Option<(usize, Mutex<Vec<Step>>)>,
 }
 
-impl Space {
+impl TestMemory {
     /// Returns the dword of memory at address `4 * word`, preceded by `word`; `None` if this dword is not mapped.
     fn held(&self, word: u64) -> Option<(u64, u32)> {
         self.range(4 * word).filter(|all| all.end >= 4 * word + 4)?;
@@ -40,9 +40,9 @@ impl Space {
     }
 }
 
-// SAFETY: the creator of a `Space` keeps the buffers until the end of the launch, and nothing else accesses them until
-// then.
-unsafe impl AddressSpace for Space {
+// SAFETY: the creator of a `TestMemory` keeps the buffers until the end of the launch, and nothing else accesses them
+// until then.
+unsafe impl AddressSpace for TestMemory {
     fn range(&self, address: u64) -> Option<Range<u64>> {
         self.ranges.iter().find(|range| range.contains(&address)).cloned()
     }
@@ -51,11 +51,11 @@ unsafe impl AddressSpace for Space {
         self.watched
     }
 
-    fn follows(&self) -> bool {
+    fn is_traced(&self) -> bool {
         self.trace.is_some()
     }
 
-    fn executes(&self, executing: &Executing<'_>) {
+    fn trace_instruction(&self, executing: &Executing<'_>) {
         if let Some((launch, trace)) = &self.trace {
             trace.lock().expect("not poisoned").push(Step::new(*launch, executing));
         }
@@ -81,7 +81,7 @@ unsafe impl AddressSpace for Space {
 /// Observation mode of a device's launches: plain, with the sanitizer, with the sanitizer and a trace, or with late
 /// results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum CheckMode {
     #[default]
     Plain,
     Watched,
@@ -128,7 +128,7 @@ pub(crate) struct Device {
     pub(crate) executed: RefCell<Executed>,
     pub(crate) step_limit: Cell<u64>,
     pub(crate) patience: Cell<Duration>,
-    pub(crate) look: Cell<Look>,
+    pub(crate) look: Cell<CheckMode>,
     /// Recorded steps (executed instructions) of all launches; empty if no trace is recorded.
     pub(crate) trace: RefCell<Vec<Step>>,
     pub(crate) launches: Cell<usize>,
@@ -206,10 +206,10 @@ impl Device {
         let queue = [0u8; 256];
         self.launches.set(self.launches.get() + 1);
         let look = self.look.get();
-        let mut space = Space {
-            watched: [Look::Watched, Look::Traced].contains(&look),
-            trace: (look == Look::Traced).then(|| (self.launches.get(), Mutex::default())),
-            ..Space::default()
+        let mut space = TestMemory {
+            watched: [CheckMode::Watched, CheckMode::Traced].contains(&look),
+            trace: (look == CheckMode::Traced).then(|| (self.launches.get(), Mutex::default())),
+            ..TestMemory::default()
         };
         space.ranges.extend_from_slice(ranges);
         space.ranges.extend([self.code.range(), mapped(&kernarg), mapped(&packet), mapped(&queue)]);
@@ -229,10 +229,10 @@ impl Device {
             arch: self.arch,
             step_limit: self.step_limit.get(),
             threads: 1,
-            turns: Turns::default(),
+            turns: TurnLength::default(),
             room: 16,
             patience: self.patience.get(),
-            late_results: self.look.get() == Look::Late,
+            late_results: self.look.get() == CheckMode::Late,
         };
         let executed = isa::launch(&launch, &space);
         if let Some((launch, trace)) = &space.trace {

@@ -12,7 +12,7 @@ use crate::{
     code_object::CodeObject,
     device_memory::{Device, mapped},
     hiprtc,
-    models::{Of, Op, Value, float, ops},
+    models::{Op, Value, ValueType, float, ops},
 };
 
 const ITEMS: usize = 64;
@@ -213,7 +213,7 @@ fn forms(op: Op, arch: Arch) -> Vec<Form> {
             modifiers.push(with(|m, bits| m.op_sel = bits));
             modifiers.push(with(|m, bits| m.low_twice = bits));
             modifiers.push(with(|m, bits| (m.op_sel, m.low_twice) = (bits, bits)));
-            if op.sources[index] == Of::PackedF16 {
+            if op.sources[index] == ValueType::PackedF16 {
                 modifiers.push(with(|m, bits| m.neg_lo = bits));
                 modifiers.push(with(|m, bits| m.neg_hi = bits));
             }
@@ -272,12 +272,12 @@ fn forms(op: Op, arch: Arch) -> Vec<Form> {
 
 /// Returns the values with which source operand number `source`, of type `of`, is tested: the ends of its range, other
 /// special values, and random ones.
-fn inputs(of: Of, source: u64) -> Vec<u64> {
+fn inputs(of: ValueType, source: u64) -> Vec<u64> {
     let special: &[u64] = match of {
-        Of::F16 | Of::PackedF16 => {
+        ValueType::F16 | ValueType::PackedF16 => {
             &[0, 0x8000, 0x3c00, 0xbc00, 0x7c00, 0xfc00, 0x7bff, 0x0001, 0x83ff, 0x0400, 0x3555]
         }
-        Of::F32 => &[
+        ValueType::F32 => &[
             0,
             0x8000_0000,
             0x3f80_0000,
@@ -288,7 +288,7 @@ fn inputs(of: Of, source: u64) -> Vec<u64> {
             0x807f_ffff,
             0x4b00_0001,
         ],
-        Of::F64 => {
+        ValueType::F64 => {
             &[0, 1 << 63, 0x3ff0_0000_0000_0000, 0x7ff0_0000_0000_0000, 0xffef_ffff_ffff_ffff, 1]
         }
         _ => &[
@@ -325,10 +325,12 @@ fn inputs(of: Of, source: u64) -> Vec<u64> {
 }
 
 /// Returns true if the bits of two results are equal or both results are NaNs. The payloads of NaNs are ignored.
-fn agree(of: Of, got: u64, want: u64) -> bool {
+fn agree(of: ValueType, got: u64, want: u64) -> bool {
     let halves = |bits: u64| [bits & 0xffff, bits >> 16 & 0xffff];
     match of {
-        Of::PackedF16 => (0..2).all(|half| agree(Of::F16, halves(got)[half], halves(want)[half])),
+        ValueType::PackedF16 => {
+            (0..2).all(|half| agree(ValueType::F16, halves(got)[half], halves(want)[half]))
+        }
         _ => {
             let (got, want) = (got & of.mask(), want & of.mask());
             got == want
@@ -389,7 +391,7 @@ fn run(device: &Device, batch: &[Form]) -> Result<Vec<String>, Trap> {
     let mut input: Vec<u64> = Vec::new();
     for form in batch {
         for index in 0..3 {
-            let of = form.op.sources.get(index).copied().unwrap_or(Of::U32);
+            let of = form.op.sources.get(index).copied().unwrap_or(ValueType::U32);
             input.extend(inputs(of, index as u64));
         }
     }

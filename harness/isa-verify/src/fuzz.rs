@@ -23,7 +23,7 @@ use std::{
 };
 
 use device::Arch;
-use worker::{Died, Job, Worker};
+use worker::{Job, Worker, WorkerDeath};
 
 pub(crate) use worker::serve;
 
@@ -33,7 +33,7 @@ const LEVELS: [&str; 4] = ["-O0", "-O1", "-O2", "-O3"];
 const SEEDS: usize = 16;
 /// Default number of differences that are minimised. An error may affect every kernel, and then a few minimised kernels
 /// are enough.
-const SHRUNK: u64 = 12;
+const MAX_MINIMISED: u64 = 12;
 
 pub(crate) struct Options {
     architectures: Vec<Arch>,
@@ -61,7 +61,7 @@ impl Options {
             kernels: 64,
             jobs: 1,
             minutes: None,
-            shrink: SHRUNK,
+            shrink: MAX_MINIMISED,
             keep: None,
         };
         for word in words {
@@ -159,7 +159,7 @@ pub(crate) fn check(options: &Options, root: &Path) -> Tally {
     std::thread::scope(|scope| {
         for _ in 0..options.jobs {
             scope.spawn(|| {
-                let mut bench = Bench { options, root, tally: &tally, worker: None };
+                let mut bench = FuzzDriver { options, root, tally: &tally, worker: None };
                 for number in 1.. {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
                     let late = ends.is_some_and(|end| begun.elapsed() > end);
@@ -200,7 +200,7 @@ fn targets(architectures: &[Arch], seed: u64) -> impl Iterator<Item = Target> {
 }
 
 /// Runs one batch of kernels after another in a worker process.
-struct Bench<'a> {
+struct FuzzDriver<'a> {
     options: &'a Options,
     root: &'a Path,
     tally: &'a Mutex<Tally>,
@@ -213,13 +213,12 @@ type Found = (u64, Target, String);
 /// Lines that a worker process has sent as the answer to a job. Each line is split into its first word and the rest.
 type Answer = Vec<(String, String)>;
 
-impl Bench<'_> {
-    fn ask(&mut self, job: &Job) -> Result<Answer, Died> {
+impl FuzzDriver<'_> {
+    fn ask(&mut self, job: &Job) -> Result<Answer, WorkerDeath> {
         let mut worker = match self.worker.take() {
             Some(worker) => worker,
-            None => {
-                Worker::start(self.root).map_err(|how| Died { stage: "begin".to_owned(), how })?
-            }
+            None => Worker::start(self.root)
+                .map_err(|how| WorkerDeath { stage: "begin".to_owned(), how })?,
         };
         let answer = worker.ask(job)?;
         self.worker = Some(worker);
@@ -247,7 +246,7 @@ impl Bench<'_> {
                         compared += to - from;
                         self.take(seed, target, to - from, answer, &mut found, &mut fresh);
                     }
-                    Err(Died { stage, how }) => match stage.split_once(' ') {
+                    Err(WorkerDeath { stage, how }) => match stage.split_once(' ') {
                         // The worker process announced this number before it crashed. Therefore the crash occurred
                         // while the interpreter executed the kernel with this number.
                         Some(("run", number)) => {
@@ -277,7 +276,7 @@ impl Bench<'_> {
                 }
             }
         }
-        let different = self.told(seed, &found);
+        let different = self.minimise_reports(seed, &found);
         println!(
             "seed={seed}: {compared} comparisons, {} opcodes executed for the first time, \
              {} compiler crashes, {} differences, {:.1} s",
@@ -331,7 +330,7 @@ impl Bench<'_> {
         });
     }
 
-    fn told(&mut self, seed: u64, found: &[Found]) -> Vec<String> {
+    fn minimise_reports(&mut self, seed: u64, found: &[Found]) -> Vec<String> {
         let of = self.options.kernels;
         let mut all = Vec::new();
         let places: BTreeSet<u64> = found.iter().map(|(at, ..)| *at).collect();
@@ -339,9 +338,9 @@ impl Bench<'_> {
             let of_it: Vec<_> = found.iter().filter(|(at, ..)| *at == from).collect();
             let Some((_, target, what)) = of_it.first() else { continue };
             let job = |what| Job { what, seed, of, from, to: from + 1, target: *target };
-            let say = |answer: Result<Answer, Died>, word: &str| match answer {
+            let say = |answer: Result<Answer, WorkerDeath>, word: &str| match answer {
                 Ok(answer) => answer.into_iter().find(|(of, _)| of == word).map(|(_, rest)| rest),
-                Err(Died { stage, how }) => Some(format!("{stage}: {how}")),
+                Err(WorkerDeath { stage, how }) => Some(format!("{stage}: {how}")),
             };
             let votes = say(self.ask(&job("votes")), "votes").unwrap_or_default();
             let shown: Vec<Target> = of_it.iter().map(|(_, target, _)| *target).collect();

@@ -3,7 +3,7 @@
 use device::{Arch, LegacyMultiply, Microcode};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Of {
+pub(crate) enum ValueType {
     U16,
     U32,
     U64,
@@ -22,11 +22,11 @@ pub(crate) enum Value {
     Literal(u32),
 }
 
-impl Of {
+impl ValueType {
     pub(crate) fn bits(self) -> u32 {
         match self {
-            Of::U16 | Of::F16 => 16,
-            Of::U64 | Of::F64 => 64,
+            ValueType::U16 | ValueType::F16 => 16,
+            ValueType::U64 | ValueType::F64 => 64,
             _ => 32,
         }
     }
@@ -37,32 +37,39 @@ impl Of {
 
     /// Returns a mask of the sign bit, which the modifier `neg` flips; 0 for types without this modifier.
     pub(crate) fn sign(self) -> u64 {
-        if matches!(self, Of::F16 | Of::F32 | Of::F64) { 1 << (self.bits() - 1) } else { 0 }
+        if matches!(self, ValueType::F16 | ValueType::F32 | ValueType::F64) {
+            1 << (self.bits() - 1)
+        } else {
+            0
+        }
     }
 
     pub(crate) fn is_packed(self) -> bool {
-        matches!(self, Of::PackedU16 | Of::PackedF16)
+        matches!(self, ValueType::PackedU16 | ValueType::PackedF16)
     }
 
     /// Returns true if the type has 16 bits and occupies half of a register.
     pub(crate) fn is_half(self) -> bool {
-        matches!(self, Of::U16 | Of::F16)
+        matches!(self, ValueType::U16 | ValueType::F16)
     }
 
     pub(crate) fn constant(self, value: Value) -> u64 {
         match (value, self) {
             (Value::Integer(value), _) => value as u64 & self.mask(),
             (Value::Literal(value), _) => u64::from(value) & self.mask(),
-            (Value::Float(value), Of::F64 | Of::U64) => value.to_bits(),
-            (Value::Float(value), Of::F16 | Of::PackedF16 | Of::U16) => to_f16(value),
+            (Value::Float(value), ValueType::F64 | ValueType::U64) => value.to_bits(),
+            (Value::Float(value), ValueType::F16 | ValueType::PackedF16 | ValueType::U16) => {
+                to_f16(value)
+            }
             (Value::Float(value), _) => u64::from((value as f32).to_bits()),
         }
     }
 
     /// Clamps a number to the range from 0 to 1. A NaN becomes 0.
     pub(crate) fn clamped(self, bits: u64) -> u64 {
-        if self == Of::PackedF16 {
-            return Of::F16.clamped(bits & 0xffff) | Of::F16.clamped(bits >> 16 & 0xffff) << 16;
+        if self == ValueType::PackedF16 {
+            return ValueType::F16.clamped(bits & 0xffff)
+                | ValueType::F16.clamped(bits >> 16 & 0xffff) << 16;
         }
         match float(self, bits) {
             Some(value) if value.is_nan() || value <= 0.0 => 0,
@@ -79,13 +86,13 @@ impl Of {
     /// Returns a quiet NaN for a signalling NaN. Returns any other number unchanged.
     pub(crate) fn without_signalling(self, bits: u64) -> u64 {
         let quiet = match self {
-            Of::PackedF16 => {
-                let half = |bits: u64| Of::F16.without_signalling(bits & 0xffff);
+            ValueType::PackedF16 => {
+                let half = |bits: u64| ValueType::F16.without_signalling(bits & 0xffff);
                 return half(bits) | half(bits >> 16) << 16;
             }
-            Of::F16 => 0x0200,
-            Of::F32 => 0x0040_0000,
-            Of::F64 => 0x0008_0000_0000_0000,
+            ValueType::F16 => 0x0200,
+            ValueType::F32 => 0x0040_0000,
+            ValueType::F64 => 0x0008_0000_0000_0000,
             _ => return bits,
         };
         if float(self, bits).is_some_and(f64::is_nan) {
@@ -97,19 +104,19 @@ impl Of {
 }
 
 /// Returns the value of a binary16, binary32 or binary64 number; `None` for other types.
-pub(crate) fn float(of: Of, bits: u64) -> Option<f64> {
+pub(crate) fn float(of: ValueType, bits: u64) -> Option<f64> {
     match of {
-        Of::F16 => Some(from_f16(bits)),
-        Of::F32 => Some(f64::from(f32::from_bits(bits as u32))),
-        Of::F64 => Some(f64::from_bits(bits)),
+        ValueType::F16 => Some(from_f16(bits)),
+        ValueType::F32 => Some(f64::from(f32::from_bits(bits as u32))),
+        ValueType::F64 => Some(f64::from_bits(bits)),
         _ => None,
     }
 }
 
-fn from_float(of: Of, value: f64) -> u64 {
+fn from_float(of: ValueType, value: f64) -> u64 {
     match of {
-        Of::F16 => to_f16(value),
-        Of::F32 => u64::from((value as f32).to_bits()),
+        ValueType::F16 => to_f16(value),
+        ValueType::F32 => u64::from((value as f32).to_bits()),
         _ => value.to_bits(),
     }
 }
@@ -172,8 +179,8 @@ fn fma_f16(a: u64, b: u64, c: u64) -> u64 {
 #[derive(Clone, Copy)]
 pub(crate) struct Op {
     pub(crate) name: &'static str,
-    pub(crate) sources: &'static [Of],
-    pub(crate) result: Of,
+    pub(crate) sources: &'static [ValueType],
+    pub(crate) result: ValueType,
     pub(crate) short: bool,
     pub(crate) clamps: bool,
     /// True if `op_sel` selects the halves of the source operands, as on GFX9 and GFX10. On GFX11, the text of each
@@ -236,7 +243,7 @@ fn difference(a: u64, b: u64) -> u64 {
 
 /// Returns the minimum or maximum, following IEEE 754-2008: a number takes precedence over a quiet NaN, and -0 is less
 /// than +0.
-fn extreme(of: Of, a: u64, b: u64, greatest: bool) -> u64 {
+fn extreme(of: ValueType, a: u64, b: u64, greatest: bool) -> u64 {
     let (Some(x), Some(y)) = (float(of, a), float(of, b)) else { return a };
     let first = match (x.is_nan(), y.is_nan()) {
         (true, false) => false,
@@ -274,7 +281,7 @@ fn clamps(op: Op) -> Op {
 }
 
 pub(crate) fn ops(arch: Arch) -> Vec<Op> {
-    use Of::*;
+    use ValueType::*;
     let facts = arch.facts();
     let (gfx9, gfx11, gfx12) = match facts.microcode {
         Microcode::Gfx9 => (true, false, false),
@@ -426,7 +433,7 @@ pub(crate) fn ops(arch: Arch) -> Vec<Op> {
         list.push(op_sel(op!("v_mad_u32_u16", &[U16, U16, U32], U32, |[a, b, c]| a * b + c)));
     }
     // From GFX11 on, the shift is a 16-bit operand.
-    let of: &[Of] = if gfx11 { &[U32, U32, U16] } else { &[U32; 3] };
+    let of: &[ValueType] = if gfx11 { &[U32, U32, U16] } else { &[U32; 3] };
     list.push(op!("v_alignbit_b32", of, U32, |[a, b, s]| (a << 32 | b) >> (s & 31) & 0xffff_ffff));
     list.push(op!("v_alignbyte_b32", of, U32, |[a, b, s]| {
         (a << 32 | b) >> (8 * (s & 3)) & 0xffff_ffff

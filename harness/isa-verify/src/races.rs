@@ -10,7 +10,7 @@ use isa::Finding;
 use crate::{
     checks,
     code_object::CodeObject,
-    device_memory::{Device, Look, mapped},
+    device_memory::{CheckMode, Device, mapped},
     hiprtc,
 };
 
@@ -143,7 +143,7 @@ pub(crate) fn check(arch: Arch, level: &str) -> (usize, Vec<String>) {
         }
     };
     let device = Device::new(arch, CodeObject::load(&races));
-    device.look.set(Look::Watched);
+    device.look.set(CheckMode::Watched);
     for (kernel, said) in KERNELS {
         let (says, writes_back) = match arch.facts().scope_bits {
             // On RDNA 3, workgroup scope and device scope have the same encoding.
@@ -175,9 +175,9 @@ pub(crate) fn check(arch: Arch, level: &str) -> (usize, Vec<String>) {
         if ["saxpy fault", "gives_up", "spin", "meets alone", "lcg", "dynamic"].contains(kernel) {
             continue;
         }
-        device.look.set(Look::Watched);
+        device.look.set(CheckMode::Watched);
         let result = check(&device);
-        device.look.set(Look::Plain);
+        device.look.set(CheckMode::Plain);
         device.code.restore(&image);
         let found = device.findings.take();
         let all = result.err().into_iter().chain(found.iter().map(ToString::to_string));

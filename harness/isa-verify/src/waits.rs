@@ -16,12 +16,12 @@ use std::{
 };
 
 use device::Arch;
-use isa::{Finding, Place};
+use isa::{Finding, ListedInstruction};
 
 use crate::{
     checks,
     code_object::CodeObject,
-    device_memory::{Device, Look},
+    device_memory::{CheckMode, Device},
     hiprtc, races,
     trace::Step,
 };
@@ -132,7 +132,7 @@ pub(crate) fn check(arch: Arch, levels: &[&str], loads: usize) -> Table {
         for (kernel, check) in checks::CHECKS {
             if !LEFT_OUT.contains(kernel) {
                 let (device, image) = (&device, &image[..]);
-                Bench { device, image, kernel, check, level, late: true }.run(&mut table);
+                FuzzDriver { device, image, kernel, check, level, late: true }.run(&mut table);
             }
         }
         let device = Device::new(arch, CodeObject::load(&together));
@@ -146,13 +146,13 @@ pub(crate) fn check(arch: Arch, levels: &[&str], loads: usize) -> Table {
                 races::run(device, kernel, 0).and_then(|()| races::run(device, kernel, 1))
             };
             let (device, image) = (&device, &image[..]);
-            Bench { device, image, kernel, check: &check, level, late: false }.run(&mut table);
+            FuzzDriver { device, image, kernel, check: &check, level, late: false }.run(&mut table);
         }
     }
     table
 }
 
-struct Bench<'a> {
+struct FuzzDriver<'a> {
     device: &'a Device,
     /// Contents of the loaded code object before the first launch, including the variables of the module.
     image: &'a [u8],
@@ -172,10 +172,10 @@ struct Taken {
     place: String,
 }
 
-impl Bench<'_> {
+impl FuzzDriver<'_> {
     fn run(&self, table: &mut Table) {
         let name = format!("{} {} {}", self.device.arch, self.level, self.kernel);
-        let clean = self.findings(Look::Traced);
+        let clean = self.findings(CheckMode::Traced);
         let trace = self.device.trace.take();
         if !clean.is_empty() {
             let all = clean
@@ -184,7 +184,7 @@ impl Bench<'_> {
             return table.problems.extend(all);
         }
         if self.late
-            && let Err(reason) = self.passes(Look::Late)
+            && let Err(reason) = self.passes(CheckMode::Late)
         {
             return table
                 .problems
@@ -212,22 +212,22 @@ impl Bench<'_> {
         }
     }
 
-    fn findings(&self, look: Look) -> Vec<String> {
+    fn findings(&self, look: CheckMode) -> Vec<String> {
         self.device.findings.take();
         let result = self.passes(look);
         told(self.device.findings.take(), result)
     }
 
-    fn passes(&self, look: Look) -> Result<(), String> {
+    fn passes(&self, look: CheckMode) -> Result<(), String> {
         self.device.look.set(look);
         let result = (self.check)(self.device);
-        self.device.look.set(Look::Plain);
+        self.device.look.set(CheckMode::Plain);
         self.device.code.restore(self.image);
         result
     }
 
     /// Returns the address of the first instruction of the kernel, and all its instructions.
-    fn places(&self) -> (u64, Vec<Place>) {
+    fn places(&self) -> (u64, Vec<ListedInstruction>) {
         let Some(code) = self.device.code.code(self.kernel) else { return (0, Vec::new()) };
         let bytes = std::ptr::with_exposed_provenance::<u8>(code.start as usize);
         // SAFETY: the code is in the loaded code object of the device, and no kernel runs.
@@ -247,7 +247,7 @@ impl Bench<'_> {
             return self.fate_of_store(one, trace, texts);
         }
         self.take_out(one);
-        if !self.findings(Look::Watched).is_empty() {
+        if !self.findings(CheckMode::Watched).is_empty() {
             return (Fate::Reported, String::new());
         }
         if trace.iter().all(|step| step.pc != one.address) {
@@ -255,7 +255,7 @@ impl Bench<'_> {
         }
         if self.late {
             self.take_out(one);
-            if let Err(reason) = self.passes(Look::Late) {
+            if let Err(reason) = self.passes(CheckMode::Late) {
                 return (
                     Fate::Missed,
                     format!("wrong results when loaded values arrive late: {reason}"),
@@ -315,7 +315,7 @@ impl Bench<'_> {
         self.device.findings.take();
         self.device.trapped.take();
         // Wrong results do not mean that the sanitizer reported the mutation, so they are ignored here.
-        let _ = self.passes(Look::Traced);
+        let _ = self.passes(CheckMode::Traced);
         let reported = !self.device.findings.take().is_empty() || self.device.trapped.take();
         let steps = self.device.trace.take();
         self.device.step_limit.set(limits.0);
@@ -359,7 +359,7 @@ fn is_store(text: &str) -> bool {
 }
 
 /// Returns the instructions of the code that a mutation can change: waits, barriers, fences and loads.
-fn taken(start: u64, places: &[Place]) -> Vec<Taken> {
+fn taken(start: u64, places: &[ListedInstruction]) -> Vec<Taken> {
     let kind = |text: &str| {
         let name = text.split_whitespace().next().unwrap_or_default();
         let waits = ["s_waitcnt", "s_wait_"].iter().any(|start| name.starts_with(start));
@@ -373,7 +373,7 @@ fn taken(start: u64, places: &[Place]) -> Vec<Taken> {
         }
     };
     let text = |index: usize| places.get(index).map_or("nothing", |place| &place.text);
-    let one = |(index, place): (usize, &Place)| {
+    let one = |(index, place): (usize, &ListedInstruction)| {
         Some(Taken {
             address: start + place.offset as u64,
             size: place.size,

@@ -2,14 +2,14 @@
 
 /// Proof that this processor supports the features for which vector operations are compiled.
 #[derive(Clone, Copy)]
-pub(crate) struct Able(());
+pub(crate) struct CpuFeatures(());
 
-impl Able {
+impl CpuFeatures {
     /// Returns the proof if the host processor has all required features.
     ///
     /// # Errors
     /// Returns the names of the missing features.
-    pub(crate) fn find() -> Result<Able, &'static str> {
+    pub(crate) fn find() -> Result<CpuFeatures, &'static str> {
         #[cfg(target_arch = "x86_64")]
         if !(is_x86_feature_detected!("avx")
             && is_x86_feature_detected!("avx2")
@@ -21,6 +21,6 @@ impl Able {
         {
             return Err("AVX2, FMA, BMI, LZCNT and POPCNT (x86-64-v3)");
         }
-        Ok(Able(()))
+        Ok(CpuFeatures(()))
     }
 }

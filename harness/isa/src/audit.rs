@@ -8,7 +8,7 @@ use crate::program::{Decoded, decode, decoded};
 
 /// An instruction in a piece of code.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ListedInstruction {
     /// Offset from the start of the code, in bytes.
     pub offset: usize,
     /// Size in bytes.
@@ -24,10 +24,14 @@ pub struct Place {
 ///
 /// # Errors
 /// Returns the reason why no disassembler for the architecture is available.
-pub fn instruction(arch: Arch, address: u64, bytes: &[u8]) -> Result<Option<Place>, String> {
-    let window = &bytes[..bytes.len().min(crate::disassembler::LONGEST)];
+pub fn instruction(
+    arch: Arch,
+    address: u64,
+    bytes: &[u8],
+) -> Result<Option<ListedInstruction>, String> {
+    let window = &bytes[..bytes.len().min(crate::disassembler::MAX_INSTRUCTION_BYTES)];
     let decoded = decode(arch, arch.wave_size() as usize, address, window)?;
-    Ok(decoded.map(|Decoded { text, site, exec, .. }| Place {
+    Ok(decoded.map(|Decoded { text, site, exec, .. }| ListedInstruction {
         offset: 0,
         size: site.size as usize,
         text,
@@ -39,12 +43,12 @@ pub fn instruction(arch: Arch, address: u64, bytes: &[u8]) -> Result<Option<Plac
 ///
 /// # Errors
 /// Returns the reason why no disassembler for the architecture is available.
-pub fn listing(arch: Arch, code: &[u8]) -> Result<Vec<Place>, String> {
+pub fn listing(arch: Arch, code: &[u8]) -> Result<Vec<ListedInstruction>, String> {
     let (mut places, mut offset) = (Vec::new(), 0);
     while offset + 4 <= code.len() {
         let found = instruction(arch, offset as u64, &code[offset..])?;
         let size = found.as_ref().map_or(4, |place| place.size);
-        places.extend(found.map(|place| Place { offset, ..place }));
+        places.extend(found.map(|place| ListedInstruction { offset, ..place }));
         offset += size;
     }
     Ok(places)

@@ -10,8 +10,8 @@
 //! The sanitizer reports an error only once for the same instruction or pair of instructions. The launch continues
 //! after an error, as it does on hardware.
 //!
-//! In a launch without checks, the decoder does not wrap the instructions in [`Checked`], so the sanitizer does not
-//! slow that launch down.
+//! In a launch without checks, the decoder does not wrap the instructions in [`CheckedInstruction`], so the sanitizer
+//! does not slow that launch down.
 
 pub(crate) mod access;
 pub(crate) mod between;
@@ -27,20 +27,20 @@ pub(crate) mod taint;
 use std::{any::Any, cell::RefCell, ops::Range, sync::Arc};
 
 use access::{Data, Kind, Piece};
-use between::{Access, Between, Worker};
+use between::{Access, MemoryRaceDetector, WaveOrder};
 use counters::{Counter, Effect};
 use flow::{Flow, Register, Rule};
-use polls::Looks;
-use races::{By, Number, Races};
+use polls::ReadUse;
+use races::{AccessPosition, CurrentAccess, Races};
 use scope::Scope;
-use scoreboard::{Before, Early, Origin, Scoreboard};
+use scoreboard::{EarlyUse, OldValues, Origin, Scoreboard};
 use shadow::Shadow;
 use taint::{Change, Registers};
 
 use crate::{
     AddressSpace,
     exec::{Bound, Exec},
-    machine::{Beyond, Machine},
+    machine::{Machine, OutOfBounds},
     ops::memory::{BEYOND_ANY_LDS, Location},
     text::{Site, Text, Unsupported},
     wave::{Step, Wave, active},
@@ -48,11 +48,11 @@ use crate::{
 
 /// Type of the field [`Machine::watch`], which contains the [`Checks`] of the machine's workgroup; `None` if the launch
 /// has no checks.
-pub type Watch = Option<Box<dyn Any>>;
+pub type CheckState = Option<Box<dyn Any>>;
 
 /// An error of the kernel that the checks found at the instruction that is being executed.
 #[derive(Debug)]
-pub enum Found {
+pub enum CheckError {
     /// An access outside of every allocation, to a page that the GPU can access.
     Outside {
         /// Address of the first accessed byte that is outside of every allocation.
@@ -75,7 +75,7 @@ pub enum Found {
         /// Instruction that read the memory.
         read: taint::Origin,
         /// Forbidden use of the uninitialised data, for example a branch that depends on it.
-        how: shadow::Use,
+        how: shadow::ForbiddenUse,
     },
     /// Two waves access the same bytes of the LDS without synchronisation.
     LdsRace {
@@ -89,7 +89,7 @@ pub enum Found {
     /// A race between the launch and other work: they access the same memory without synchronisation.
     Unordered(crate::Unordered),
     /// An instruction uses a register before the result of an earlier instruction has arrived there.
-    Early(Box<Early>),
+    Early(Box<EarlyUse>),
     /// After a barrier, a wave reads LDS bytes that another wave wrote before the barrier, and that write may not have
     /// arrived.
     LdsEarly {
@@ -102,9 +102,9 @@ pub enum Found {
     },
 }
 
-impl From<Beyond> for Found {
-    fn from(Beyond { address, write }: Beyond) -> Found {
-        Found::Outside { address, write }
+impl From<OutOfBounds> for CheckError {
+    fn from(OutOfBounds { address, write }: OutOfBounds) -> CheckError {
+        CheckError::Outside { address, write }
     }
 }
 
@@ -122,8 +122,8 @@ pub struct Checks {
     late: bool,
     code: Code,
     /// Race detection in memory; `None` unless the launch is checked and has several waves.
-    pub between: Option<Box<Between>>,
-    found: Vec<Found>,
+    pub between: Option<Box<MemoryRaceDetector>>,
+    found: Vec<CheckError>,
     races: Races,
     shadow: Shadow,
     /// For each wave, the registers with uninitialised contents.
@@ -134,8 +134,8 @@ pub struct Checks {
     /// For each wave, the address of the instruction after its last wait for all of its LDS accesses.
     waited: Vec<u64>,
     /// For each wave, its happens-before state for the race detection in memory.
-    workers: Vec<Worker>,
-    touches: Vec<Touch>,
+    workers: Vec<WaveOrder>,
+    touches: Vec<LaneAccess>,
     /// Memory ranges that the current instruction accesses, each with the index of the [`Piece`] that accesses it.
     ranges: Vec<(usize, Range<u64>)>,
     changes: Vec<Change>,
@@ -144,13 +144,13 @@ pub struct Checks {
 }
 
 #[derive(Clone, Copy)]
-struct Touch {
+struct LaneAccess {
     piece: usize,
     lane: usize,
     at: Location,
 }
 
-struct Checked {
+struct CheckedInstruction {
     exec: Box<dyn Exec>,
     site: Site,
     origin: Origin,
@@ -178,8 +178,8 @@ pub(crate) fn checked(exec: Bound, site: &Site, text: &str, parsed: &[Text]) -> 
         flows.extend(flow::flow(text));
     }
     let exec = exec?;
-    let effect = Effect::of(parsed, &pieces);
-    let scope = parsed.first().map(Scope::of);
+    let effect = Effect::from_instructions(parsed, &pieces);
+    let scope = parsed.first().map(Scope::parse);
     let scope = scope.filter(|scope| scope.is_of_caches() || !pieces.is_empty());
     if pieces.is_empty() && flows.is_empty() && effect.is_nothing() && scope.is_none() {
         return Ok(exec);
@@ -188,38 +188,51 @@ pub(crate) fn checked(exec: Bound, site: &Site, text: &str, parsed: &[Text]) -> 
     let swaps = ["_cmpst", "_wrxchg", "_storexchg", "_cmpswap", "_swap"];
     let swaps = parsed.iter().any(|text| swaps.iter().any(|name| text.mnemonic.contains(name)));
     let site = *site;
-    Ok(Box::new(Checked { exec, site, origin, effect, scope, swaps, pieces, address, flows }))
+    Ok(Box::new(CheckedInstruction {
+        exec,
+        site,
+        origin,
+        effect,
+        scope,
+        swaps,
+        pieces,
+        address,
+        flows,
+    }))
 }
 
 /// Returns how the code after the read at `pc` uses the value that was read.
-fn looks(code: Code, space: &dyn AddressSpace, site: &Site, pc: u64) -> Looks {
+fn looks(code: Code, space: &dyn AddressSpace, site: &Site, pc: u64) -> ReadUse {
     let code = RefCell::new(code(site, space));
-    Looks::at(pc, &|address| (code.borrow_mut())(address))
+    ReadUse::at(pc, &|address| (code.borrow_mut())(address))
 }
 
 /// Reads a byte of memory; `None` if the address is not mapped. This access is made by the checks, so it is not
 /// reported as an error of the kernel.
 fn byte(machine: &mut Machine<'_>, address: u64) -> Option<u8> {
-    let known = machine.beyond.len();
+    let known = machine.out_of_bounds.len();
     let there = machine.read::<1>(address).ok().map(|[byte]| byte);
-    machine.beyond.truncate(known);
+    machine.out_of_bounds.truncate(known);
     there
 }
 
-impl Exec for Checked {
+impl Exec for CheckedInstruction {
     fn run(&self, wave: &mut Wave, machine: &mut Machine<'_>) -> Step {
         let index = wave.index as usize;
         let has_work = |checks: &Checks| {
             self.scope.is_some()
                 || self.effect.acts()
                 || checks.registers.get(index).is_some_and(|r| !r.are_clean())
-                || checks.boards.get(index).is_some_and(|board| board.meets(&self.effect.touched))
+                || checks
+                    .boards
+                    .get(index)
+                    .is_some_and(|board| board.intersects(&self.effect.touched))
         };
-        if !Checks::of(&mut machine.watch).is_some_and(|checks| has_work(checks)) {
+        if !Checks::from_state(&mut machine.watch).is_some_and(|checks| has_work(checks)) {
             return self.exec.run(wave, machine);
         }
         let mut watch = machine.watch.take();
-        let result = match Checks::of(&mut watch) {
+        let result = match Checks::from_state(&mut watch) {
             Some(checks) => checks.run(self, wave, machine),
             None => self.exec.run(wave, machine),
         };
@@ -253,30 +266,30 @@ impl Checks {
     }
 
     /// Returns the sanitizer's checks that `watch` contains; `None` if the launch runs without checks.
-    pub fn of(watch: &mut Watch) -> Option<&mut Checks> {
+    pub fn from_state(watch: &mut CheckState) -> Option<&mut Checks> {
         watch.as_mut()?.downcast_mut()
     }
 
     /// Exchanges the checks of two workgroups, except [`Checks::between`], which belongs to the launch.
-    pub fn swap(one: &mut Watch, other: &mut Watch) {
-        if let (Some(one), Some(other)) = (Checks::of(one), Checks::of(other)) {
+    pub fn swap(one: &mut CheckState, other: &mut CheckState) {
+        if let (Some(one), Some(other)) = (Checks::from_state(one), Checks::from_state(other)) {
             std::mem::swap(&mut one.between, &mut other.between);
         }
         std::mem::swap(one, other);
     }
 
     /// Removes and returns the errors of the instruction that was executed last.
-    pub fn found(machine: &mut Machine<'_>) -> Vec<Found> {
-        let checks = Checks::of(&mut machine.watch);
+    pub fn found(machine: &mut Machine<'_>) -> Vec<CheckError> {
+        let checks = Checks::from_state(&mut machine.watch);
         let mut found = checks.map(|checks| std::mem::take(&mut checks.found)).unwrap_or_default();
-        found.extend(machine.beyond.drain(..).map(Found::from));
+        found.extend(machine.out_of_bounds.drain(..).map(CheckError::from));
         found
     }
 
     /// Returns true if the last instruction had no errors.
     pub fn is_content(machine: &mut Machine<'_>) -> bool {
-        machine.beyond.is_empty()
-            && Checks::of(&mut machine.watch).is_none_or(|checks| checks.found.is_empty())
+        machine.out_of_bounds.is_empty()
+            && Checks::from_state(&mut machine.watch).is_none_or(|checks| checks.found.is_empty())
     }
 
     /// Prepares the checks for the workgroup with index `number`, which has `waves` waves.
@@ -306,20 +319,25 @@ impl Checks {
 
     /// Updates the happens-before state of memory if the last instruction acquired, through the LDS, what another wave
     /// released. This synchronisation orders accesses to memory too.
-    fn hears(&mut self, between: &mut Between) {
-        let Some((wave, made)) = self.races.take_heard() else { return };
+    fn acquire(&mut self, between: &mut MemoryRaceDetector) {
+        let Some((wave, made)) = self.races.take_acquired() else { return };
         let outstanding = self.boards.iter().map(Scoreboard::outstanding);
-        between.learns(&mut self.workers, wave, made.zip(outstanding));
-        self.races.comes(self.boards.iter().map(Scoreboard::done));
+        between.record_acquire(&mut self.workers, wave, made.zip(outstanding));
+        self.races.update_completed(self.boards.iter().map(Scoreboard::done));
     }
 
     /// Ends the checks of the launch and returns the remaining suspected races in the LDS. The function needs the
     /// checks of all workgroups, because any of them may show that a suspected race is legal.
-    pub(crate) fn end<'a>(all: impl Iterator<Item = &'a mut Checks>) -> Vec<Found> {
+    pub(crate) fn end<'a>(all: impl Iterator<Item = &'a mut Checks>) -> Vec<CheckError> {
         Races::end(all.map(|checks| &mut checks.races).collect())
     }
 
-    fn run(&mut self, checked: &Checked, wave: &mut Wave, machine: &mut Machine<'_>) -> Step {
+    fn run(
+        &mut self,
+        checked: &CheckedInstruction,
+        wave: &mut Wave,
+        machine: &mut Machine<'_>,
+    ) -> Step {
         let index = wave.index as usize;
         self.changes.clear();
         let in_lds = self.touch(checked, wave);
@@ -327,13 +345,13 @@ impl Checks {
         let mut writes = 0;
         if self.watched {
             let early = self.boards[index].check(&checked.effect, wave);
-            self.found.extend(early.into_iter().map(|early| Found::Early(Box::new(early))));
+            self.found.extend(early.into_iter().map(|early| CheckError::Early(Box::new(early))));
             self.before(checked, wave, machine);
             writes = self.between(checked, index, machine);
         }
-        let before = self.late.then(|| Before::of(&checked.effect, wave));
+        let before = self.late.then(|| OldValues::save(&checked.effect, wave));
         let result = checked.exec.run(wave, machine);
-        self.found.extend(machine.beyond.drain(..).map(Found::from));
+        self.found.extend(machine.out_of_bounds.drain(..).map(CheckError::from));
         result?;
         let synced = machine.synced.take();
         if checked.effect.acts() {
@@ -347,12 +365,12 @@ impl Checks {
             self.changes.iter().for_each(|change| registers.apply(*change));
             self.races(checked, wave, machine);
             if let Some(mut between) = self.between.take() {
-                self.hears(&mut between);
+                self.acquire(&mut between);
                 between.settle(&mut |address| byte(machine, address));
                 let waits = |wait: &(Counter, usize)| *wait == (Counter::Loads, 0);
                 let worker = &mut self.workers[index];
                 if checked.effect.waits.iter().any(waits) {
-                    Between::waited(worker);
+                    MemoryRaceDetector::waited(worker);
                 }
                 if checked.effect.waits.contains(&(Counter::Local, 0)) {
                     between.passes(worker);
@@ -374,18 +392,18 @@ impl Checks {
     }
 
     /// Records the addresses that the instruction accesses. Returns a mask of the lanes that access the LDS.
-    fn touch(&mut self, checked: &Checked, wave: &Wave) -> u64 {
+    fn touch(&mut self, checked: &CheckedInstruction, wave: &Wave) -> u64 {
         self.touches.clear();
         for (piece, access) in checked.pieces.iter().enumerate() {
             let lanes = if access.uniform { 1 } else { wave.exec() };
             let places = active(lanes).filter_map(|lane| Some((lane, access.of(wave, lane)?)));
-            self.touches.extend(places.map(|(lane, at)| Touch { piece, lane, at }));
+            self.touches.extend(places.map(|(lane, at)| LaneAccess { piece, lane, at }));
         }
-        let in_lds = |touch: &&Touch| matches!(touch.at, Location::Lds(_));
+        let in_lds = |touch: &&LaneAccess| matches!(touch.at, Location::Lds(_));
         self.touches.iter().filter(in_lds).fold(0, |lanes, touch| lanes | 1 << touch.lane)
     }
 
-    fn before(&mut self, checked: &Checked, wave: &Wave, machine: &mut Machine<'_>) {
+    fn before(&mut self, checked: &CheckedInstruction, wave: &Wave, machine: &mut Machine<'_>) {
         self.leave_the_lds(checked, machine);
         self.order(checked, machine);
         self.local_bytes(checked, machine);
@@ -414,10 +432,10 @@ impl Checks {
 
     /// Reports accesses past the end of the LDS that the workgroup requested. Such an access is an error already, so it
     /// is not checked for races.
-    fn leave_the_lds(&mut self, checked: &Checked, machine: &mut Machine<'_>) {
+    fn leave_the_lds(&mut self, checked: &CheckedInstruction, machine: &mut Machine<'_>) {
         let Machine { lds, lds_asked, .. } = machine;
         let Checks { touches, found, .. } = self;
-        touches.retain(|Touch { piece, at, .. }| {
+        touches.retain(|LaneAccess { piece, at, .. }| {
             let Location::Lds(offset) = *at else { return true };
             let Piece { kind, bytes, .. } = checked.pieces[*piece];
             let end = offset.saturating_add(bytes);
@@ -426,7 +444,7 @@ impl Checks {
             let is_meant = offset >= BEYOND_ANY_LDS && kind == Kind::Load;
             if !is_inside && !is_meant {
                 let given = end <= lds.len() as u64;
-                found.push(Found::LdsOutOfRange { offset, write: kind != Kind::Load, given });
+                found.push(CheckError::LdsOutOfRange { offset, write: kind != Kind::Load, given });
             }
             is_inside
         });
@@ -434,17 +452,17 @@ impl Checks {
 
     /// Passes each memory range that the instruction accesses to [`AddressSpace::touch`], and records the unordered
     /// accesses that it returns. Adjacent bytes of several lanes form one range.
-    fn order(&mut self, checked: &Checked, machine: &mut Machine<'_>) {
+    fn order(&mut self, checked: &CheckedInstruction, machine: &mut Machine<'_>) {
         let space = machine.space();
         self.ranges.clear();
         let mut touch = |piece: usize, range: Range<u64>| {
             let touched = space.touch(checked.pieces[piece].kind, range.clone());
-            self.found.extend(touched.err().map(Found::Unordered));
+            self.found.extend(touched.err().map(CheckError::Unordered));
             self.ranges.push((piece, range));
         };
         for (number, piece) in checked.pieces.iter().enumerate() {
             let mut range = 0..0;
-            for Touch { at, .. } in self.touches.iter().filter(|touch| touch.piece == number) {
+            for LaneAccess { at, .. } in self.touches.iter().filter(|touch| touch.piece == number) {
                 let Location::Global(address) = *at else { continue };
                 let end = address.saturating_add(piece.bytes);
                 if address == range.end {
@@ -464,7 +482,12 @@ impl Checks {
 
     /// Records the accesses of the instruction for the race detection in memory. Returns the time of the write, or 0 if
     /// the instruction does not write.
-    fn between(&mut self, checked: &Checked, index: usize, machine: &mut Machine<'_>) -> u32 {
+    fn between(
+        &mut self,
+        checked: &CheckedInstruction,
+        index: usize,
+        machine: &mut Machine<'_>,
+    ) -> u32 {
         let Some(mut between) = self.between.take() else { return 0 };
         let (mut writes, worker) = (0, &mut self.workers[index]);
         if let (Some(scope), Some((first, _))) = (&checked.scope, self.ranges.first()) {
@@ -483,10 +506,10 @@ impl Checks {
             let mut read = |address| byte(machine, address);
             let now = between.touch(worker, &access, ranges, &mut read, &waits);
             writes = if piece.kind == Kind::Load { 0 } else { now };
-            let heard = between.take_heard();
-            heard.iter().for_each(|other| self.races.learns(index, *other as usize));
+            let heard = between.take_acquired();
+            heard.iter().for_each(|other| self.races.record_acquire(index, *other as usize));
             if !heard.is_empty() {
-                self.races.comes(self.boards.iter().map(Scoreboard::done));
+                self.races.update_completed(self.boards.iter().map(Scoreboard::done));
             }
         }
         if let Some(scope) = checked.scope.as_ref().filter(|scope| scope.is_of_caches()) {
@@ -497,14 +520,14 @@ impl Checks {
     }
 
     /// Records the accesses of the instruction to the LDS, ordered by [`Piece`] and lane.
-    fn local_bytes(&mut self, checked: &Checked, machine: &mut Machine<'_>) {
+    fn local_bytes(&mut self, checked: &CheckedInstruction, machine: &mut Machine<'_>) {
         self.before.clear();
         self.moves |= checked.effect.raises.iter().any(|raise| raise.moves);
         // In a workgroup with one wave, only the wave's own loads from memory to the LDS can race.
         if self.registers.len() < 2 && !self.moves {
             return;
         }
-        for Touch { piece, at, .. } in &self.touches {
+        for LaneAccess { piece, at, .. } in &self.touches {
             if let Location::Lds(offset) = at
                 && let Some(there) = machine.lds(*offset, checked.pieces[*piece].bytes as usize)
             {
@@ -513,7 +536,7 @@ impl Checks {
         }
     }
 
-    fn races(&mut self, checked: &Checked, wave: &Wave, machine: &mut Machine<'_>) {
+    fn races(&mut self, checked: &CheckedInstruction, wave: &Wave, machine: &mut Machine<'_>) {
         let in_memory = self.between.as_ref().map_or(0, |between| between.now());
         let mut before = &self.before[..];
         if before.is_empty() {
@@ -529,14 +552,14 @@ impl Checks {
         let board = &self.boards[wave.index as usize];
         let made = board.made();
         let number = match &checked.effect.raises[..] {
-            raises if raises.iter().any(|raise| raise.moves) => Number::moved(made),
+            raises if raises.iter().any(|raise| raise.moves) => AccessPosition::moved(made),
             raises if raises.iter().any(|raise| raise.counter == Counter::Local) => {
-                Number::local(made)
+                AccessPosition::local(made)
             }
-            _ => Number::default(),
+            _ => AccessPosition::default(),
         };
         let come = board.done();
-        for Touch { piece, at, .. } in &self.touches {
+        for LaneAccess { piece, at, .. } in &self.touches {
             let Location::Lds(offset) = at else { continue };
             let piece = &checked.pieces[*piece];
             let start = *offset as usize;
@@ -545,8 +568,9 @@ impl Checks {
             before = rest;
             let returns = piece.returned != Data::Nothing;
             let (kind, wave) = (piece.kind, wave.index);
-            let (swaps, lets_go) = (checked.swaps, self.waited[wave as usize] == *pc);
-            let access = By { kind, wave, pc: *pc, number, come, returns, swaps, lets_go };
+            let (swaps, may_release) = (checked.swaps, self.waited[wave as usize] == *pc);
+            let access =
+                CurrentAccess { kind, wave, pc: *pc, number, come, returns, swaps, may_release };
             self.races.touch(&access, *offset, (was, now), &mut looks, &mut self.found);
         }
     }

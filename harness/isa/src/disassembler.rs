@@ -17,7 +17,7 @@ const LIBRARIES: [&CStr; 2] = [c"libamd_comgr.so.3", c"libamd_comgr.so.2"];
 
 /// Size in bytes of the window that is passed to the disassembler. The window is longer than any GPU instruction, so
 /// that the disassembler can read ahead.
-pub(crate) const LONGEST: usize = 32;
+pub(crate) const MAX_INSTRUCTION_BYTES: usize = 32;
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -126,8 +126,8 @@ pub(crate) fn disassemble(
         return Ok(None);
     }
     // LLVM crashes on literals past the end of the buffer, so the window is padded.
-    let mut window = [0; LONGEST];
-    let given = bytes.len().min(LONGEST);
+    let mut window = [0; MAX_INSTRUCTION_BYTES];
+    let given = bytes.len().min(MAX_INSTRUCTION_BYTES);
     window[..given].copy_from_slice(&bytes[..given]);
     let (bytes, right) = misread::instead(arch, &window);
     let mut infos = library.infos.lock().unwrap_or_else(PoisonError::into_inner);

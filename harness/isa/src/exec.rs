@@ -2,7 +2,7 @@
 //! operands.
 
 use crate::{
-    able::Able,
+    able::CpuFeatures,
     machine::Machine,
     registers::HALF,
     text::{Text, Unsupported},
@@ -60,8 +60,8 @@ where
 {
     #[cfg(target_arch = "x86_64")]
     fn run(&self, wave: &mut Wave, machine: &mut Machine<'_>) -> Step {
-        let _: Able = machine.able;
-        // SAFETY: the machine contains an `Able`, which exists only if the processor supports these features.
+        let _: CpuFeatures = machine.features;
+        // SAFETY: the machine contains a `CpuFeatures`, which exists only if the processor supports these features.
         unsafe { run_wide_on(&self.0, wave, machine) }
     }
 
@@ -119,8 +119,8 @@ fn run_wide_plain<K: Plain>(operation: &K, wave: &mut Wave) -> Step {
 impl<K: Lanes> Exec for OnLanes<K> {
     #[cfg(target_arch = "x86_64")]
     fn run(&self, wave: &mut Wave, machine: &mut Machine<'_>) -> Step {
-        let _: Able = machine.able;
-        // SAFETY: the machine contains an `Able`, which exists only if the processor supports these features.
+        let _: CpuFeatures = machine.features;
+        // SAFETY: the machine contains a `CpuFeatures`, which exists only if the processor supports these features.
         unsafe { run_wide(&self.0, wave) }
     }
 
@@ -134,7 +134,7 @@ impl<K: Lanes> Exec for OnLanes<K> {
 impl<K: Plain> Exec for OnPlain<K> {
     #[cfg(target_arch = "x86_64")]
     fn run(&self, wave: &mut Wave, machine: &mut Machine<'_>) -> Step {
-        let _: Able = machine.able;
+        let _: CpuFeatures = machine.features;
         // SAFETY: as for `OnLanes`.
         unsafe { run_wide_plain(&self.0, wave) }
     }

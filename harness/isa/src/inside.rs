@@ -2,13 +2,13 @@
 //! second time for them. The module is not part of the crate's interface.
 
 pub mod checks {
-    pub use crate::checks::{Checks, Found, Watch};
+    pub use crate::checks::{CheckError, CheckState, Checks};
 
     pub mod access {
         pub use crate::checks::access::pieces;
     }
     pub mod between {
-        pub use crate::checks::between::{Between, Race, Why};
+        pub use crate::checks::between::{MemoryRaceDetector, Race, RaceReason};
 
         pub mod clock {
             pub use crate::checks::between::clock::{Clock, Entry};
@@ -18,13 +18,15 @@ pub mod checks {
         pub use crate::checks::flow::{Flow, Register, Rule, address, flow};
     }
     pub mod polls {
-        pub use crate::checks::polls::Looks;
+        pub use crate::checks::polls::ReadUse;
     }
     pub mod races {
-        pub use crate::checks::races::{Access, By, Clock, Come, Known, Number, Races};
+        pub use crate::checks::races::{
+            Access, AccessPosition, Clock, ClockEntry, CompletedCounts, CurrentAccess, Races,
+        };
 
         pub mod bytes {
-            pub use crate::checks::races::bytes::{Byte, Settled, Touch};
+            pub use crate::checks::races::bytes::{Byte, Touch, WaveView};
         }
     }
     pub mod scope {
@@ -62,7 +64,7 @@ pub mod small_float {
     pub use crate::small_float::SmallFloat;
 }
 pub mod sync {
-    pub use crate::sync::{Action, Awaits};
+    pub use crate::sync::{Action, PendingWait};
 }
 pub mod text {
     pub use crate::text::{Base, Constant, SHARED_APERTURE, Site, Text, register};

@@ -14,8 +14,8 @@ pub use device::model::LARGEST_WORKGROUP;
 
 use crate::{
     AddressSpace, Executed, Launch, Trap,
-    able::Able,
-    checks::{Checks, between::Between},
+    able::CpuFeatures,
+    checks::{Checks, between::MemoryRaceDetector},
     machine::Machine,
     ops::SWIZZLE_ENABLE,
     program::{Code, Detours},
@@ -29,7 +29,7 @@ use crate::{
 
 /// Maximum scratch memory of a wave on any architecture, in bytes: `SPI_TMPRING_SIZE.WAVESIZE` of GFX12 has 18 bits and
 /// counts units of 256 bytes.
-const LARGEST_SCRATCH: u64 = 64 << 20;
+const MAX_SCRATCH_BYTES: u64 = 64 << 20;
 
 struct Descriptor {
     entry: u64,
@@ -65,7 +65,7 @@ fn descriptor(launch: &Launch<'_>, machine: &mut Machine<'_>) -> Result<Descript
 }
 
 pub(crate) fn run(launch: &Launch<'_>, space: &dyn AddressSpace) -> Result<Executed, Trap> {
-    let able = Able::find().map_err(|features| Trap::InvalidLaunch {
+    let able = CpuFeatures::find().map_err(|features| Trap::InvalidLaunch {
         reason: format!("the host processor lacks {features}"),
     })?;
     let descriptor = descriptor(launch, &mut Machine::new(able, space))?;
@@ -90,9 +90,11 @@ pub(crate) fn run(launch: &Launch<'_>, space: &dyn AddressSpace) -> Result<Execu
         return Err(Trap::InvalidLaunch { reason });
     }
     let scratch = u64::from(launch.private_segment_bytes) * descriptor.lanes as u64;
-    if scratch > LARGEST_SCRATCH {
+    if scratch > MAX_SCRATCH_BYTES {
         return Err(Trap::InvalidLaunch {
-            reason: format!("{scratch} bytes of scratch per wave; the limit is {LARGEST_SCRATCH}"),
+            reason: format!(
+                "{scratch} bytes of scratch per wave; the limit is {MAX_SCRATCH_BYTES}"
+            ),
         });
     }
     let waves = (items as usize).div_ceil(descriptor.lanes);
@@ -101,7 +103,7 @@ pub(crate) fn run(launch: &Launch<'_>, space: &dyn AddressSpace) -> Result<Execu
         groups: [0, 1, 2].map(|axis| u64::from(grid[axis].div_ceil(size[axis]))),
         launch,
         descriptor,
-        able,
+        features: able,
         space,
         next: AtomicU64::new(0),
         stopped: AtomicBool::new(false),
@@ -114,7 +116,7 @@ pub(crate) fn run(launch: &Launch<'_>, space: &dyn AddressSpace) -> Result<Execu
 struct Grid<'a> {
     launch: &'a Launch<'a>,
     descriptor: Descriptor,
-    able: Able,
+    features: CpuFeatures,
     space: &'a dyn AddressSpace,
     items: Vec<Items>,
     groups: [u64; 3],
@@ -165,11 +167,11 @@ impl Grid<'_> {
     }
 
     fn work(&self, threads: u64) -> Part {
-        let mut machine = Machine::new(self.able, self.space);
+        let mut machine = Machine::new(self.features, self.space);
         machine.sync = self.launch.sync;
         let (arch, lanes) = (self.launch.arch, self.descriptor.lanes);
         let (late, watched) = (self.launch.late_results, self.space.is_watched());
-        machine.follows = watched && self.space.follows();
+        machine.follows = watched && self.space.is_traced();
         let checked = watched || late;
         let checks = move || Checks::new(watched, late, Code::reader);
         if checked {
@@ -177,7 +179,7 @@ impl Grid<'_> {
             if watched {
                 let groups = self.groups.iter().product();
                 let apart = self.descriptor.has_two_units();
-                let between = Between::new(arch, apart, groups, self.items.len());
+                let between = MemoryRaceDetector::new(arch, apart, groups, self.items.len());
                 checks.between = between.map(Box::new);
             }
             machine.watch = Some(Box::new(checks));
@@ -191,7 +193,7 @@ impl Grid<'_> {
             entry: self.descriptor.entry,
             limit: self.launch.step_limit,
             clock: Clock::new(self.launch.turns, 0),
-            told: HashSet::new(),
+            reported: HashSet::new(),
         };
         let new = || {
             let waves = self.items.iter().map(|_| Wave::new(lanes)).collect();
@@ -228,8 +230,8 @@ impl Grid<'_> {
 
     fn tell_races(&self, residents: &mut Residents<'_, '_>) -> Result<(), Failed> {
         let found = Checks::end(residents.checks());
-        residents.group.tell(found).map_err(|trap| Box::new((0, trap)))?;
-        let checks = Checks::of(&mut residents.group.machine.watch);
+        residents.group.report_finding(found).map_err(|trap| Box::new((0, trap)))?;
+        let checks = Checks::from_state(&mut residents.group.machine.watch);
         let between = checks.and_then(|checks| checks.between.as_mut());
         let races = between.map(|between| between.end()).unwrap_or_default();
         for race in races {
@@ -262,7 +264,7 @@ impl Grid<'_> {
                 }
             }
         }
-        if let Some(checks) = Checks::of(&mut group.machine.watch) {
+        if let Some(checks) = Checks::from_state(&mut group.machine.watch) {
             checks.begin(self.items.len(), number);
         }
         Ok(Some(number))

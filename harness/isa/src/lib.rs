@@ -50,7 +50,7 @@ use std::{
     time::Duration,
 };
 
-pub use audit::{Place, executed, instruction, listing};
+pub use audit::{ListedInstruction, executed, instruction, listing};
 pub use checks::access::Kind as AccessKind;
 pub use finding::Finding;
 pub use launch::LARGEST_WORKGROUP;
@@ -87,7 +87,7 @@ pub unsafe trait AddressSpace: Sync {
 
     /// Receives a [`Trap::Hang`] when the launch has made no progress for [`Launch::patience`]. Called at most once per
     /// launch. Returns `Continue` to let the launch wait on, or `Break` to end it.
-    fn hangs(&self, _hang: &Trap) -> ControlFlow<()> {
+    fn report_hang(&self, _hang: &Trap) -> ControlFlow<()> {
         ControlFlow::Break(())
     }
 
@@ -110,14 +110,15 @@ pub unsafe trait AddressSpace: Sync {
         Ok(())
     }
 
-    /// Returns true if [`AddressSpace::executes`] must be called in checked launches. The result must not change during
-    /// a launch.
-    fn follows(&self) -> bool {
+    /// Returns true if [`AddressSpace::trace_instruction`] must be called in checked launches. The result must not
+    /// change during a launch.
+    fn is_traced(&self) -> bool {
         false
     }
 
-    /// Receives each instruction of a checked launch before it is executed, if [`AddressSpace::follows`] returns true.
-    fn executes(&self, _executing: &Executing<'_>) {}
+    /// Receives each instruction of a checked launch before it is executed, if [`AddressSpace::is_traced`] returns
+    /// true.
+    fn trace_instruction(&self, _executing: &Executing<'_>) {}
 
     /// Returns true if computing with uninitialised memory is an error in checked launches.
     fn reports_never_written(&self) -> bool {
@@ -191,7 +192,7 @@ pub struct Launch<'a> {
     /// excluded.
     pub patience: Duration,
     /// Number of instructions that a wave executes before the next wave of its workgroup runs.
-    pub turns: Turns,
+    pub turns: TurnLength,
     /// True if a loaded value reaches its register only when the wave waits for it, which is as late as hardware may
     /// deliver it.
     pub late_results: bool,
@@ -200,18 +201,18 @@ pub struct Launch<'a> {
 /// Rule that determines how many instructions a wave executes before the next wave of its workgroup runs. Waves take
 /// turns because a wave may wait for another one without a barrier, and because accesses of several waves may race.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turns {
+pub enum TurnLength {
     /// A fixed number, at least one.
-    Of(u64),
+    Fixed(u64),
     /// Pseudo-random numbers between one and a few thousand, generated from this seed.
     Seeded(u64),
 }
 
-impl Default for Turns {
+impl Default for TurnLength {
     /// Returns a rule with a small number of instructions: hardware issues the waves of a workgroup concurrently, so no
     /// wave gets far ahead of the others.
-    fn default() -> Turns {
-        Turns::Of(16)
+    fn default() -> TurnLength {
+        TurnLength::Fixed(16)
     }
 }
 

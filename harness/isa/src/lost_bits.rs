@@ -17,7 +17,7 @@ use std::{
 use device::Arch;
 
 use crate::{
-    disassembler::LONGEST,
+    disassembler::MAX_INSTRUCTION_BYTES,
     ops,
     text::{Base, Site, Text},
     unnamed::Named,
@@ -28,15 +28,15 @@ pub(crate) type Bit = usize;
 
 /// For each bit of an instruction, true if the bit is known to affect the text. All instructions with the same
 /// [`shape`] and [`mode`] share these values.
-type Shown = [bool; 8 * LONGEST];
+type VisibleBits = [bool; 8 * MAX_INSTRUCTION_BYTES];
 
-/// Cached values of [`Shown`] by architecture, [`shape`] and [`mode`]. The disassembler's output does not change within
-/// a process.
-type ByShape = HashMap<(Arch, String, u32), Shown>;
+/// Cached values of [`VisibleBits`] by architecture, [`shape`] and [`mode`]. The disassembler's output does not change
+/// within a process.
+type ByShape = HashMap<(Arch, String, u32), VisibleBits>;
 static SHOWN: LazyLock<Mutex<ByShape>> = LazyLock::new(Mutex::default);
 
 /// Bits of the first dword that select the encoding. They always affect the text.
-const OF_ENCODING: Range<Bit> = 26..32;
+const ENCODING_BITS: Range<Bit> = 26..32;
 /// Lowest bits of the three source operand fields in the second dword of VOP3 and VOP3P.
 const SOURCES: [Bit; 3] = [32, 32 + 9, 32 + 18];
 /// Number that encodes the constant 0 in a source operand field. Since release 22, LLVM writes this number to unused
@@ -116,15 +116,15 @@ fn hidden(
     text: &str,
     name: &dyn Fn(&[u8]) -> Named,
 ) -> Result<BTreeSet<Bit>, String> {
-    let size = (site.size as usize).min(bytes.len()).min(LONGEST);
+    let size = (site.size as usize).min(bytes.len()).min(MAX_INSTRUCTION_BYTES);
     let key = (site.arch, shape(text), mode(site.arch, word(bytes, 0)));
     let lock = || SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut shown = lock().get(&key).copied().unwrap_or([false; 8 * LONGEST]);
+    let mut shown = lock().get(&key).copied().unwrap_or([false; 8 * MAX_INSTRUCTION_BYTES]);
     let packed = encoding(site.arch, word(bytes, 0)) == Encoding::Vop3p;
     let (mut hidden, mut learned) = (BTreeSet::new(), false);
     for bit in 0..8 * size {
         if shown[bit]
-            || OF_ENCODING.contains(&bit)
+            || ENCODING_BITS.contains(&bit)
             || !(is_set(bytes, bit) || packed && OP_SEL_HI.contains(&bit))
         {
             continue;

@@ -4,45 +4,45 @@ use std::{any::Any, ops::Range};
 
 use crate::{
     AddressSpace,
-    able::Able,
-    sync::{Awaits, Synced, WaveSync},
+    able::CpuFeatures,
+    sync::{PendingWait, SyncEffect, WaveSync},
     wave::{Step, Stop},
 };
 
 /// An access outside of every allocation, to a page that the GPU can access.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Beyond {
+pub(crate) struct OutOfBounds {
     pub(crate) address: u64,
     pub(crate) write: bool,
 }
 
 /// State shared by the waves of a workgroup, and access to memory.
 pub struct Machine<'a> {
-    pub(crate) able: Able,
+    pub(crate) features: CpuFeatures,
     /// Allocated LDS: the requested size, rounded up to granules.
     pub lds: Vec<u8>,
     pub(crate) lds_asked: u64,
     /// Global wave sync of the queue; `None` if the queue does not support it.
     pub sync: Option<&'a WaveSync>,
     /// Effect of the current instruction on global wave sync.
-    pub(crate) synced: Option<Synced>,
+    pub(crate) synced: Option<SyncEffect>,
     space: &'a dyn AddressSpace,
     /// Most recently used memory ranges, newest first. Most accesses are to a few buffers, so this makes look-ups
     /// faster.
     recent: [Range<u64>; 4],
     /// State of the sanitizer; `None` unless the launch is checked or its loaded values arrive late.
     pub watch: Option<Box<dyn Any>>,
-    /// True if [`AddressSpace::executes`] is called before every instruction.
+    /// True if [`AddressSpace::trace_instruction`] is called before every instruction.
     pub(crate) follows: bool,
     /// Accesses of the current instruction outside of every allocation, in a checked launch.
-    pub(crate) beyond: Vec<Beyond>,
+    pub(crate) out_of_bounds: Vec<OutOfBounds>,
     started: std::time::Instant,
 }
 
 impl<'a> Machine<'a> {
-    pub(crate) fn new(able: Able, space: &'a dyn AddressSpace) -> Machine<'a> {
+    pub(crate) fn new(able: CpuFeatures, space: &'a dyn AddressSpace) -> Machine<'a> {
         Machine {
-            able,
+            features: able,
             lds: Vec::new(),
             lds_asked: 0,
             sync: None,
@@ -51,7 +51,7 @@ impl<'a> Machine<'a> {
             recent: [0..0, 0..0, 0..0, 0..0],
             watch: None,
             follows: false,
-            beyond: Vec::new(),
+            out_of_bounds: Vec::new(),
             started: std::time::Instant::now(),
         }
     }
@@ -104,7 +104,7 @@ impl<'a> Machine<'a> {
         write: bool,
     ) -> Result<*mut u8, Box<Stop>> {
         if self.space.is_watched() && self.space.pages(address).as_ref().is_some_and(inside) {
-            self.beyond.push(Beyond { address: outside, write });
+            self.out_of_bounds.push(OutOfBounds { address: outside, write });
             return Ok(std::ptr::with_exposed_provenance_mut(address as usize));
         }
         Err(Box::new(Stop::PageFault { address: outside, write }))
@@ -144,9 +144,9 @@ impl<'a> Machine<'a> {
     }
 
     /// Returns true if a wave that waits at global wave sync for the condition `awaits` may continue.
-    pub fn lets_go(&self, awaits: Option<Awaits>) -> bool {
+    pub fn may_continue(&self, awaits: Option<PendingWait>) -> bool {
         match (self.sync, awaits) {
-            (Some(sync), Some(awaits)) => sync.lets_go(awaits),
+            (Some(sync), Some(awaits)) => sync.may_continue(awaits),
             _ => true,
         }
     }

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use crate::{
     exec::{Binder, Lanes, Plain, bind_plain},
     operands::{Operands, Results, Sources},
-    operation::{Operation, Passes},
+    operation::{DataFlow, Operation},
     registers::HALF,
     source::{Buffer, NO_WORDS},
     text::{Base, Text, Unsupported, register},
@@ -120,7 +120,7 @@ fn compared(text: &Text, types: [&'static Type; 2]) -> Result<(Sources<2>, Verdi
         (true, true) => Verdict::Both(scalar),
         (true, false) => Verdict::Exec,
     };
-    Ok((Sources::of(text, types, [first, first + 1])?, verdict))
+    Ok((Sources::parse(text, types, [first, first + 1])?, verdict))
 }
 
 /// A lane mask that is a source operand: scalar registers or an inline constant.
@@ -216,10 +216,10 @@ pub(crate) fn select<T: Value>() -> Operation {
             _ => Mask::operand(text, 3)?,
         };
         let of = Type::moved::<T>();
-        let operands = Operands::of(text, [of; 2], [1, 2], of, false)?;
+        let operands = Operands::parse(text, [of; 2], [1, 2], of, false)?;
         bind_plain(Select { operands, mask, of: PhantomData::<fn(T)> })
     });
-    Operation::from(binder).that(Passes::Selects)
+    Operation::from(binder).with_flow(DataFlow::Selects)
 }
 
 struct Carry<F> {
@@ -299,8 +299,8 @@ pub(crate) fn carry(
             _ => Mask::operand(text, 4)?,
         };
         let of = Type::of::<u32>();
-        let operands = Operands::of(text, [of; 2], [2, 3], of, false)?;
+        let operands = Operands::parse(text, [of; 2], [2, 3], of, false)?;
         bind_plain(Carry { operands, carry_in, carry_out: text.scalar(1, 1)?, f })
     });
-    Operation::from(binder).that(Passes::Flags)
+    Operation::from(binder).with_flow(DataFlow::Flags)
 }

@@ -54,7 +54,7 @@ pub(crate) struct Sources<const N: usize> {
 impl<const N: usize> Sources<N> {
     /// Creates the source operands. `types` contains their types, and `at` their positions among the operands of the
     /// instruction.
-    pub(crate) fn of(
+    pub(crate) fn parse(
         text: &Text,
         types: [&'static Type; N],
         at: [usize; N],
@@ -158,7 +158,7 @@ pub(crate) struct Operands<const N: usize> {
 impl<const N: usize> Operands<N> {
     /// Creates the operands: sources of the given types from the operands at the positions `at`, and a destination of
     /// type `result` from the first operand. [`Text::target`] explains `preserves`.
-    pub(crate) fn of(
+    pub(crate) fn parse(
         text: &Text,
         types: [&'static Type; N],
         at: [usize; N],
@@ -168,7 +168,7 @@ impl<const N: usize> Operands<N> {
         if text.lacks_clamp(result) {
             return Err(Unsupported);
         }
-        let sources = Sources::of(text, types, at)?;
+        let sources = Sources::parse(text, types, at)?;
         Ok(Operands { sources, target: text.target(result, 0, preserves)?, result })
     }
 

@@ -16,7 +16,7 @@ use crate::{
 /// Rules by which uninitialised source operands affect the results of an instruction. Unless noted otherwise, the first
 /// operand is the target, which the instruction writes, and the other operands are sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Passes {
+pub(crate) enum DataFlow {
     /// Each result bit may depend on all sources.
     Computes,
     /// Like `Computes`, with the target as an additional source unless there is a fourth operand.
@@ -63,12 +63,12 @@ pub struct Operation {
     /// are accurate to about one bit in every mode, matrix products, dot products, atomics, and conversions whose name
     /// contains the rounding mode.
     rounded: Option<(Field, Rounded)>,
-    pub(crate) passes: Passes,
+    pub(crate) passes: DataFlow,
 }
 
 impl From<Binder> for Operation {
     fn from(binder: Binder) -> Operation {
-        Operation { binder, rounded: None, passes: Passes::Computes }
+        Operation { binder, rounded: None, passes: DataFlow::Computes }
     }
 }
 
@@ -89,7 +89,7 @@ impl Operation {
         Operation { rounded: Some((field, rounded)), ..nearest.into() }
     }
 
-    pub(crate) fn that(self, passes: Passes) -> Operation {
+    pub(crate) fn with_flow(self, passes: DataFlow) -> Operation {
         Operation { passes, ..self }
     }
 
@@ -123,19 +123,19 @@ macro_rules! rounded {
 pub(crate) use rounded;
 
 pub(crate) fn accumulates(operation: impl Into<Operation>) -> Operation {
-    operation.into().that(Passes::Accumulates)
+    operation.into().with_flow(DataFlow::Accumulates)
 }
 
 pub(crate) fn bits(operation: impl Into<Operation>) -> Operation {
-    operation.into().that(Passes::Bits)
+    operation.into().with_flow(DataFlow::Bits)
 }
 
 pub(crate) fn copies(operation: impl Into<Operation>) -> Operation {
-    operation.into().that(Passes::Copies)
+    operation.into().with_flow(DataFlow::Copies)
 }
 
 pub(crate) fn picks(operation: impl Into<Operation>) -> Operation {
-    operation.into().that(Passes::Picks)
+    operation.into().with_flow(DataFlow::Picks)
 }
 
 /// Returns a binder that chooses the operation by architecture. The rounding and the `passes` of the chosen operation
@@ -167,7 +167,7 @@ pub(crate) fn by_mode<O: Into<Operation>>(
             exec.run(wave, machine)
         }))
     });
-    Operation::from(binder).that(passes)
+    Operation::from(binder).with_flow(passes)
 }
 
 pub(crate) type Table = HashMap<String, Arc<Operation>>;

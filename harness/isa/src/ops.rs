@@ -33,7 +33,7 @@ use std::sync::LazyLock;
 
 use crate::{
     exec::Bound,
-    operation::{Operation, Passes, Table},
+    operation::{DataFlow, Operation, Table},
     text::{Base, Operand, Text, Unsupported},
 };
 
@@ -135,7 +135,7 @@ pub(crate) fn bind(text: &Text) -> Bound {
         return operation.bind(own.as_ref().unwrap_or(text));
     }
     let name = text.mnemonic.as_str();
-    match Family::of(name) {
+    match Family::from_mnemonic(name) {
         Some(Family::NoEffect) => crate::exec::on_wave(|_| {}),
         Some(Family::ScalarMemory) => scalar_memory::bind(text),
         Some(Family::Memory) => memory::bind(text),
@@ -158,26 +158,28 @@ pub(crate) fn bind_rounded(text: &Text, mode: u32) -> Option<Bound> {
 }
 
 /// Returns the rule by which uninitialised source operands affect the results of an instruction.
-pub(crate) fn passes(text: &Text) -> Passes {
+pub(crate) fn passes(text: &Text) -> DataFlow {
     if let Some((operation, _)) = find(text) {
         return operation.passes;
     }
     let name = text.mnemonic.as_str();
     let starts = |list: &[&str]| list.iter().any(|start| name.starts_with(start));
-    match Family::of(name) {
-        Some(Family::Matrix) if starts(&["v_smfmac_", "v_swmmac_"]) => Passes::AccumulatesAcross,
-        Some(Family::Matrix) => Passes::Across,
-        Some(Family::Lds) if starts(&["ds_bpermute", "ds_permute", "ds_swizzle"]) => Passes::Picks,
-        Some(Family::Lds) if starts(&["ds_read_b64_tr_", "ds_read_b96_tr_"]) => Passes::Anywhere,
+    match Family::from_mnemonic(name) {
+        Some(Family::Matrix) if starts(&["v_smfmac_", "v_swmmac_"]) => DataFlow::AccumulatesAcross,
+        Some(Family::Matrix) => DataFlow::Across,
+        Some(Family::Lds) if starts(&["ds_bpermute", "ds_permute", "ds_swizzle"]) => {
+            DataFlow::Picks
+        }
+        Some(Family::Lds) if starts(&["ds_read_b64_tr_", "ds_read_b96_tr_"]) => DataFlow::Anywhere,
         // A transposing load writes to each lane data that other lanes have read. An image load converts and filters
         // texels.
-        Some(Family::Memory) if starts(&["global_load_tr_"]) => Passes::Anywhere,
-        Some(Family::Buffer) if starts(&["buffer_load_format_"]) => Passes::Anywhere,
+        Some(Family::Memory) if starts(&["global_load_tr_"]) => DataFlow::Anywhere,
+        Some(Family::Buffer) if starts(&["buffer_load_format_"]) => DataFlow::Anywhere,
         Some(Family::Image) if starts(&["image_load", "image_sample", "image_gather4"]) => {
-            Passes::Anywhere
+            DataFlow::Anywhere
         }
-        Some(Family::ScalarMemory | Family::Scaled) => Passes::Computes,
-        _ => Passes::Nothing,
+        Some(Family::ScalarMemory | Family::Scaled) => DataFlow::Computes,
+        _ => DataFlow::Nothing,
     }
 }
 
@@ -195,7 +197,7 @@ enum Family {
 }
 
 impl Family {
-    fn of(name: &str) -> Option<Family> {
+    fn from_mnemonic(name: &str) -> Option<Family> {
         if has_no_effect(name) {
             return Some(Family::NoEffect);
         }

@@ -12,7 +12,7 @@ use device::Arch;
 
 use crate::{
     AddressSpace, checks,
-    disassembler::{self, LONGEST},
+    disassembler::{self, MAX_INSTRUCTION_BYTES},
     exec::{Bound, Exec, on_machine},
     lost_bits, ops,
     registers::Row,
@@ -159,8 +159,8 @@ impl<'a> Code<'a> {
         let base = pc & !(PAGE - 1);
         let range = self.space.range(pc).ok_or(Missing::Unmapped)?;
         let first = base.max(range.start);
-        let last = (base + PAGE + LONGEST as u64).min(range.end);
-        let mut bytes = vec![0u8; PAGE as usize + LONGEST];
+        let last = (base + PAGE + MAX_INSTRUCTION_BYTES as u64).min(range.end);
+        let mut bytes = vec![0u8; PAGE as usize + MAX_INSTRUCTION_BYTES];
         let target = &mut bytes[(first - base) as usize..(last - base) as usize];
         let source = std::ptr::with_exposed_provenance::<u8>(first as usize);
         // SAFETY: the address space guarantees that first..last is mapped; the target has the same length.
@@ -175,7 +175,7 @@ impl Page {
         let slots: Box<[OnceLock<Instruction>]> = before.slots;
         for (slot, known) in slots.into_iter().enumerate() {
             // Bytes that the disassembler read for the instruction.
-            let bytes = 4 * slot..4 * slot + LONGEST;
+            let bytes = 4 * slot..4 * slot + MAX_INSTRUCTION_BYTES;
             if let Some(instruction) = known.into_inner()
                 && before.bytes[bytes.clone()] == self.bytes[bytes]
             {
@@ -203,7 +203,7 @@ impl Page {
         if !start.is_multiple_of(4) {
             return Err(Missing::Illegal);
         }
-        let bytes = &self.bytes[start..start + LONGEST];
+        let bytes = &self.bytes[start..start + MAX_INSTRUCTION_BYTES];
         let Decoded { text, site, parts, exec } = decode(self.arch, self.lanes, pc, bytes)
             .map_err(Missing::NoDisassembler)?
             .ok_or_else(|| unnamed(bytes))?;

@@ -16,10 +16,10 @@ use xxhash_rust::xxh3::{Xxh3Default, xxh3_64, xxh3_64_with_seed};
 
 use crate::{
     Trap,
-    checks::{Checks, Watch},
+    checks::{CheckState, Checks},
     registers::HALF,
     wave::{State, Wave},
-    workgroup::{Clock, Group, Pause},
+    workgroup::{Clock, Group, TurnEnd},
 };
 
 /// Number of instructions that a workgroup executes before the next workgroup runs: `ALONE` if it is the only one on
@@ -43,7 +43,7 @@ pub(crate) struct Resident {
     pub(crate) waves: Vec<Wave>,
     pub(crate) lds: Vec<u8>,
     pub(crate) lds_asked: u64,
-    pub(crate) watch: Watch,
+    pub(crate) watch: CheckState,
     pub(crate) clock: Clock,
     /// For each wave, hashes of its states at the ends of its turns.
     states: Vec<HashSet<u64>>,
@@ -60,14 +60,14 @@ impl Group<'_> {
 }
 
 impl Resident {
-    pub(crate) fn new(waves: Vec<Wave>, clock: Clock, watch: Watch) -> Resident {
+    pub(crate) fn new(waves: Vec<Wave>, clock: Clock, watch: CheckState) -> Resident {
         let states = waves.iter().map(|_| HashSet::new()).collect();
         Resident { number: 0, waves, lds: Vec::new(), lds_asked: 0, watch, clock, states }
     }
 
     /// Returns true if a wave is in a state that has not been recorded. `rows` is the number of vector registers that
     /// are part of the state.
-    fn is_in_a_new_state(&mut self, rows: usize) -> bool {
+    fn reached_new_state(&mut self, rows: usize) -> bool {
         let mut is_new = false;
         let lds = xxh3_64(&self.lds);
         for (wave, states) in self.waves.iter().zip(&mut self.states) {
@@ -108,7 +108,7 @@ pub struct Progress {
     count: AtomicU64,
     patience: Duration,
     /// True if the lack of progress has been reported and no progress has been made since.
-    told: AtomicBool,
+    hang_reported: AtomicBool,
 }
 
 /// Time since the launch last made progress, measured in one thread. It counts only while the thread has the processor
@@ -124,23 +124,23 @@ pub struct Quiet {
 impl Progress {
     /// Creates the state for a launch that is reported as hung after `patience`.
     pub fn new(patience: Duration) -> Progress {
-        Progress { count: AtomicU64::new(0), patience, told: AtomicBool::new(false) }
+        Progress { count: AtomicU64::new(0), patience, hang_reported: AtomicBool::new(false) }
     }
 
     /// Records progress.
     pub fn note(&self) {
-        self.told.store(false, Ordering::Relaxed);
+        self.hang_reported.store(false, Ordering::Relaxed);
         self.count.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns true if the launch must be reported as hung now. After that, returns false until there has been
     /// progress.
-    pub fn is_to_be_told(&self, quiet: &Quiet) -> bool {
-        quiet.worked > self.patience && !self.told.swap(true, Ordering::Relaxed)
+    pub fn should_report_hang(&self, quiet: &Quiet) -> bool {
+        quiet.worked > self.patience && !self.hang_reported.swap(true, Ordering::Relaxed)
     }
 
     /// Returns true if the launch must end, because the time without progress is several times the patience.
-    pub fn is_at_an_end(&self, quiet: &Quiet) -> bool {
+    pub fn is_timed_out(&self, quiet: &Quiet) -> bool {
         quiet.worked > PATIENT * self.patience
     }
 }
@@ -253,7 +253,7 @@ impl<'a, 'b> Residents<'a, 'b> {
 
     pub(crate) fn checks(&mut self) -> impl Iterator<Item = &mut Checks> {
         let all = self.present.iter_mut().chain(&mut self.spare);
-        all.filter_map(|one| Checks::of(&mut one.watch))
+        all.filter_map(|one| Checks::from_state(&mut one.watch))
     }
 
     /// Runs each workgroup for one turn. Calls `ended` with the waves of each workgroup that has ended.
@@ -267,12 +267,12 @@ impl<'a, 'b> Residents<'a, 'b> {
             let paused = self.group.run(if alone { ALONE } else { SHARED });
             self.group.swap(&mut one);
             match paused.map_err(|trap| Box::new((one.number, trap)))? {
-                Pause::Ended => {
+                TurnEnd::Ended => {
                     ended(&one.waves);
                     self.spare.push(one);
                     came_on = true;
                 }
-                Pause::Tired | Pause::Rests => self.present.push_back(one),
+                TurnEnd::BudgetSpent | TurnEnd::Waiting => self.present.push_back(one),
             }
         }
         if came_on {
@@ -292,19 +292,19 @@ impl<'a, 'b> Residents<'a, 'b> {
         let rows = self.rows;
         // `any` would stop at the first workgroup with a new state, but the states of all workgroups must be recorded.
         let new =
-            self.present.iter_mut().filter_map(|one| one.is_in_a_new_state(rows).then_some(()));
+            self.present.iter_mut().filter_map(|one| one.reached_new_state(rows).then_some(()));
         let is_new = new.count() > 0;
         // A sleep counts as `PAUSE`, even if it took longer.
         let slept = if std::mem::take(&mut self.slept) { PAUSE } else { Duration::ZERO };
         self.quiet.goes_on(self.progress, slept);
         if is_new {
             self.progress.note();
-        } else if self.progress.is_to_be_told(&self.quiet) {
+        } else if self.progress.should_report_hang(&self.quiet) {
             let hang = self.hang();
-            if self.group.machine.space().hangs(&hang.1).is_break() {
+            if self.group.machine.space().report_hang(&hang.1).is_break() {
                 return Err(hang);
             }
-        } else if self.progress.is_at_an_end(&self.quiet) {
+        } else if self.progress.is_timed_out(&self.quiet) {
             return Err(self.hang());
         } else {
             // The workgroups may be waiting for the host or for other work.

@@ -16,7 +16,7 @@ pub(crate) enum Rounding {
 
 impl Rounding {
     /// Parses a rounding field of MODE; `None` for 0, which means round to nearest even.
-    pub(crate) fn of(field: u32) -> Option<Rounding> {
+    pub(crate) fn from_mode_bits(field: u32) -> Option<Rounding> {
         match field & 3 {
             0 => None,
             1 => Some(Rounding::Upward),
@@ -47,7 +47,7 @@ impl Field {
 
     /// Returns the rounding mode that this field of `mode` selects; `None` means round to nearest even.
     pub(crate) fn of(self, mode: u32) -> Option<Rounding> {
-        Rounding::of(match self {
+        Rounding::from_mode_bits(match self {
             Field::Single => mode,
             Field::Double => mode >> 2,
         })
@@ -103,7 +103,7 @@ impl Rounds for Nearest {
 pub(crate) trait Float: Copy {
     /// Number of bits of the significand, including the hidden one.
     const PRECISION: i32;
-    const LEAST: i32;
+    const MIN_EXPONENT: i32;
     const INFINITY: u128;
     fn from_code(negative: bool, code: u64) -> Self;
     fn wide(self) -> f64;
@@ -153,7 +153,7 @@ macro_rules! of_the_host {
 
 impl Float for f64 {
     const PRECISION: i32 = 53;
-    const LEAST: i32 = -1074;
+    const MIN_EXPONENT: i32 = -1074;
     const INFINITY: u128 = 0x7ff << 52;
     fn from_code(negative: bool, code: u64) -> f64 {
         f64::from_bits(code | u64::from(negative) << 63)
@@ -169,7 +169,7 @@ impl Float for f64 {
 
 impl Float for f32 {
     const PRECISION: i32 = 24;
-    const LEAST: i32 = -149;
+    const MIN_EXPONENT: i32 = -149;
     const INFINITY: u128 = 0xff << 23;
     fn from_code(negative: bool, code: u64) -> f32 {
         f32::from_bits(code as u32 | u32::from(negative) << 31)
@@ -185,7 +185,7 @@ impl Float for f32 {
 
 impl Float for F16 {
     const PRECISION: i32 = 11;
-    const LEAST: i32 = -24;
+    const MIN_EXPONENT: i32 = -24;
     const INFINITY: u128 = 0x1f << 10;
     fn from_code(negative: bool, code: u64) -> F16 {
         F16(code as u16 | u16::from(negative) << 15)
@@ -272,7 +272,7 @@ struct Exact {
 
 impl Exact {
     /// Converts a number; `None` for an infinity or a NaN.
-    fn of(value: f64) -> Option<Exact> {
+    fn from_f64(value: f64) -> Option<Exact> {
         let (fraction, biased) = (value.to_bits() & ((1 << 52) - 1), value.to_bits() >> 52 & 0x7ff);
         let (significand, exponent) = match biased {
             0 => (fraction, -1074),
@@ -336,7 +336,7 @@ impl Exact {
     fn rounded<T: Float>(self, rounding: Rounding) -> T {
         let bits = 128 - self.significand.leading_zeros() as i32;
         // Exponent of the last bit of the result.
-        let unit = (self.exponent + bits - T::PRECISION).max(T::LEAST);
+        let unit = (self.exponent + bits - T::PRECISION).max(T::MIN_EXPONENT);
         let is_away = rounding.is_away(self.negative);
         let units = match unit - self.exponent {
             shift @ ..=0 => self.significand.checked_shl(shift.unsigned_abs()).unwrap_or(0),
@@ -350,7 +350,7 @@ impl Exact {
             return T::from_code(self.negative, 0);
         }
         // A carry out of the significand increments the exponent.
-        let code = units + (((unit - T::LEAST) as u128) << (T::PRECISION - 1));
+        let code = units + (((unit - T::MIN_EXPONENT) as u128) << (T::PRECISION - 1));
         let overflow = if is_away { T::INFINITY } else { T::INFINITY - 1 };
         let code = if code < T::INFINITY { code } else { overflow };
         T::from_code(self.negative, code as u64)
@@ -359,7 +359,7 @@ impl Exact {
 
 impl Rounds for Rounding {
     fn add<T: Float>(self, a: T, b: T) -> T {
-        match (Exact::of(a.wide()), Exact::of(b.wide())) {
+        match (Exact::from_f64(a.wide()), Exact::from_f64(b.wide())) {
             (Some(a), Some(b)) => a.plus(b, self).rounded(self),
             _ => T::special(a.wide() + b.wide()),
         }
@@ -374,7 +374,7 @@ impl Rounds for Rounding {
     }
 
     fn multiply<T: Float>(self, a: T, b: T) -> T {
-        match (Exact::of(a.wide()), Exact::of(b.wide())) {
+        match (Exact::from_f64(a.wide()), Exact::from_f64(b.wide())) {
             (Some(a), Some(b)) => a.times(b).rounded(self),
             _ => T::special(a.wide() * b.wide()),
         }
@@ -406,7 +406,7 @@ impl Rounding {
     /// result.
     pub(crate) fn fused_scaled<S: Float, T: Float>(self, a: S, b: S, c: S, power: i32) -> T {
         let (a, b, c) = (a.wide(), b.wide(), c.wide());
-        match (Exact::of(a), Exact::of(b), Exact::of(c)) {
+        match (Exact::from_f64(a), Exact::from_f64(b), Exact::from_f64(c)) {
             (Some(a), Some(b), Some(c)) => a.times(b).plus(c, self).scaled(power).rounded(self),
             // If the factors are finite but their product is infinite in binary64, the product has overflowed.
             (Some(_), Some(_), None) => T::special(c),
@@ -416,6 +416,6 @@ impl Rounding {
 
     fn scaled<S: Float, T: Float>(self, value: S, power: i32) -> T {
         let value = value.wide();
-        Exact::of(value).map_or(T::special(value), |exact| exact.scaled(power).rounded(self))
+        Exact::from_f64(value).map_or(T::special(value), |exact| exact.scaled(power).rounded(self))
     }
 }

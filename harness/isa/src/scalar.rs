@@ -3,7 +3,7 @@
 
 use crate::{
     exec::{Binder, on_wave},
-    operation::{Operation, Passes},
+    operation::{DataFlow, Operation},
     source::Source,
     text::{Text, Unsupported},
     value::{Class, Value, flushed_where},
@@ -145,7 +145,7 @@ pub(crate) fn compare<A: Value, B: Value>(
             wave.set_scc(verdict);
         })
     });
-    Operation::from(binder).that(Passes::Condition)
+    Operation::from(binder).with_flow(DataFlow::Condition)
 }
 
 /// Binds `op dst, imm16`. `f` receives the old value of the destination, and the immediate without sign extension. It
@@ -176,7 +176,7 @@ pub(crate) fn compare_immediate(
             wave.set_scc(verdict);
         })
     });
-    Operation::from(binder).that(Passes::Condition)
+    Operation::from(binder).with_flow(DataFlow::Condition)
 }
 
 /// Binds `op dst, a`, which combines `a` with EXEC, writes the result to EXEC, and saves the old EXEC in `dst` (or the
@@ -196,5 +196,5 @@ pub(crate) fn save_exec<T: Value>(
             wave.set_scc(result.bits() != 0);
         })
     });
-    Operation::from(binder).that(Passes::Masks)
+    Operation::from(binder).with_flow(DataFlow::Masks)
 }

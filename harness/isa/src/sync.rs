@@ -56,13 +56,13 @@ pub enum Action {
 
 /// Condition for which a wave waits at a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Awaits {
+pub struct PendingWait {
     resource: usize,
-    what: What,
+    what: WaitCondition,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
+enum WaitCondition {
     /// The barrier must have opened more than this number of times.
     Opened(u64),
     /// More than this number of waves must have received a unit.
@@ -71,7 +71,7 @@ enum What {
 
 /// Effect of a global-wave-sync instruction on the order of memory accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Synced {
+pub struct SyncEffect {
     pub(crate) resource: usize,
     /// True if the wave releases its earlier accesses.
     pub(crate) lets_go: bool,
@@ -103,10 +103,15 @@ impl WaveSync {
 
     /// Executes a global-wave-sync instruction on resource `number`. `value` is the operand of the first active lane.
     /// Returns the effect, and the condition for which the wave must wait.
-    pub fn act(&self, action: Action, number: usize, value: u32) -> (Synced, Option<Awaits>) {
+    pub fn act(
+        &self,
+        action: Action,
+        number: usize,
+        value: u32,
+    ) -> (SyncEffect, Option<PendingWait>) {
         let mut it = self.resource(number);
         let resource = number % RESOURCES;
-        let mut synced = Synced { resource, lets_go: true, hears: false, opens: true };
+        let mut synced = SyncEffect { resource, lets_go: true, hears: false, opens: true };
         let mut awaits = None;
         match action {
             Action::Init => {
@@ -120,7 +125,7 @@ impl WaveSync {
                     it.counter = value;
                     it.opened += 1;
                 } else {
-                    awaits = Some(Awaits { resource, what: What::Opened(it.opened) });
+                    awaits = Some(PendingWait { resource, what: WaitCondition::Opened(it.opened) });
                     it.counter -= 1;
                     synced.opens = false;
                 }
@@ -137,21 +142,21 @@ impl WaveSync {
             }
             Action::Acquire => {
                 (synced.lets_go, synced.hears, synced.opens) = (false, true, false);
-                let what = What::Served(it.asked);
+                let what = WaitCondition::Served(it.asked);
                 it.asked += 1;
                 it.serve();
-                awaits = Some(Awaits { resource, what }).filter(|_| it.served < it.asked);
+                awaits = Some(PendingWait { resource, what }).filter(|_| it.served < it.asked);
             }
         }
         (synced, awaits)
     }
 
     /// Returns true if a wave that waits for `awaits` may continue.
-    pub fn lets_go(&self, awaits: Awaits) -> bool {
+    pub fn may_continue(&self, awaits: PendingWait) -> bool {
         let it = self.resource(awaits.resource);
         match awaits.what {
-            What::Opened(before) => it.opened > before,
-            What::Served(before) => it.served > before,
+            WaitCondition::Opened(before) => it.opened > before,
+            WaitCondition::Served(before) => it.served > before,
         }
     }
 }

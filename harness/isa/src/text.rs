@@ -100,7 +100,7 @@ pub struct Site {
 
 impl Site {
     /// Returns the properties of an 8-byte instruction at address 0, in a wave of the default size.
-    pub fn of(arch: Arch) -> Site {
+    pub fn for_arch(arch: Arch) -> Site {
         Site { arch, lanes: arch.wave_size() as usize, address: 0, size: 8, immediate: 0 }
     }
 }

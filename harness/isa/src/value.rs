@@ -130,7 +130,7 @@ pub(crate) enum Class {
 }
 
 impl Class {
-    fn of(value: f64) -> Class {
+    fn from_f64(value: f64) -> Class {
         match value {
             0.0 => Class::Zero,
             _ if value.is_infinite() => Class::Infinite,
@@ -242,7 +242,7 @@ impl Value for f32 {
         if product.abs() < f32::MIN_POSITIVE { 0f32.copysign(product) } else { product }
     }
     fn class(self) -> Class {
-        Class::of(self.into())
+        Class::from_f64(self.into())
     }
     fn clamped(self, keeps_nans: bool) -> Self {
         match self.is_nan() {
@@ -279,7 +279,7 @@ impl Value for f64 {
         if product.abs() < f64::MIN_POSITIVE { 0f64.copysign(product) } else { product }
     }
     fn class(self) -> Class {
-        Class::of(self)
+        Class::from_f64(self)
     }
     fn clamped(self, keeps_nans: bool) -> Self {
         match self.is_nan() {
@@ -360,14 +360,14 @@ impl Value for Bf16 {
 
 /// A binary32 source operand whose denormals are never flushed, whatever MODE says.
 #[derive(Clone, Copy)]
-pub(crate) struct AsItIs(pub(crate) f32);
+pub(crate) struct UnflushedF32(pub(crate) f32);
 
-impl Value for AsItIs {
+impl Value for UnflushedF32 {
     const WORDS: usize = f32::WORDS;
     const SIGN: u64 = f32::SIGN;
     #[inline(always)]
     fn from_bits(bits: u64) -> Self {
-        AsItIs(<f32 as Value>::from_bits(bits))
+        UnflushedF32(<f32 as Value>::from_bits(bits))
     }
     #[inline(always)]
     fn bits(self) -> u64 {
@@ -380,15 +380,15 @@ impl Value for AsItIs {
 
 /// A binary16 result that `MODE.FP16_OVFL` does not affect.
 #[derive(Clone, Copy)]
-pub(crate) struct Settled(pub(crate) F16);
+pub(crate) struct NeverSaturatedF16(pub(crate) F16);
 
-impl Value for Settled {
+impl Value for NeverSaturatedF16 {
     const WORDS: usize = F16::WORDS;
     const HALF: bool = F16::HALF;
     const SIGN: u64 = F16::SIGN;
     #[inline(always)]
     fn from_bits(bits: u64) -> Self {
-        Settled(F16::from_bits(bits))
+        NeverSaturatedF16(F16::from_bits(bits))
     }
     #[inline(always)]
     fn bits(self) -> u64 {
@@ -401,13 +401,13 @@ impl Value for Settled {
         self.0.class()
     }
     fn saturated(self) -> Self {
-        Settled(self.0.saturated())
+        NeverSaturatedF16(self.0.saturated())
     }
     fn scaled(self, factor: f32) -> Self {
-        Settled(self.0.scaled(factor))
+        NeverSaturatedF16(self.0.scaled(factor))
     }
     fn clamped(self, keeps_nans: bool) -> Self {
-        Settled(self.0.clamped(keeps_nans))
+        NeverSaturatedF16(self.0.clamped(keeps_nans))
     }
 }
 

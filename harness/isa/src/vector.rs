@@ -86,7 +86,7 @@ pub(crate) fn unary<A: Value, R: Value>(
     f: impl Fn(A) -> R + Copy + Send + Sync + 'static,
 ) -> Binder {
     Box::new(move |text| {
-        let operands = Operands::of(text, [Type::of::<A>()], [1], Type::of::<R>(), false)?;
+        let operands = Operands::parse(text, [Type::of::<A>()], [1], Type::of::<R>(), false)?;
         bind_plain(Unary { operands, f, types: PhantomData })
     })
 }
@@ -111,7 +111,7 @@ fn of_two<A: Value, B: Value, R: Value>(
 ) -> Binder {
     Box::new(move |text| {
         let types = [Type::of::<A>(), Type::of::<B>()];
-        let operands = Operands::of(text, types, [1, 2], Type::of::<R>(), preserves)?;
+        let operands = Operands::parse(text, types, [1, 2], Type::of::<R>(), preserves)?;
         bind_plain(Binary { operands, f, types: PhantomData })
     })
 }
@@ -122,7 +122,7 @@ pub(crate) fn ternary<A: Value, B: Value, C: Value, R: Value>(
     Box::new(move |text| {
         let types = [Type::of::<A>(), Type::of::<B>(), Type::of::<C>()];
         let preserves = !text.mnemonic.contains("_legacy_");
-        let operands = Operands::of(text, types, [1, 2, 3], Type::of::<R>(), preserves)?;
+        let operands = Operands::parse(text, types, [1, 2, 3], Type::of::<R>(), preserves)?;
         bind_plain(Ternary { operands, f, types: PhantomData })
     })
 }
@@ -133,7 +133,7 @@ pub(crate) fn accumulate<A: Value, B: Value, R: Value>(
 ) -> Operation {
     let binder: Binder = Box::new(move |text| {
         let types = [Type::of::<A>(), Type::of::<B>(), Type::of::<R>()];
-        let operands = Operands::of(text, types, [1, 2, 0], Type::of::<R>(), false)?;
+        let operands = Operands::parse(text, types, [1, 2, 0], Type::of::<R>(), false)?;
         bind_plain(Ternary { operands, f, types: PhantomData })
     });
     accumulates(binder)

@@ -3,7 +3,7 @@
 use crate::{
     registers::{HALF, Half, RegisterFile, Row},
     rounding::Field,
-    sync::Awaits,
+    sync::PendingWait,
     text::register,
 };
 
@@ -20,7 +20,7 @@ pub enum Stop {
     /// The kernel aborted.
     Abort,
     /// The contents of a register select a feature that the interpreter does not support. The string names the feature.
-    Gap(&'static str),
+    Unsupported(&'static str),
 }
 
 pub(crate) type Step = Result<(), Box<Stop>>;
@@ -58,7 +58,7 @@ pub struct Wave {
     /// Execution state.
     pub state: State,
     /// Condition for which the wave waits at global wave sync.
-    pub awaits: Option<Awaits>,
+    pub awaits: Option<PendingWait>,
     pub(crate) executed: u64,
     /// Scratch memory of all lanes. As on hardware, the dwords of the lanes are interleaved.
     pub scratch: Vec<u8>,
@@ -264,8 +264,8 @@ pub(crate) fn flushed(values: &Half) -> Half {
 #[inline(always)]
 pub(crate) fn sign_bits(words: &Half) -> u32 {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: only operations call this function, and they run on a machine. A machine contains an `Able`, so AVX2 is
-    // supported. Each load reads eight of the 32 words.
+    // SAFETY: only operations call this function, and they run on a machine. A machine contains a `CpuFeatures`, so
+    // AVX2 is supported. Each load reads eight of the 32 words.
     unsafe {
         use std::arch::x86_64::{_mm256_loadu_ps, _mm256_movemask_ps};
         let eight = |first: usize| {

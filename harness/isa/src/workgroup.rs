@@ -6,8 +6,8 @@ use std::{
 };
 
 use crate::{
-    At, Executing, Finding, LdsAccess, MemoryAccess, Trap, Turns,
-    checks::{Checks, Found, access, between, races, scoreboard::Origin},
+    At, Executing, Finding, LdsAccess, MemoryAccess, Trap, TurnLength,
+    checks::{CheckError, Checks, access, between, races, scoreboard::Origin},
     machine::Machine,
     ops::memory::Location,
     program::{Code, Detours, Instruction, Missing, PAGE},
@@ -23,15 +23,15 @@ const LOOP: usize = 4096;
 
 /// Generates the lengths of the turns of a workgroup.
 pub struct Clock {
-    turns: Turns,
+    turns: TurnLength,
     state: u64,
 }
 
 impl Clock {
     /// Creates the generator for this workgroup. Each workgroup has its own sequence of lengths, which does not depend
     /// on the host thread that executes the workgroup.
-    pub fn new(turns: Turns, workgroup: u64) -> Clock {
-        let seed = if let Turns::Seeded(seed) = turns { seed } else { 0 };
+    pub fn new(turns: TurnLength, workgroup: u64) -> Clock {
+        let seed = if let TurnLength::Seeded(seed) = turns { seed } else { 0 };
         // The state must not be zero, because the generator would then return only zeros.
         let state = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ workgroup << 32;
         Clock { turns, state: state.max(1) }
@@ -40,8 +40,8 @@ impl Clock {
     /// Returns the length of the next turn, in instructions.
     pub fn next_turn(&mut self) -> u64 {
         match self.turns {
-            Turns::Of(turn) => turn.max(1),
-            Turns::Seeded(_) => {
+            TurnLength::Fixed(turn) => turn.max(1),
+            TurnLength::Seeded(_) => {
                 // Marsaglia's xorshift generates the sequence. The lengths are powers of two, so that short turns are
                 // as frequent as long ones.
                 self.state ^= self.state << 13;
@@ -72,33 +72,33 @@ pub struct Group<'a> {
     /// Lengths of the turns.
     pub clock: Clock,
     /// Errors of this workgroup that have already been reported.
-    pub told: HashSet<Mistake>,
+    pub reported: HashSet<Mistake>,
 }
 
 /// Identity of an error: its kind, the addresses of the instructions involved, and for an unordered access a
 /// description of the other work. Errors with the same identity are reported once.
-type Mistake = (Discriminant<Found>, [u64; 3], String);
+type Mistake = (Discriminant<CheckError>, [u64; 3], String);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pause {
+pub(crate) enum TurnEnd {
     Ended,
     /// The workgroup has used up its budget of instructions.
-    Tired,
+    BudgetSpent,
     /// No wave can run now: each wave sleeps, waits for another workgroup, or waits at a barrier for a wave that cannot
     /// run either.
-    Rests,
+    Waiting,
 }
 
 impl Group<'_> {
     /// Runs the waves in turns. Returns when all waves have ended, when the workgroup has executed `budget`
     /// instructions, or when no wave can run.
-    pub(crate) fn run(&mut self, budget: u64) -> Result<Pause, Trap> {
+    pub(crate) fn run(&mut self, budget: u64) -> Result<TurnEnd, Trap> {
         let mut spent = 0;
         loop {
             for wave in &mut self.waves {
                 let goes_on = match wave.state {
                     State::Resting => true,
-                    State::AtSync => self.machine.lets_go(wave.awaits),
+                    State::AtSync => self.machine.may_continue(wave.awaits),
                     State::Running | State::AtBarrier | State::Ended => false,
                 };
                 if goes_on {
@@ -120,11 +120,11 @@ impl Group<'_> {
             }
             let all = |states: &[State]| self.waves.iter().all(|wave| states.contains(&wave.state));
             if all(&[State::Ended]) {
-                return Ok(Pause::Ended);
+                return Ok(TurnEnd::Ended);
             }
             // A barrier does not wait for waves that have ended.
             if all(&[State::Ended, State::AtBarrier]) {
-                if let Some(checks) = Checks::of(&mut self.machine.watch) {
+                if let Some(checks) = Checks::from_state(&mut self.machine.watch) {
                     checks.barrier();
                 }
                 for wave in &mut self.waves {
@@ -133,18 +133,18 @@ impl Group<'_> {
                     }
                 }
             } else if all(&[State::Ended, State::AtBarrier, State::Resting, State::AtSync]) {
-                return Ok(Pause::Rests);
+                return Ok(TurnEnd::Waiting);
             }
             if spent >= budget {
-                return Ok(Pause::Tired);
+                return Ok(TurnEnd::BudgetSpent);
             }
         }
     }
 
     /// Reports errors that the checks detect at the end of the launch. Each error is reported once.
-    pub(crate) fn tell(&mut self, found: Vec<Found>) -> Result<(), Trap> {
+    pub(crate) fn report_finding(&mut self, found: Vec<CheckError>) -> Result<(), Trap> {
         for found in found {
-            if !self.told.insert(mistake(&found, 0)) {
+            if !self.reported.insert(mistake(&found, 0)) {
                 continue;
             }
             let finding = finding(found, At::default(), self.machine.lds_asked, self.entry);
@@ -207,7 +207,7 @@ impl Group<'_> {
 
     /// Runs a wave for at most `length` instructions.
     pub fn turn<const WATCHED: bool>(&mut self, index: usize, length: u64) -> Result<(), Trap> {
-        let Group { code, machine, waves, number, entry, limit, told, .. } = self;
+        let Group { code, machine, waves, number, entry, limit, reported: told, .. } = self;
         let wave = &mut waves[index];
         let (mut pc, mut last) = (wave.pc, wave.pc);
         let mut left = length.min(limit.saturating_sub(wave.executed)).max(1);
@@ -225,11 +225,11 @@ impl Group<'_> {
                     wave.pc = pc;
                 }
                 if WATCHED && machine.follows {
-                    tell_who_follows(machine, *number, wave, last, instruction);
+                    notify_tracer(machine, *number, wave, last, instruction);
                 }
                 let step = instruction.exec.run(wave, machine);
                 if WATCHED && !Checks::is_content(machine) {
-                    tell(machine, told, instruction, last, *entry)?;
+                    report_finding(machine, told, instruction, last, *entry)?;
                 }
                 if let Err(stop) = step {
                     return Err(stop_trap(*stop, instruction, last, *entry));
@@ -255,7 +255,8 @@ impl Group<'_> {
     }
 
     fn turn_on_detour(&mut self, index: usize, length: u64) -> Result<(), Trap> {
-        let Group { code, detours, machine, waves, number, entry, limit, told, .. } = self;
+        let Group { code, detours, machine, waves, number, entry, limit, reported: told, .. } =
+            self;
         let checked = machine.watch.is_some();
         let wave = &mut waves[index];
         for _ in 0..length {
@@ -273,12 +274,12 @@ impl Group<'_> {
             wave.pc = pc + instruction.site.size;
             wave.executed += 1;
             if machine.follows {
-                tell_who_follows(machine, *number, wave, pc, instruction);
+                notify_tracer(machine, *number, wave, pc, instruction);
             }
             let exec = other.unwrap_or(&*instruction.exec);
             let step = exec.run(wave, machine);
             if !Checks::is_content(machine) {
-                tell(machine, told, instruction, pc, *entry)?;
+                report_finding(machine, told, instruction, pc, *entry)?;
             }
             if let Err(stop) = step {
                 return Err(stop_trap(*stop, instruction, pc, *entry));
@@ -293,7 +294,7 @@ impl Group<'_> {
 
 #[cold]
 #[inline(never)]
-fn tell_who_follows(
+fn notify_tracer(
     machine: &Machine<'_>,
     workgroup: u64,
     wave: &Wave,
@@ -302,7 +303,7 @@ fn tell_who_follows(
 ) {
     let text = &*instruction.text;
     let executing = Executing { workgroup, wave: wave.index, pc, text, registers: wave };
-    machine.space().executes(&executing);
+    machine.space().trace_instruction(&executing);
 }
 
 impl Wave {
@@ -344,14 +345,14 @@ fn stop_trap(stop: Stop, instruction: &Instruction, pc: u64, entry: u64) -> Trap
     match stop {
         Stop::PageFault { address, write } => Trap::PageFault { address, write, instruction },
         Stop::Abort => Trap::Abort { instruction },
-        Stop::Gap(what) => {
+        Stop::Unsupported(what) => {
             let text = format!("{text}, which uses {what}");
             Trap::Unimplemented { instruction: at(&text, pc, entry) }
         }
     }
 }
 
-fn tell(
+fn report_finding(
     machine: &mut Machine<'_>,
     told: &mut HashSet<Mistake>,
     instruction: &Instruction,
@@ -371,40 +372,40 @@ fn tell(
     Ok(())
 }
 
-fn mistake(found: &Found, pc: u64) -> Mistake {
+fn mistake(found: &CheckError, pc: u64) -> Mistake {
     let (first, second, with) = match found {
-        Found::Outside { write, .. } | Found::LdsOutOfRange { write, .. } => {
+        CheckError::Outside { write, .. } | CheckError::LdsOutOfRange { write, .. } => {
             (u64::from(*write), 0, String::new())
         }
-        Found::NeverWritten { read, how } => (read.pc, *how as u64, String::new()),
-        Found::LdsRace { first, second, .. } => (first.pc, second.pc, String::new()),
-        Found::LdsEarly { write, read, .. } => (write.pc, read.pc, String::new()),
-        Found::Early(early) => (early.producer.pc, 0, String::new()),
-        Found::Unordered(accesses) => (0, 0, accesses.rival.clone()),
+        CheckError::NeverWritten { read, how } => (read.pc, *how as u64, String::new()),
+        CheckError::LdsRace { first, second, .. } => (first.pc, second.pc, String::new()),
+        CheckError::LdsEarly { write, read, .. } => (write.pc, read.pc, String::new()),
+        CheckError::Early(early) => (early.producer.pc, 0, String::new()),
+        CheckError::Unordered(accesses) => (0, 0, accesses.rival.clone()),
     };
     (discriminant(found), [pc, first, second], with)
 }
 
 /// Converts an error that the checks found to a [`Finding`]. `size` is the size of the workgroup's LDS in bytes.
-fn finding(found: Found, instruction: At, size: u64, entry: u64) -> Finding {
+fn finding(found: CheckError, instruction: At, size: u64, entry: u64) -> Finding {
     match found {
-        Found::Outside { address, write } => Finding::Outside { address, write, instruction },
-        Found::LdsOutOfRange { offset, write, given } => {
+        CheckError::Outside { address, write } => Finding::Outside { address, write, instruction },
+        CheckError::LdsOutOfRange { offset, write, given } => {
             Finding::LdsOutOfRange { offset, write, size, given, instruction }
         }
-        Found::NeverWritten { read, how } => Finding::NeverWritten {
+        CheckError::NeverWritten { read, how } => Finding::NeverWritten {
             address: read.address,
             read: at(&read.text, read.pc, entry),
             how: how.words(),
             instruction,
         },
-        Found::LdsRace { offset, first, second } => {
+        CheckError::LdsRace { offset, first, second } => {
             Finding::LdsRace { offset, first: side(first, entry), second: side(second, entry) }
         }
-        Found::LdsEarly { offset, write, read } => {
+        CheckError::LdsEarly { offset, write, read } => {
             Finding::LdsEarly { offset, write: side(write, entry), read: side(read, entry) }
         }
-        Found::Early(early) => {
+        CheckError::Early(early) => {
             let place = |origin: &Origin| at(&origin.text, origin.pc, entry);
             Finding::Early {
                 producer: place(&early.producer),
@@ -418,7 +419,7 @@ fn finding(found: Found, instruction: At, size: u64, entry: u64) -> Finding {
                 instruction,
             }
         }
-        Found::Unordered(accesses) => Finding::Unordered { accesses, instruction },
+        CheckError::Unordered(accesses) => Finding::Unordered { accesses, instruction },
     }
 }
 
@@ -431,11 +432,11 @@ pub(crate) fn race_between(race: between::Race, entry: u64) -> Finding {
         instruction: at(&side.origin.text, side.origin.pc, entry),
     });
     let why = match why {
-        between::Why::Unordered => "nothing orders them",
-        between::Why::NotCome => {
+        between::RaceReason::Unordered => "nothing orders them",
+        between::RaceReason::NotArrived => {
             "a wave signals the other before its earlier write has reached memory"
         }
-        between::Why::Stale => "a signalled wave has not invalidated its caches",
+        between::RaceReason::Stale => "a signalled wave has not invalidated its caches",
     };
     Finding::MemoryRace { address, why, first, second }
 }

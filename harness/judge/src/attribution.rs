@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, ops::Range};
 
-use plan::{BufferWrite, GUARD_BYTE, OnMemory, POISON_BYTE, Plan};
+use plan::{BufferWrite, GUARD_BYTE, MemoryEffect, POISON_BYTE, Plan};
 
 use crate::phrases::{self, EXPECTED};
 
@@ -298,48 +298,48 @@ impl<'a> Evidence<'a> {
             line => format!("at line {line}"),
         };
         let buffer = &root.buffer;
-        let does = step.map_or(OnMemory::Nothing, |s| s.call.work().on_memory());
+        let does = step.map_or(MemoryEffect::Nothing, |s| s.call.work().memory_effect());
         match does {
-            OnMemory::Fill { .. } => {
+            MemoryEffect::Fill { .. } => {
                 format!("the pattern written {line} (fill of {buffer}{iteration})")
             }
-            OnMemory::FillNumbers { .. } => {
+            MemoryEffect::FillNumbers { .. } => {
                 format!("the numbers written {line} (fill of {buffer}{iteration})")
             }
-            OnMemory::FillFile { file, .. } => {
+            MemoryEffect::FillFile { file, .. } => {
                 format!("the bytes of `{file}` written {line} (fill of {buffer}{iteration})")
             }
-            OnMemory::Set { value, element: 1, .. } => {
+            MemoryEffect::Set { value, element: 1, .. } => {
                 format!("the {value:#04x} bytes set {line} ({buffer}{iteration})")
             }
-            OnMemory::Set { value, element, .. } => {
+            MemoryEffect::Set { value, element, .. } => {
                 let (of, digits) = (if element == 4 { "words" } else { "elements" }, 2 * element);
                 let value = format!("{value:#0width$x}", width = 2 + digits as usize);
                 format!("the {of} {value} set {line} ({buffer}{iteration})")
             }
-            OnMemory::Launch { kernel, .. } => {
+            MemoryEffect::Launch { kernel, .. } => {
                 format!("the result of kernel {kernel} {line} (in {buffer}{iteration})")
             }
-            OnMemory::Product { .. } => {
+            MemoryEffect::Product { .. } => {
                 format!("the product made {line} (in {buffer}{iteration})")
             }
-            OnMemory::Copy { .. } | OnMemory::Rows { .. } | OnMemory::Boxes { .. } => {
+            MemoryEffect::Copy { .. } | MemoryEffect::Rows { .. } | MemoryEffect::Boxes { .. } => {
                 format!("the copy made {line} (to {buffer}{iteration})")
             }
-            OnMemory::SetBox { .. }
-            | OnMemory::CountUp(_)
-            | OnMemory::Generate { .. }
-            | OnMemory::Foreign { .. }
-            | OnMemory::Alloc(_)
-            | OnMemory::Poison(_)
+            MemoryEffect::SetBox { .. }
+            | MemoryEffect::CountUp(_)
+            | MemoryEffect::Generate { .. }
+            | MemoryEffect::Foreign { .. }
+            | MemoryEffect::Alloc(_)
+            | MemoryEffect::Poison(_)
             // Calls with the effects below write nothing.
-            | OnMemory::Nothing
-            | OnMemory::Free(_)
-            | OnMemory::Replay(_)
-            | OnMemory::Check { .. }
-            | OnMemory::Compare(..)
-            | OnMemory::Read(_)
-            | OnMemory::Guards(_) => format!("the write {line} (to {buffer}{iteration})"),
+            | MemoryEffect::Nothing
+            | MemoryEffect::Free(_)
+            | MemoryEffect::Replay(_)
+            | MemoryEffect::Check { .. }
+            | MemoryEffect::Compare(..)
+            | MemoryEffect::Read(_)
+            | MemoryEffect::Guards(_) => format!("the write {line} (to {buffer}{iteration})"),
         }
     }
 }

@@ -11,14 +11,14 @@ use crate::{
 };
 
 /// Bytes of a buffer that a check has read, as the worker reported them.
-pub(crate) struct Read<'a> {
+pub(crate) struct BufferRead<'a> {
     pub(crate) buffer: &'a str,
     pub(crate) bytes: u64,
     pub(crate) digest: &'a str,
     pub(crate) file: Option<&'a str>,
 }
 
-impl Read<'_> {
+impl BufferRead<'_> {
     fn spooled(&self, context: &Context<'_>) -> Option<Vec<u8>> {
         self.file.and_then(context.spool)
     }
@@ -29,7 +29,7 @@ pub(crate) fn wrong(
     context: &Context<'_>,
     index: &Index<'_>,
     (step, occurrence): (u32, u32),
-    read: &Read<'_>,
+    read: &BufferRead<'_>,
 ) -> Outcome {
     let (what, buffer, guards) = match index.step(step).map(|s| &s.call) {
         Some(Call::Guards { buffer }) => (format!("{buffer}.guards"), buffer.as_str(), true),
@@ -93,8 +93,8 @@ pub(crate) fn compared(
     context: &Context<'_>,
     index: &Index<'_>,
     (step, occurrence): (u32, u32),
-    a: &Read<'_>,
-    b: &Read<'_>,
+    a: &BufferRead<'_>,
+    b: &BufferRead<'_>,
 ) -> Outcome {
     let place = index.place(step, occurrence);
     let at = index.location(step, occurrence);
@@ -125,7 +125,7 @@ pub(crate) fn compared(
 
 /// Judges a check that each element of a buffer is at least `least`: returns the outcome if the check failed, and
 /// `None` if it passed. `reported` is the worker's report of the least element and its index, for example `3 at 17`.
-pub(crate) fn below(
+pub(crate) fn check_at_least(
     index: &Index<'_>,
     (step, occurrence): (u32, u32),
     buffer: &str,
@@ -151,7 +151,7 @@ pub(crate) fn below(
 
 /// Returns a `no-verdict` outcome if the worker ended normally although it did not report the bytes of all buffers that
 /// the checks read.
-pub(crate) fn unread(
+pub(crate) fn missing_reads(
     context: &Context<'_>,
     index: &Index<'_>,
     read: &HashSet<(u32, u32)>,

@@ -14,7 +14,7 @@ pub(crate) fn ending(
     trail: &Trail,
     index: &Index<'_>,
 ) -> Option<Outcome> {
-    if let Some(own) = not_the_trials(seen) {
+    if let Some(own) = external_end(seen) {
         return Some(own);
     }
     if trail.stopped && trail.open.is_empty() && seen.end == End::Exited(WORKER_DONE) {
@@ -29,7 +29,7 @@ pub(crate) fn ending(
     }
     if trail.done {
         if seen.end == End::Exited(WORKER_DONE)
-            && trail.bye
+            && trail.said_bye
             && launched
             && !seen.left_behind.is_empty()
         {
@@ -60,7 +60,7 @@ pub(crate) fn ending(
 }
 
 /// Returns a `no-verdict` outcome if something other than the stack ended the process, for example a user's Ctrl-C.
-fn not_the_trials(seen: &Observation) -> Option<Outcome> {
+fn external_end(seen: &Observation) -> Option<Outcome> {
     match &seen.end {
         // A bug in the process raises one of `FAULTS`. Every other signal was sent by a person, at the end of a login
         // session, or by the Linux kernel because of memory, processor time or file size.
@@ -97,13 +97,13 @@ pub(crate) fn waits_for_disk(seen: &Observation) -> Option<Outcome> {
 fn teardown(seen: &Observation, trail: &Trail, site: Site) -> Option<Outcome> {
     let text = if site.in_call { site.text } else { "after the teardown".to_owned() };
     let outcome = match &seen.end {
-        End::Exited(WORKER_DONE) if trail.bye && seen.left_behind.is_empty() => return None,
-        End::Exited(WORKER_DONE) if trail.bye => Outcome::new(
+        End::Exited(WORKER_DONE) if trail.said_bye && seen.left_behind.is_empty() => return None,
+        End::Exited(WORKER_DONE) if trail.said_bye => Outcome::new(
             Kind::Leak,
             "leak:process".to_owned(),
             format!("the worker left {} running", left::counted(seen.left_behind.len())),
         )
-        .with(seen.left_behind.iter().map(left::named)),
+        .with(seen.left_behind.iter().map(left::describe)),
         End::TimedOut { .. } | End::CouldNotBeKilled => Outcome::new(
             Kind::Hang,
             "hang:teardown".to_owned(),

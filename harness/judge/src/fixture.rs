@@ -6,13 +6,13 @@ use std::{
     time::Duration,
 };
 
-use device::{Config, Fault, Identity, Planted};
+use device::{Config, Fault, FaultSpec, Identity};
 use plan::{
-    Arg, Buffer, Call, CopyApi, Event, LoadedLibrary, Memory, PLAN_VERSION, Phase, Place, Plan,
-    Reference, Step, Version, digest, reference,
+    Arg, Buffer, BufferAddress, Call, CopyApi, Event, LoadedLibrary, Memory, PLAN_VERSION, Phase,
+    Plan, Reference, Step, Version, digest, reference,
 };
 
-use crate::{Able, Context, End, Location, Observation, Outcome, judge_everywhere};
+use crate::{Context, End, Location, Observation, Outcome, RocmEvidence, judge_everywhere};
 
 pub(crate) const NONCE: &str = "n0nce";
 pub(crate) const BUILD: &str = "b01d";
@@ -29,7 +29,7 @@ pub(crate) struct Run {
     pub(crate) rocm: Option<Version>,
     pub(crate) launched: bool,
     pub(crate) late: bool,
-    pub(crate) able: Able,
+    pub(crate) evidence: RocmEvidence,
     /// Requested configuration of the emulated device; `None` if the trial is for a GPU.
     pub(crate) emulated: Option<Config>,
     pub(crate) gfx: &'static str,
@@ -65,11 +65,11 @@ fn limits() -> BTreeMap<String, String> {
 }
 
 pub(crate) fn config() -> Config {
-    Config { faults: vec![Planted::from(Fault::CopyZero)], ..Config::default() }
+    Config { faults: vec![FaultSpec::from(Fault::CopyZero)], ..Config::default() }
 }
 
-pub(crate) fn at(buffer: &str) -> Place {
-    Place { buffer: buffer.to_owned(), offset: 0 }
+pub(crate) fn at(buffer: &str) -> BufferAddress {
+    BufferAddress { buffer: buffer.to_owned(), offset: 0 }
 }
 
 pub(crate) fn step(id: u32, line: u32, call: Call) -> Step {
@@ -210,7 +210,7 @@ impl Run {
             rocm,
             launched: false,
             late: false,
-            able: Able::Unknown,
+            evidence: RocmEvidence::Unknown,
             emulated: Some(config()),
             gfx: "gfx1151",
             spec: "debian:7.2.4",
@@ -287,7 +287,7 @@ impl Run {
             environment: &environment(),
             launched: self.launched,
             late: self.late,
-            able: self.able,
+            evidence: self.evidence,
             limits: &limits(),
             wanted: &wanted,
             spec: self.spec,

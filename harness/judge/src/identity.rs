@@ -12,7 +12,7 @@ use std::fmt;
 
 use crate::phrases;
 
-pub(crate) use endings::{function, raised};
+pub(crate) use endings::{function, python_exception};
 pub use endings::{last_words, traceback, without_numbers};
 
 /// A place in the source code of the user's program.
@@ -68,7 +68,7 @@ pub enum LastCall {
 
 /// Result of comparing two failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Likeness {
+pub enum FailureComparison {
     /// The two runs failed in the same way.
     Same,
     /// The two runs failed in different ways.
@@ -83,7 +83,7 @@ impl FailureIdentity {
     pub fn of_exit(status: i32, stderr: &str, stdout: &str) -> FailureIdentity {
         // After an uncaught exception, Python exits with 1. With any other status, the program continued after the
         // traceback.
-        if let (1, Some(raised)) = (status, endings::raised(stderr)) {
+        if let (1, Some(raised)) = (status, endings::python_exception(stderr)) {
             return FailureIdentity::Exception { name: raised.name, place: raised.place };
         }
         let said = endings::last_words(stderr).or_else(|| endings::last_words(stdout));
@@ -96,7 +96,7 @@ impl FailureIdentity {
     /// Returns the identity of a failure in which a signal ended the program in phase `during`.
     pub fn of_signal(during: &str, signal: i32, stderr: &str) -> FailureIdentity {
         let last = endings::last_place(stderr).map(LastCall::Place);
-        let last = last.or_else(|| endings::gave_up(stderr).map(LastCall::Words));
+        let last = last.or_else(|| endings::abort_reason(stderr).map(LastCall::Words));
         FailureIdentity::Crash {
             during: during.to_owned(),
             signal: Some(phrases::signal(signal)),
@@ -161,13 +161,13 @@ impl FailureIdentity {
 
     /// Compares two failures of the same program. A detail that only one of them has is ignored, because earlier
     /// versions of rocrepro recorded fewer details.
-    pub fn compare(&self, other: &FailureIdentity) -> Likeness {
+    pub fn compare(&self, other: &FailureIdentity) -> FailureComparison {
         self.compare_by(other, |one, other| one == other)
     }
 
     /// Compares the failures of a program before and after an edit. Because an edit moves lines, two places in the
     /// source code count as equal if the function has the same name.
-    pub fn compare_edited(&self, other: &FailureIdentity) -> Likeness {
+    pub fn compare_edited(&self, other: &FailureIdentity) -> FailureComparison {
         self.compare_by(other, |one, other| one.function == other.function)
     }
 
@@ -175,50 +175,50 @@ impl FailureIdentity {
         &self,
         other: &FailureIdentity,
         is_there: fn(&SourcePlace, &SourcePlace) -> bool,
-    ) -> Likeness {
+    ) -> FailureComparison {
         let is_same = match (self, other) {
             (
                 FailureIdentity::Exception { name, place },
                 FailureIdentity::Exception { name: name_2, place: place_2 },
-            ) => name == name_2 && both(place, place_2, is_there),
+            ) => name == name_2 && agree_if_known(place, place_2, is_there),
             (
                 FailureIdentity::Crash { during, signal, last },
                 FailureIdentity::Crash { during: during_2, signal: signal_2, last: last_2 },
             ) => {
                 let is_last = |one: &LastCall, other: &LastCall| match (one, other) {
                     (LastCall::Place(one), LastCall::Place(other)) => is_there(one, other),
-                    (LastCall::Words(one), LastCall::Words(other)) => alike(one, other),
+                    (LastCall::Words(one), LastCall::Words(other)) => same_words(one, other),
                     _ => false,
                 };
                 during == during_2
-                    && both(signal, signal_2, |one, other| one == other)
-                    && both(last, last_2, is_last)
+                    && agree_if_known(signal, signal_2, |one, other| one == other)
+                    && agree_if_known(last, last_2, is_last)
             }
             (
                 FailureIdentity::Exit { status, said },
                 FailureIdentity::Exit { status: status_2, said: said_2 },
             ) => match (said, said_2) {
                 _ if status != status_2 => false,
-                (None, None) => return Likeness::Unknown,
-                (Some(one), Some(other)) => alike(one, other),
+                (None, None) => return FailureComparison::Unknown,
+                (Some(one), Some(other)) => same_words(one, other),
                 _ => false,
             },
             (FailureIdentity::Named(one), FailureIdentity::Named(other)) => one == other,
             _ => false,
         };
-        if is_same { Likeness::Same } else { Likeness::Different }
+        if is_same { FailureComparison::Same } else { FailureComparison::Different }
     }
 }
 
 /// Compares two failures of one program. Parses their signatures for this.
-pub fn likeness(one: &str, other: &str) -> Likeness {
+pub fn likeness(one: &str, other: &str) -> FailureComparison {
     FailureIdentity::parse(one).compare(&FailureIdentity::parse(other))
 }
 
 /// Returns true unless two failures are known to differ. Equal exit statuses without further details count as possibly
 /// the same failure.
 pub fn may_be_same(one: &str, other: &str) -> bool {
-    likeness(one, other) != Likeness::Different
+    likeness(one, other) != FailureComparison::Different
 }
 
 /// Returns the identity of a failure with this exit status and this last line of output. Earlier versions of rocrepro
@@ -240,7 +240,7 @@ fn exit(status: i32, said: Option<&str>) -> FailureIdentity {
 }
 
 /// Returns true if the two values agree according to `agree`, or if at least one of them is unknown.
-fn both<T>(one: &Option<T>, other: &Option<T>, agree: impl Fn(&T, &T) -> bool) -> bool {
+fn agree_if_known<T>(one: &Option<T>, other: &Option<T>, agree: impl Fn(&T, &T) -> bool) -> bool {
     match (one, other) {
         (Some(one), Some(other)) => agree(one, other),
         _ => true,
@@ -249,7 +249,7 @@ fn both<T>(one: &Option<T>, other: &Option<T>, agree: impl Fn(&T, &T) -> bool) -
 
 /// Returns true if two last lines of output are equal. A space and a dash count as equal: a record's signature has
 /// dashes in place of spaces, because it is one word, but `bisect` keeps the spaces.
-fn alike(one: &str, other: &str) -> bool {
+fn same_words(one: &str, other: &str) -> bool {
     let word = |text: &str| text.replace(' ', "-");
     word(one) == word(other)
 }
@@ -306,7 +306,7 @@ mod tests {
         invalid device function\nCompile with `TORCH_USE_HIP_DSA` to see more.\n";
 
     #[track_caller]
-    fn check(one: &str, other: &str, expected: Likeness) {
+    fn check(one: &str, other: &str, expected: FailureComparison) {
         assert_eq!(likeness(one, other), expected, "{one} and {other}");
         assert_eq!(likeness(other, one), expected, "{other} and {one}");
     }
@@ -319,11 +319,15 @@ mod tests {
         for old in
             ["exception:RuntimeError", "exit:1:RuntimeError: HIP error: invalid device function"]
         {
-            check(&by_exit.to_string(), old, Likeness::Same);
+            check(&by_exit.to_string(), old, FailureComparison::Same);
         }
-        check(&by_exit.to_string(), "exception:KeyError", Likeness::Different);
-        check(&by_exit.to_string(), "exception:RuntimeError:train.py:30:main", Likeness::Different);
-        check(&by_exit.to_string(), "exit:1", Likeness::Different);
+        check(&by_exit.to_string(), "exception:KeyError", FailureComparison::Different);
+        check(
+            &by_exit.to_string(),
+            "exception:RuntimeError:train.py:30:main",
+            FailureComparison::Different,
+        );
+        check(&by_exit.to_string(), "exit:1", FailureComparison::Different);
     }
 
     #[test]
@@ -334,21 +338,21 @@ mod tests {
             );
             FailureIdentity::of_exit(1, &text, "").to_string()
         };
-        check(&raised("RuntimeError: a"), &raised("RuntimeError: b"), Likeness::Same);
+        check(&raised("RuntimeError: a"), &raised("RuntimeError: b"), FailureComparison::Same);
         check(
             &raised("RuntimeError: a"),
             &raised("FileNotFoundError: [Errno 2]"),
-            Likeness::Different,
+            FailureComparison::Different,
         );
     }
 
     #[test]
     fn bare_exit_statuses_are_not_known_to_be_the_same() {
-        check("exit:1", "exit:1", Likeness::Unknown);
-        check("exit:1", "exit:2", Likeness::Different);
-        check("exit:1:wrong bytes", "exit:1:wrong-bytes", Likeness::Same);
-        check("exit:1:wrong bytes", "exit:1:no device", Likeness::Different);
-        check("exit:1:wrong bytes", "exit:1", Likeness::Different);
+        check("exit:1", "exit:1", FailureComparison::Unknown);
+        check("exit:1", "exit:2", FailureComparison::Different);
+        check("exit:1:wrong bytes", "exit:1:wrong-bytes", FailureComparison::Same);
+        check("exit:1:wrong bytes", "exit:1:no device", FailureComparison::Different);
+        check("exit:1:wrong bytes", "exit:1", FailureComparison::Different);
         assert!(FailureIdentity::of_exit(1, "", "\n").is_bare_exit());
         assert_eq!(
             FailureIdentity::of_exit(2, "", "sum 7 wrong\n").to_string(),
@@ -373,12 +377,12 @@ mod tests {
         assert_eq!(of(6, thrown), "crash:copy:SIGABRT:std::runtime_error");
         let assertion = "a.out: /src/a.cpp:12: int main(): Assertion `n == 3' failed.\n";
         assert_eq!(of(6, assertion), "crash:copy:SIGABRT:Assertion `n == #' failed.");
-        check(&of(6, thrown), &of(6, assertion), Likeness::Different);
-        check(&of(6, ""), &of(11, ""), Likeness::Different);
-        check(&of(11, ""), "crash:copy", Likeness::Same);
-        check("signal:11", "crash:program:SIGSEGV:x.py:3:f", Likeness::Same);
-        check("crash:hipMalloc", "crash:hipFree", Likeness::Different);
-        check("timeout:last line", "hang:program", Likeness::Same);
+        check(&of(6, thrown), &of(6, assertion), FailureComparison::Different);
+        check(&of(6, ""), &of(11, ""), FailureComparison::Different);
+        check(&of(11, ""), "crash:copy", FailureComparison::Same);
+        check("signal:11", "crash:program:SIGSEGV:x.py:3:f", FailureComparison::Same);
+        check("crash:hipMalloc", "crash:hipFree", FailureComparison::Different);
+        check("timeout:last line", "hang:program", FailureComparison::Same);
     }
 
     #[test]
@@ -386,9 +390,9 @@ mod tests {
         let (one, other) = ("exception:KeyError:x.py:12:main", "exception:KeyError:x.py:7:main");
         let compare =
             |one, other| FailureIdentity::parse(one).compare_edited(&FailureIdentity::parse(other));
-        assert_eq!(compare(one, other), Likeness::Same);
-        assert_eq!(compare(one, "exception:KeyError:x.py:12:load"), Likeness::Different);
-        check(one, other, Likeness::Different);
+        assert_eq!(compare(one, other), FailureComparison::Same);
+        assert_eq!(compare(one, "exception:KeyError:x.py:12:load"), FailureComparison::Different);
+        check(one, other, FailureComparison::Different);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Judges the lines that the driver of the GPU wrote to the log of the Linux kernel.
 
-use crate::{Kind, Outcome, Places, places::AddressPrecision};
+use crate::{BufferRanges, Kind, Outcome, places::AddressPrecision};
 
 /// Maximum number of log lines that an outcome contains.
-const SHOWN: usize = 8;
+const MAX_SHOWN_LINES: usize = 8;
 
 /// If a log line reports a problem, returns the word that signatures use for the problem, for example `page-fault`;
 /// otherwise `None`.
@@ -12,7 +12,7 @@ const SHOWN: usize = 8;
 /// (rings), amdgpu_device.c (resets), mes_v11_0.c (the scheduler), kfd_device_queue_manager.c (queues), amdgpu_ras.c
 /// (hardware errors).
 fn trouble(line: &str) -> Option<&'static str> {
-    const WORDS: [(&str, &str); 8] = [
+    const TROUBLE_PHRASES: [(&str, &str); 8] = [
         ("page fault", "page-fault"),
         ("gpu reset begin", "reset"),
         ("resetting wave fronts", "reset"),
@@ -24,7 +24,8 @@ fn trouble(line: &str) -> Option<&'static str> {
     ];
     let line = line.to_ascii_lowercase();
     let ring = line.contains("ring ") && line.contains("timeout, signaled seq");
-    let said = WORDS.iter().find(|(words, _)| line.contains(words)).map(|(_, word)| *word);
+    let said =
+        TROUBLE_PHRASES.iter().find(|(words, _)| line.contains(words)).map(|(_, word)| *word);
     said.or(ring.then_some("ring-timeout"))
 }
 
@@ -33,13 +34,15 @@ impl Outcome {
     /// other trial used the GPU. If a line reports a problem and the trial passed, the outcome becomes a failure of
     /// kind `kernel-error`. The address of a page fault is described relative to the nearest buffers.
     #[must_use]
-    pub fn with_kernel_log(mut self, lines: &[String], places: &Places) -> Outcome {
+    pub fn with_kernel_log(mut self, lines: &[String], places: &BufferRanges) -> Outcome {
         let mut shown: Vec<String> =
-            lines.iter().take(SHOWN).map(|line| format!("kernel log: {line}")).collect();
-        if lines.len() > SHOWN {
-            shown.push(format!("kernel log: {} more lines", lines.len() - SHOWN));
+            lines.iter().take(MAX_SHOWN_LINES).map(|line| format!("kernel log: {line}")).collect();
+        if lines.len() > MAX_SHOWN_LINES {
+            shown.push(format!("kernel log: {} more lines", lines.len() - MAX_SHOWN_LINES));
         }
-        shown.extend(lines.iter().find_map(|line| places.of_line(line, AddressPrecision::Page)));
+        shown.extend(
+            lines.iter().find_map(|line| places.describe_in_line(line, AddressPrecision::Page)),
+        );
         let found = lines.iter().find_map(|line| Some((trouble(line)?, line)));
         match found {
             Some((word, line)) if self.kind == Kind::Pass => {
@@ -65,9 +68,9 @@ mod tests {
         texts.iter().map(|text| (*text).to_owned()).collect()
     }
 
-    fn nowhere() -> Places {
+    fn nowhere() -> BufferRanges {
         let (plan, _) = crate::fixture::recorded();
-        Places::told(&[], &plan)
+        BufferRanges::from_events(&[], &plan)
     }
 
     /// Linux logs the address of a page fault in a line of its own.
@@ -81,7 +84,7 @@ mod tests {
                 *address = Some(next);
             }
         }
-        let places = Places::told(&events, &plan);
+        let places = BufferRanges::from_events(&events, &plan);
         let log = lines(&[
             "[ 1.0] amdgpu 0000:03:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:24 vmid:8 pasid:32771)",
             "[ 1.0] amdgpu 0000:03:00.0: amdgpu:   in page starting at address 0x00007f0040001000 from client 10",
@@ -149,9 +152,9 @@ mod tests {
             (seen.kind, &seen.signature, &seen.summary),
             (failed.kind, &failed.signature, &failed.summary)
         );
-        assert_eq!(seen.details.len(), SHOWN + 1);
-        assert_eq!(seen.details[SHOWN], "kernel log: 12 more lines");
-        let all = failed.with_kernel_log(&many[..SHOWN], &nowhere());
+        assert_eq!(seen.details.len(), MAX_SHOWN_LINES + 1);
+        assert_eq!(seen.details[MAX_SHOWN_LINES], "kernel log: 12 more lines");
+        let all = failed.with_kernel_log(&many[..MAX_SHOWN_LINES], &nowhere());
         assert_eq!(
             all.details.last().map(String::as_str),
             Some("kernel log: [ 7.0] amdgpu: GPU reset begin!")

@@ -4,7 +4,7 @@
 use crate::LeftProcess;
 
 /// Longest part of a command line that is printed, in characters.
-const SHOWN: usize = 160;
+const MAX_SHOWN_CHARS: usize = 160;
 
 /// Folder of the program of Inductor's compile workers, below the package of PyTorch
 /// (<https://github.com/pytorch/pytorch/tree/v2.6.0/torch/_inductor/compile_worker>).
@@ -14,7 +14,7 @@ const COMPILE_WORKER: &str = "/torch/_inductor/compile_worker/";
 /// (<https://github.com/python/cpython/blob/v3.11.7/Lib/multiprocessing/resource_tracker.py#L122>,
 /// <https://github.com/python/cpython/blob/v3.11.7/Lib/multiprocessing/forkserver.py#L124>). A process that a fork
 /// server has forked shows the command line of the server.
-const OF_MULTIPROCESSING: [(&str, &str); 2] = [
+const MULTIPROCESSING_HELPERS: [(&str, &str); 2] = [
     (
         "from multiprocessing.resource_tracker import main",
         "the resource tracker of Python's multiprocessing",
@@ -45,17 +45,17 @@ pub(crate) fn worker(process: &LeftProcess) -> Option<&'static str> {
         return Some("a compile worker of PyTorch's Inductor");
     }
     let code = words.skip_while(|word| *word != "-c").nth(1)?;
-    let known = OF_MULTIPROCESSING.iter().find(|(begin, _)| code.starts_with(begin));
+    let known = MULTIPROCESSING_HELPERS.iter().find(|(begin, _)| code.starts_with(begin));
     known.filter(|_| is_python).map(|(_, name)| *name)
 }
 
 /// Describes one process for people, in one line.
-pub(crate) fn named(process: &LeftProcess) -> String {
+pub(crate) fn describe(process: &LeftProcess) -> String {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     let line = process.command.join(" ");
     let line = if line.is_empty() { process.name.clone() } else { line };
-    let mut shown: String = line.chars().map(plain).take(SHOWN).collect();
-    if line.chars().count() > SHOWN {
+    let mut shown: String = line.chars().map(plain).take(MAX_SHOWN_CHARS).collect();
+    if line.chars().count() > MAX_SHOWN_CHARS {
         shown.push_str("...");
     }
     let about = worker(process).map(|name| format!(", {name}")).unwrap_or_default();

@@ -46,23 +46,23 @@ mod tests_proof;
 
 pub use fault::{expected_under, is_stated};
 pub use identity::{
-    FailureIdentity, LastCall, Likeness, SourcePlace, last_words, likeness, may_be_same, traceback,
-    without_numbers,
+    FailureComparison, FailureIdentity, LastCall, SourcePlace, last_words, likeness, may_be_same,
+    traceback, without_numbers,
 };
-pub use observation::{Able, Context, End, LeftProcess, Limit, Observation};
+pub use observation::{Context, End, LeftProcess, Limit, Observation, RocmEvidence};
 pub use outcome::{Kind, Location, Outcome};
 pub use phrases::{AT_LEAST, EXPECTED, SAME_BYTES, UNEQUAL, signal};
 use places::AddressPrecision;
-pub use places::Places;
+pub use places::BufferRanges;
 pub use plan::api;
 pub use program::{
-    About, Crash, CrashedCall, CrashedThread, NO_CHECK, ProgramContext, ProgramSeen, RaisedAt,
-    Said, Wrong, brought, judge_program, told_of_device,
+    CheckSubject, Crash, CrashedCall, CrashedThread, FailedCheck, NO_CHECK, ProgramContext,
+    ProgramMessage, ProgramObservation, RaisedAt, device_events, judge_program, other_hip,
 };
 pub use proof::NOT_STARTED;
 pub use rate::Rate;
 pub use usage::{PhaseUse, body_ns, phases};
-pub use verdict::{Ground, Known, Verdict, VerdictKind, signature_fits, verdict};
+pub use verdict::{Known, RunProperties, Verdict, VerdictKind, signature_fits, verdict};
 
 /// Returns the outcome of one trial.
 ///
@@ -100,7 +100,7 @@ pub fn judge_everywhere(
         }
         (Some(first), _) => first,
         (None, Some(end)) => end,
-        (None, None) => match data::unread(context, &index, &trail.read) {
+        (None, None) => match data::missing_reads(context, &index, &trail.read) {
             Some(unread) => unread,
             None => Outcome::pass(),
         },
@@ -119,11 +119,12 @@ pub fn judge_everywhere(
         } else {
             AddressPrecision::Page
         };
-        outcome
-            .details
-            .extend(Places::told(&observation.events, context.plan).of_line(line, tells));
+        outcome.details.extend(
+            BufferRanges::from_events(&observation.events, context.plan)
+                .describe_in_line(line, tells),
+        );
     }
-    (outcome, trail.red)
+    (outcome, trail.deviating_steps)
 }
 
 /// Returns a description if the amount of free GPU memory changed before the body, while the worker was idle; otherwise

@@ -35,7 +35,7 @@ pub(crate) fn attribute_fault(
     observation: &Observation,
     refused: bool,
 ) -> Outcome {
-    let mut outcome = by_fault(outcome, observation, refused);
+    let mut outcome = attribute_memory_fault(outcome, observation, refused);
     // The device reports which kernel hangs and what the kernel waits for. Its report is added to the details.
     if outcome.kind == Kind::Hang
         && let Some(text) = device_line(&observation.stderr, "hang: ")
@@ -69,7 +69,11 @@ fn attribute_findings(mut outcome: Outcome, stderr: &str) -> Outcome {
     found
 }
 
-fn by_fault(mut outcome: Outcome, observation: &Observation, refused: bool) -> Outcome {
+fn attribute_memory_fault(
+    mut outcome: Outcome,
+    observation: &Observation,
+    refused: bool,
+) -> Outcome {
     let Some((kernel, text)) = memory_fault(&observation.stderr) else {
         return match observation.stderr.lines().find(|line| line.contains(QUEUE_ABORT)) {
             Some(line) if outcome.kind == Kind::Pass && !refused => Outcome::new(

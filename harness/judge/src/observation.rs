@@ -78,7 +78,7 @@ pub enum Limit {
 /// Evidence that this machine can run ROCm. If the HIP runtime does not start and this evidence is missing, the cause
 /// may be the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Able {
+pub enum RocmEvidence {
     /// No worker has run on the device yet.
     Unknown,
     /// A worker of another stack has run on the same device.
@@ -121,7 +121,7 @@ pub struct Context<'a> {
     /// the name of the library.
     pub adding: &'a dyn Fn(&str) -> String,
     /// Evidence that this machine can run ROCm.
-    pub able: Able,
+    pub evidence: RocmEvidence,
     /// ROCm version of the stack; `None` if only the runtime can report it.
     pub rocm: Option<Version>,
     /// Architecture that device 0 must have, for example `gfx1151`. Features after a colon are compared only if this

@@ -154,7 +154,7 @@ impl Outcome {
 
     /// Changes a failure to a `no-verdict` outcome, because its cause is something other than ROCm. `signature` is the
     /// complete new signature. `why` is the new summary; the old one becomes the first detail.
-    pub fn put_down_to(mut self, signature: &str, why: String) -> Self {
+    pub fn attribute_to(mut self, signature: &str, why: String) -> Self {
         self.details.insert(0, std::mem::replace(&mut self.summary, why));
         Outcome { kind: Kind::NoVerdict, signature: signature.to_owned(), ..self }
     }

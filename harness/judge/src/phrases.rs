@@ -87,7 +87,7 @@ pub(crate) fn not_started(stderr: &str) -> Option<&str> {
 }
 
 /// Maximum length of a quoted line, in bytes. Without this limit, a worker could print a line of any length.
-const LONGEST_LINE: usize = 1000;
+const MAX_LINE_BYTES: usize = 1000;
 
 /// Returns the last line that is not blank. The end of a long line is replaced by `...`.
 pub(crate) fn last_line(text: &str) -> Option<String> {
@@ -126,7 +126,7 @@ fn is_warning(line: &str) -> bool {
 /// Returns the line. If the line is too long, its end is replaced by `...`.
 fn shortened(line: &str) -> String {
     let ends = line.char_indices().map(|(at, character)| at + character.len_utf8());
-    let kept = ends.take_while(|end| *end <= LONGEST_LINE).last().unwrap_or(0);
+    let kept = ends.take_while(|end| *end <= MAX_LINE_BYTES).last().unwrap_or(0);
     if kept == line.len() { line.to_owned() } else { format!("{} ...", &line[..kept]) }
 }
 

@@ -7,9 +7,9 @@ use crate::index::Index;
 /// Size of a page in bytes. A GPU reports a memory fault with the address of the page.
 const PAGE: u64 = 4096;
 /// Maximum distance, in bytes, between an address and a buffer in the description of the address.
-const NEAR: u64 = 16 << 20;
+const MAX_DISTANCE: u64 = 16 << 20;
 /// Maximum number of buffers in the description of one address.
-const NAMED: usize = 3;
+const MAX_NAMED_BUFFERS: usize = 3;
 
 /// Precision of the address in a log line about a memory fault.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -22,9 +22,9 @@ pub(crate) enum AddressPrecision {
 }
 
 /// Address range of each buffer, in the order of allocation.
-pub struct Places(Vec<Placed>);
+pub struct BufferRanges(Vec<BufferRange>);
 
-struct Placed {
+struct BufferRange {
     name: String,
     start: u64,
     bytes: u64,
@@ -32,22 +32,27 @@ struct Placed {
     freed: Option<u32>,
 }
 
-impl Places {
+impl BufferRanges {
     /// Reads the addresses of the buffers from the events of a worker.
-    pub fn told(events: &[Event], plan: &Plan) -> Places {
+    pub fn from_events(events: &[Event], plan: &Plan) -> BufferRanges {
         let index = Index::new(plan);
-        let mut all: Vec<Placed> = Vec::new();
+        let mut all: Vec<BufferRange> = Vec::new();
         for event in events {
             let Event::End { step, code: 0, address, .. } = event else { continue };
             let Some(step) = index.step(*step) else { continue };
             match (&step.call, address) {
                 (Call::Alloc { buffer, .. }, Some(start)) => {
                     let bytes = plan.buffers.get(buffer).map_or(0, |buffer| buffer.bytes);
-                    all.push(Placed { name: buffer.clone(), start: *start, bytes, freed: None });
+                    all.push(BufferRange {
+                        name: buffer.clone(),
+                        start: *start,
+                        bytes,
+                        freed: None,
+                    });
                 }
                 (Call::Free { buffer, .. }, _) => {
                     let lives =
-                        |place: &&mut Placed| place.name == *buffer && place.freed.is_none();
+                        |place: &&mut BufferRange| place.name == *buffer && place.freed.is_none();
                     if let Some(place) = all.iter_mut().rfind(lives) {
                         place.freed = Some(step.line);
                     }
@@ -55,18 +60,22 @@ impl Places {
                 _ => {}
             }
         }
-        Places(all)
+        BufferRanges(all)
     }
 
     /// Describes where the address in a log line such as `address 0x7f0000001000` lies relative to the nearest buffers.
     /// Returns `None` if the line contains no address.
-    pub(crate) fn of_line(&self, line: &str, precision: AddressPrecision) -> Option<String> {
+    pub(crate) fn describe_in_line(
+        &self,
+        line: &str,
+        precision: AddressPrecision,
+    ) -> Option<String> {
         let (_, rest) = line.split_once("address 0x")?;
         let digits = rest.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(rest.len());
-        self.of_address(u64::from_str_radix(&rest[..digits], 16).ok()?, precision)
+        self.describe_address(u64::from_str_radix(&rest[..digits], 16).ok()?, precision)
     }
 
-    fn of_address(&self, address: u64, precision: AddressPrecision) -> Option<String> {
+    fn describe_address(&self, address: u64, precision: AddressPrecision) -> Option<String> {
         if self.0.is_empty() {
             return None;
         }
@@ -79,7 +88,7 @@ impl Places {
             self.0.iter().filter(|place| place.start < end && address < place.end()).collect();
         let live: Vec<_> = there.iter().filter(|place| place.freed.is_none()).collect();
         if !live.is_empty() {
-            let named = live.iter().take(NAMED).map(|place| place.part(address, end));
+            let named = live.iter().take(MAX_NAMED_BUFFERS).map(|place| place.part(address, end));
             return Some(format!("{what} was in {}", named.collect::<Vec<_>>().join(" and ")));
         }
         if let Some(place) = there.last() {
@@ -90,12 +99,18 @@ impl Places {
                 freed.unwrap_or_default()
             ));
         }
-        let away = |place: &&Placed| {
+        let away = |place: &&BufferRange| {
             if address >= place.end() { address - place.end() } else { place.start - end }
         };
-        let nearest = self.0.iter().rev().min_by_key(away).filter(|place| away(place) < NEAR);
+        let nearest =
+            self.0.iter().rev().min_by_key(away).filter(|place| away(place) < MAX_DISTANCE);
         Some(nearest.map_or_else(
-            || format!("{what} was at least {} MiB away from every buffer of the plan", NEAR >> 20),
+            || {
+                format!(
+                    "{what} was at least {} MiB away from every buffer of the plan",
+                    MAX_DISTANCE >> 20
+                )
+            },
             |place| {
                 let freed = place.freed.map(|line| format!(", freed at line {line}"));
                 let is_behind = address >= place.end();
@@ -115,7 +130,7 @@ impl Places {
     }
 }
 
-impl Placed {
+impl BufferRange {
     fn end(&self) -> u64 {
         self.start.saturating_add(self.bytes)
     }
@@ -123,7 +138,7 @@ impl Placed {
     fn part(&self, from: u64, to: u64) -> String {
         let first = from.saturating_sub(self.start);
         let last = to.min(self.end()) - self.start - 1;
-        let Placed { name, bytes, .. } = self;
+        let BufferRange { name, bytes, .. } = self;
         match first == last {
             true => format!("`{name}`, at byte {first} of {bytes}"),
             false => format!("`{name}`, at bytes {first} to {last} of {bytes}"),
@@ -137,12 +152,12 @@ mod tests {
 
     use super::*;
 
-    fn placed(name: &str, start: u64, bytes: u64, freed: Option<u32>) -> Placed {
-        Placed { name: name.to_owned(), start, bytes, freed }
+    fn placed(name: &str, start: u64, bytes: u64, freed: Option<u32>) -> BufferRange {
+        BufferRange { name: name.to_owned(), start, bytes, freed }
     }
 
-    fn places() -> Places {
-        Places(vec![
+    fn places() -> BufferRanges {
+        BufferRanges(vec![
             placed("old", 0x10_0000, 8192, Some(14)),
             placed("src", 0x20_0000, 6000, None),
             placed("dst", 0x20_1800, 100, None),
@@ -180,13 +195,16 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                places().of_line(line, AddressPrecision::Page).as_deref(),
+                places().describe_in_line(line, AddressPrecision::Page).as_deref(),
                 Some(expected),
                 "{line}"
             );
         }
-        assert_eq!(places().of_line("no address", AddressPrecision::Page), None);
-        assert_eq!(Places(Vec::new()).of_line("address 0x1000", AddressPrecision::Page), None);
+        assert_eq!(places().describe_in_line("no address", AddressPrecision::Page), None);
+        assert_eq!(
+            BufferRanges(Vec::new()).describe_in_line("address 0x1000", AddressPrecision::Page),
+            None
+        );
     }
 
     #[test]
@@ -205,7 +223,7 @@ mod tests {
         let call = |event: &Event| step(event).map(|step| &step.call);
         let allocates = |event: &&Event| matches!(call(event), Some(Call::Alloc { .. }));
         let frees = |event: &&Event| matches!(call(event), Some(Call::Free { .. }));
-        let placed = Places::told(&events, &plan);
+        let placed = BufferRanges::from_events(&events, &plan);
         let count = events.iter().filter(allocates).count();
         assert!(count > 1, "the recorded worker allocates");
         assert_eq!(placed.0.len(), count);
@@ -225,13 +243,14 @@ mod tests {
 
     #[test]
     fn buffers_sixteen_mebibytes_away_are_not_named() {
-        let described = |address| places().of_address(address, AddressPrecision::Address).unwrap();
+        let described =
+            |address| places().describe_address(address, AddressPrecision::Address).unwrap();
         let end = 0x20_1800 + 100;
         assert_eq!(
-            described(end + NEAR - 1),
+            described(end + MAX_DISTANCE - 1),
             "That address was 16777215 bytes past the end of `dst`"
         );
-        assert!(described(end + NEAR).contains("every buffer"));
+        assert!(described(end + MAX_DISTANCE).contains("every buffer"));
     }
 
     #[test]
@@ -243,9 +262,10 @@ mod tests {
             1 => "1 byte".to_owned(),
             n => format!("{n} bytes"),
         };
-        let places = Places(all.iter().map(|p| placed(&p.name, p.start, p.bytes, None)).collect());
+        let places =
+            BufferRanges(all.iter().map(|p| placed(&p.name, p.start, p.bytes, None)).collect());
         for address in 0x400..0x800 {
-            let described = places.of_address(address, AddressPrecision::Address).unwrap();
+            let described = places.describe_address(address, AddressPrecision::Address).unwrap();
             let naive = match owner(address) {
                 Some(p) => format!("in `{}`, at byte {} of {}", p.name, address - p.start, p.bytes),
                 None => {

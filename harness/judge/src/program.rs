@@ -18,8 +18,8 @@ use crate::{
 };
 
 pub use self::crash::{Crash, CrashedCall, CrashedThread};
-pub use self::device_events::told_of_device;
-pub use self::reached::brought;
+pub use self::device_events::device_events;
+pub use self::reached::other_hip;
 
 /// Signature of the outcome if a program executed no check.
 pub const NO_CHECK: &str = "no-verdict:no-check";
@@ -27,7 +27,7 @@ pub const NO_CHECK: &str = "no-verdict:no-check";
 /// Messages that a program sends through the helper `rocrepro`. Each message is one line of JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "snake_case")]
-pub enum Said {
+pub enum ProgramMessage {
     /// First message of a process.
     Begin {
         /// Nonce that the harness gave to the program.
@@ -51,7 +51,7 @@ pub enum Said {
         line: u32,
         /// Description of the difference; `None` if the check passed.
         #[serde(default)]
-        wrong: Option<Wrong>,
+        wrong: Option<FailedCheck>,
     },
     /// The program ends with an uncaught exception.
     Exception {
@@ -94,9 +94,9 @@ pub struct RaisedAt {
 
 /// A failed comparison.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wrong {
+pub struct FailedCheck {
     /// Kind of thing that was compared.
-    pub about: About,
+    pub about: CheckSubject,
     /// Class of the failure in the signature, for example `zero`, `stale` or `hipErrorInvalidValue`.
     pub class: String,
     /// Description of the difference for people.
@@ -109,7 +109,7 @@ pub struct Wrong {
 /// Kinds of things that a check of a program compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum About {
+pub enum CheckSubject {
     /// Values in memory.
     Data,
     /// A status or a value that a function returned.
@@ -118,20 +118,20 @@ pub enum About {
     Leak,
 }
 
-impl About {
+impl CheckSubject {
     fn kind(self) -> Kind {
         match self {
-            About::Data => Kind::WrongData,
-            About::Answer => Kind::ApiError,
-            About::Leak => Kind::Leak,
+            CheckSubject::Data => Kind::WrongData,
+            CheckSubject::Answer => Kind::ApiError,
+            CheckSubject::Leak => Kind::Leak,
         }
     }
 }
 
 /// Everything that the harness observed about one program.
-pub struct ProgramSeen<'a> {
+pub struct ProgramObservation<'a> {
     /// Messages that the program sent through the helper, in order.
-    pub said: &'a [Said],
+    pub messages: &'a [ProgramMessage],
     /// Reports of the emulated device, one for each process that loaded it.
     pub witnesses: &'a [Witness],
     /// Standard output.
@@ -171,26 +171,27 @@ pub struct ProgramContext<'a> {
 /// 4. The program must have reported its end. It must have executed a check, unless the case requires an output or an
 ///    exit status.
 pub fn judge_program(
-    seen: &ProgramSeen<'_>,
+    seen: &ProgramObservation<'_>,
     context: &ProgramContext<'_>,
 ) -> (Outcome, Vec<Location>) {
     if let Some(outcome) = nothing_to_judge(seen) {
-        return (reached::instead_of_skip(seen, context, outcome), Vec::new());
+        return (reached::recheck_skip(seen, context, outcome), Vec::new());
     }
     if let Err(outcome) = proof(seen, context) {
         return (*outcome, Vec::new());
     }
-    let red: Vec<Location> = seen.said.iter().filter_map(|said| place_of(said, context)).collect();
-    let mut outcome = first_wrong(seen, context)
+    let red: Vec<Location> =
+        seen.messages.iter().filter_map(|said| place_of(said, context)).collect();
+    let mut outcome = first_failed_check(seen, context)
         .or_else(|| ended(seen, context))
-        .or_else(|| unsaid(seen, context))
-        .unwrap_or_else(|| proves(seen, context));
+        .or_else(|| check_output(seen, context))
+        .unwrap_or_else(|| final_outcome(seen, context));
     if outcome.kind.is_failure() {
         outcome.details.extend(last_words(seen));
     } else {
-        outcome.details.extend(seen.observation.left_behind.iter().map(left::named));
+        outcome.details.extend(seen.observation.left_behind.iter().map(left::describe));
     }
-    let refused = seen.said.contains(&Said::ToldOfFault)
+    let refused = seen.messages.contains(&ProgramMessage::ToldOfFault)
         || red.iter().any(|at| at.api.is_some())
         || stopped_as_required(seen, context);
     let mut outcome = log::attribute_fault(outcome, seen.observation, refused);
@@ -202,13 +203,13 @@ pub fn judge_program(
 
 /// Returns true if the case requires the text that HIP prints when an `assert` of a kernel fails, for example
 /// `Device-side assertion`, and the device reported nothing but kernels that stopped themselves.
-fn stopped_as_required(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> bool {
+fn stopped_as_required(seen: &ProgramObservation<'_>, context: &ProgramContext<'_>) -> bool {
     let says = context.program.stated.says.iter();
     says.map(|text| text.to_lowercase()).any(|text| text.contains("assertion"))
         && log::faults_are_aborts(&seen.observation.stderr)
 }
 
-fn nothing_to_judge(seen: &ProgramSeen<'_>) -> Option<Outcome> {
+fn nothing_to_judge(seen: &ProgramObservation<'_>) -> Option<Outcome> {
     match &seen.observation.end {
         End::NotStarted(why) => {
             let summary = format!("the program could not be started: {why}");
@@ -226,7 +227,9 @@ fn nothing_to_judge(seen: &ProgramSeen<'_>) -> Option<Outcome> {
             return Some(Outcome::no_verdict("not-started", summary));
         }
         // If a check failed, it decides, even if a signal from outside ended the process later.
-        End::Signalled { signal } if !phrases::FAULTS.contains(signal) && !found_wrong(seen) => {
+        End::Signalled { signal }
+            if !phrases::FAULTS.contains(signal) && !has_failed_check(seen) =>
+        {
             let summary = phrases::ended_from_outside("the program", *signal);
             return Some(Outcome::no_verdict("killed", summary));
         }
@@ -235,41 +238,42 @@ fn nothing_to_judge(seen: &ProgramSeen<'_>) -> Option<Outcome> {
     if let Some(own) = log::own_failure(&seen.observation.stderr) {
         return Some(own);
     }
-    if found_wrong(seen) {
+    if has_failed_check(seen) {
         return None;
     }
     if let Some(outcome) = ending::waits_for_disk(seen.observation) {
         return Some(outcome);
     }
-    seen.said.iter().find_map(|said| match said {
-        Said::Skip { why } => {
+    seen.messages.iter().find_map(|said| match said {
+        ProgramMessage::Skip { why } => {
             Some(Outcome::new(Kind::Skip, "skip:program".to_owned(), why.clone()))
         }
         _ => None,
     })
 }
 
-fn found_wrong(seen: &ProgramSeen<'_>) -> bool {
-    seen.said.iter().any(|said| matches!(said, Said::Check { wrong: Some(_), .. }))
+fn has_failed_check(seen: &ProgramObservation<'_>) -> bool {
+    seen.messages.iter().any(|said| matches!(said, ProgramMessage::Check { wrong: Some(_), .. }))
 }
 
 /// Verifies that the messages come from the program of this run, and which device and HIP runtime the program used.
 /// Returns a `no-verdict` outcome as an error if this is not proven.
-fn proof(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Result<(), Box<Outcome>> {
+fn proof(seen: &ProgramObservation<'_>, context: &ProgramContext<'_>) -> Result<(), Box<Outcome>> {
     let no = |word: &str, summary: String| {
         Err(Box::new(Outcome::no_verdict(word, summary).with(last_words(seen))))
     };
-    for said in seen.said {
-        if let Said::Begin { nonce, .. } = said
+    for said in seen.messages {
+        if let ProgramMessage::Begin { nonce, .. } = said
             && nonce != context.nonce
         {
             return no("worker", "the program reported a wrong nonce".to_owned());
         }
     }
-    if !seen.said.is_empty() && !matches!(seen.said[0], Said::Begin { .. }) {
+    if !seen.messages.is_empty() && !matches!(seen.messages[0], ProgramMessage::Begin { .. }) {
         return no("worker", "the program's first report did not contain its nonce".to_owned());
     }
-    let unreached = reached::astray(seen).or_else(|| reached::never(seen));
+    let unreached =
+        reached::device_bypassed(seen).or_else(|| reached::device_never_initialised(seen));
     if let Some(outcome) = unreached.or_else(|| reached::no_device(seen, context)) {
         return Err(Box::new(outcome.with(last_words(seen))));
     }
@@ -306,13 +310,13 @@ fn proof(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Result<(), Box
     Ok(())
 }
 
-fn place_of(said: &Said, context: &ProgramContext<'_>) -> Option<Location> {
+fn place_of(said: &ProgramMessage, context: &ProgramContext<'_>) -> Option<Location> {
     match said {
-        Said::Check { name, line, wrong: Some(wrong) } => {
-            let api = (wrong.about == About::Answer).then(|| name.clone());
+        ProgramMessage::Check { name, line, wrong: Some(wrong) } => {
+            let api = (wrong.about == CheckSubject::Answer).then(|| name.clone());
             Some(at(context, *line, api))
         }
-        Said::Exception { line, .. } => Some(at(context, *line, None)),
+        ProgramMessage::Exception { line, .. } => Some(at(context, *line, None)),
         _ => None,
     }
 }
@@ -340,9 +344,12 @@ fn in_file(context: &ProgramContext<'_>, line: u32) -> String {
     }
 }
 
-fn first_wrong(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcome> {
-    let mut failed = seen.said.iter().filter_map(|said| match said {
-        Said::Check { name, line, wrong: Some(wrong) } => Some((name, *line, wrong)),
+fn first_failed_check(
+    seen: &ProgramObservation<'_>,
+    context: &ProgramContext<'_>,
+) -> Option<Outcome> {
+    let mut failed = seen.messages.iter().filter_map(|said| match said {
+        ProgramMessage::Check { name, line, wrong: Some(wrong) } => Some((name, *line, wrong)),
         _ => None,
     });
     if let Some((name, line, wrong)) = failed.next() {
@@ -355,14 +362,14 @@ fn first_wrong(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<O
                 [text].into_iter().chain(wrong.details.iter().cloned())
             })
             .collect();
-        let api = (wrong.about == About::Answer).then(|| name.clone());
+        let api = (wrong.about == CheckSubject::Answer).then(|| name.clone());
         let place = at(context, line, api);
         let outcome = Outcome::new(kind, signature, text).at(place);
         let ended = ended(seen, context).map(|end| format!("Afterwards: {}", end.summary));
         return Some(outcome.with(wrong.details.clone()).with(others).with(ended));
     }
-    seen.said.iter().find_map(|said| {
-        let Said::Exception { name, text, line, place } = said else { return None };
+    seen.messages.iter().find_map(|said| {
+        let ProgramMessage::Exception { name, text, line, place } = said else { return None };
         let place = match place {
             Some(RaisedAt { file, line, function }) => Some(SourcePlace {
                 file: file.clone(),
@@ -407,28 +414,29 @@ fn own_file(context: &ProgramContext<'_>) -> String {
 }
 
 /// Returns true if the first process of the program reported its end. Reports by child processes do not count.
-fn is_done(seen: &ProgramSeen<'_>) -> bool {
+fn is_done(seen: &ProgramObservation<'_>) -> bool {
     done_at(seen).is_some()
 }
 
 /// Returns the index of the message with which the first process of the program reported its end.
-fn done_at(seen: &ProgramSeen<'_>) -> Option<usize> {
-    let first = seen.said.iter().find_map(|said| match said {
-        Said::Begin { pid, .. } => Some(*pid),
+fn done_at(seen: &ProgramObservation<'_>) -> Option<usize> {
+    let first = seen.messages.iter().find_map(|said| match said {
+        ProgramMessage::Begin { pid, .. } => Some(*pid),
         _ => None,
     });
-    let done = |said: &Said| matches!(said, Said::Done { pid } if Some(*pid) == first);
-    seen.said.iter().position(done)
+    let done =
+        |said: &ProgramMessage| matches!(said, ProgramMessage::Done { pid } if Some(*pid) == first);
+    seen.messages.iter().position(done)
 }
 
 /// Returns true if a check was reported after the first process of the program had reported its end.
-fn checks_after_done(seen: &ProgramSeen<'_>) -> bool {
-    let after = done_at(seen).map_or(&[][..], |at| &seen.said[at..]);
-    after.iter().any(|said| matches!(said, Said::Check { .. }))
+fn checks_after_done(seen: &ProgramObservation<'_>) -> bool {
+    let after = done_at(seen).map_or(&[][..], |at| &seen.messages[at..]);
+    after.iter().any(|said| matches!(said, ProgramMessage::Check { .. }))
 }
 
 /// Returns the outcome of a program that ended abnormally; `None` if it ended normally.
-fn ended(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcome> {
+fn ended(seen: &ProgramObservation<'_>, context: &ProgramContext<'_>) -> Option<Outcome> {
     let phase = phase(seen);
     let done = is_done(seen);
     let how = how_it_ended(seen);
@@ -438,7 +446,7 @@ fn ended(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcome
             return left_behind(seen).or_else(|| {
                 let early = context.program.reports() && !done;
                 early.then(|| {
-                    let child = seen.said.iter().any(|said| matches!(said, Said::Done { .. }));
+                    let child = seen.messages.iter().any(|said| matches!(said, ProgramMessage::Done { .. }));
                     let child = if child { " (one of its child processes did)" } else { "" };
                     let summary = format!(
                         "the program {how} in phase {phase}, before it reported that it had finished{child}"
@@ -461,7 +469,7 @@ fn ended(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcome
             let stderr = &seen.observation.stderr;
             let identity = FailureIdentity::of_exit(status, stderr, seen.stdout);
             if let (FailureIdentity::Exception { place, .. }, Some(raised)) =
-                (&identity, crate::identity::raised(stderr))
+                (&identity, crate::identity::python_exception(stderr))
             {
                 let own = place.as_ref().filter(|place| place.file == own_file(context));
                 let line = own.map_or(0, |place| place.line);
@@ -486,7 +494,7 @@ fn ended(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcome
 }
 
 /// Returns a failure if the program left processes running that are not workers of a framework.
-fn left_behind(seen: &ProgramSeen<'_>) -> Option<Outcome> {
+fn left_behind(seen: &ProgramObservation<'_>) -> Option<Outcome> {
     let left = &seen.observation.left_behind;
     let others = left.iter().filter(|process| left::worker(process).is_none()).count();
     (others > 0).then(|| {
@@ -495,12 +503,12 @@ fn left_behind(seen: &ProgramSeen<'_>) -> Option<Outcome> {
             "leak:process".to_owned(),
             format!("the program left {} running", left::counted(others)),
         )
-        .with(left.iter().map(left::named))
+        .with(left.iter().map(left::describe))
     })
 }
 
 /// Returns a failure if a required text is missing from the output, or if the output contains a forbidden text.
-fn unsaid(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcome> {
+fn check_output(seen: &ProgramObservation<'_>, context: &ProgramContext<'_>) -> Option<Outcome> {
     let stated = &context.program.stated;
     let has =
         |text: &&String| seen.stdout.contains(*text) || seen.observation.stderr.contains(*text);
@@ -517,8 +525,9 @@ fn unsaid(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcom
     Some(Outcome::new(Kind::WrongData, signature, summary).at(at(context, 0, None)))
 }
 
-fn proves(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Outcome {
-    let checks = seen.said.iter().filter(|said| matches!(said, Said::Check { .. })).count();
+fn final_outcome(seen: &ProgramObservation<'_>, context: &ProgramContext<'_>) -> Outcome {
+    let checks =
+        seen.messages.iter().filter(|said| matches!(said, ProgramMessage::Check { .. })).count();
     if checks_after_done(seen) {
         let why = "the program made a check after `done`, which must be its last call, so further checks may be \
                    missing";
@@ -544,16 +553,16 @@ fn proves(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Outcome {
 }
 
 /// Returns the last phase that the program reported; `program` if the program reported no phase.
-fn phase(seen: &ProgramSeen<'_>) -> String {
-    let names = seen.said.iter().rev();
+fn phase(seen: &ProgramObservation<'_>) -> String {
+    let names = seen.messages.iter().rev();
     let mut names = names.filter_map(|said| match said {
-        Said::Phase { name } => Some(name.clone()),
+        ProgramMessage::Phase { name } => Some(name.clone()),
         _ => None,
     });
     names.next().unwrap_or_else(|| "program".to_owned())
 }
 
-fn how_it_ended(seen: &ProgramSeen<'_>) -> String {
+fn how_it_ended(seen: &ProgramObservation<'_>) -> String {
     let wall = seen.observation.wall.as_secs_f64();
     match &seen.observation.end {
         End::Exited(status) => format!("ended with exit status {status}"),
@@ -569,7 +578,7 @@ fn how_it_ended(seen: &ProgramSeen<'_>) -> String {
     }
 }
 
-fn last_words(seen: &ProgramSeen<'_>) -> Vec<String> {
+fn last_words(seen: &ProgramObservation<'_>) -> Vec<String> {
     let line = |about: &str, last: Option<String>| {
         last.map(|line| format!("Last line on standard {about}: {line}"))
     };

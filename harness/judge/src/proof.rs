@@ -7,11 +7,12 @@ use device::{Config, Level};
 use plan::{Event, LoadedLibrary, PLAN_VERSION, Phase, RefusedCall, Version};
 
 use crate::{
-    Able, Context, End, Kind, Limit, Location, Observation, Outcome, index::Index, log, phrases,
+    Context, End, Kind, Limit, Location, Observation, Outcome, RocmEvidence, index::Index, log,
+    phrases,
 };
 
-/// Signature of the outcome if the HIP runtime did not start and no evidence ([`Able`]) shows that this machine can run
-/// ROCm. With such evidence, the outcome may be a failure instead.
+/// Signature of the outcome if the HIP runtime did not start and no evidence ([`RocmEvidence`]) shows that this machine
+/// can run ROCm. With such evidence, the outcome may be a failure instead.
 pub const NOT_STARTED: &str = "no-verdict:start";
 
 /// Verifies that the run is valid, and returns the ROCm version whose results are expected. Returns an outcome as the
@@ -177,7 +178,7 @@ fn missing(seen: &Observation, context: &Context<'_>) -> Option<Outcome> {
     // Every release contains these two libraries. If a file has such a name but lacks the functions, it is a different
     // library.
     let runtime = matches!(library, Some("amdhip64" | "hiprtc"));
-    if there && (!runtime || context.able != Able::Unknown) {
+    if there && (!runtime || context.evidence != RocmEvidence::Unknown) {
         let summary = format!("{what} is in `{}` but cannot be loaded", context.spec);
         let failure = Outcome::new(Kind::ApiError, format!("api-error:dlopen:{what}"), summary);
         let at = Location { api: Some("dlopen".to_owned()), ..Location::phase(Phase::Load) };
@@ -288,7 +289,7 @@ fn device(seen: &Observation, context: &Context<'_>) -> Result<Version, Box<Outc
     });
     let unknown = || Version::new(0, 0, 0);
     let Some((hip_runtime, count, gfx, nodes, refused, emulated)) = found else {
-        if context.able != Able::Unknown {
+        if context.evidence != RocmEvidence::Unknown {
             // The run failed. How the process ended decides the kind of failure.
             return Ok(context.rocm.clone().unwrap_or_else(unknown));
         }
@@ -355,14 +356,14 @@ fn refusal(
     context: &Context<'_>,
 ) -> Box<Outcome> {
     let unsupported = ["hipErrorNoDevice", "hipErrorInvalidDevice"].contains(&status.as_str());
-    let needed = if unsupported { Able::ThisStack } else { Able::AnotherStack };
-    if context.able >= needed {
+    let needed = if unsupported { RocmEvidence::ThisStack } else { RocmEvidence::AnotherStack };
+    if context.evidence >= needed {
         let signature = format!("api-error:{api}:{status}");
         let summary = format!("{api} returned {status}, in phase init");
         let at = Location { api: Some(api.clone()), ..Location::phase(Phase::Init) };
         return Box::new(Outcome::new(Kind::ApiError, signature, summary).at(at));
     }
-    if unsupported && context.able == Able::AnotherStack {
+    if unsupported && context.evidence == RocmEvidence::AnotherStack {
         return unproven("no-device", no_device(version, context), seen);
     }
     // Variables such as HIP_VISIBLE_DEVICES can hide every device.

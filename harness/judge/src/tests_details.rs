@@ -1,9 +1,9 @@
 //! Tests of the locations, explanations and texts in outcomes.
 
-use plan::{Call, Dtype, Event, MatmulProblem, Operands, Phase, Place, Plan, Step};
+use plan::{BufferAddress, Call, Dtype, Event, MatmulProblem, Operands, Phase, Plan, Step};
 
 use crate::{
-    Able, End, Kind, Limit, Location,
+    End, Kind, Limit, Location, RocmEvidence,
     fixture::{HEAD, Run, at, check as read, copy, fill, plan, step},
     is_stated,
     tests::{QUIET, check, healthy},
@@ -13,8 +13,8 @@ fn inside(id: u32) -> impl Fn(&Event) -> bool {
     move |event| matches!(event, Event::End { step, .. } if *step == id)
 }
 
-fn place(buffer: &str, offset: u64) -> Place {
-    Place { offset, ..at(buffer) }
+fn place(buffer: &str, offset: u64) -> BufferAddress {
+    BufferAddress { offset, ..at(buffer) }
 }
 
 fn explained(plan: Plan, id: u32, change: impl FnOnce(&mut Vec<u8>)) -> (String, Vec<String>) {
@@ -214,7 +214,7 @@ fn outcomes_have_the_known_parts_of_their_location() {
     let after = healthy().with(|run| run.seen.end = QUIET).judge();
     assert_eq!(after.at, Location { phase: Some(Phase::Teardown), ..Location::default() });
     let missing = healthy().with(|run| {
-        run.able = Able::AnotherStack;
+        run.evidence = RocmEvidence::AnotherStack;
         run.seen.events.truncate(1);
         let (what, why) = ("libhiprand".to_owned(), String::new());
         run.seen.events.push(Event::Missing { what, why, there: true });
@@ -222,7 +222,7 @@ fn outcomes_have_the_known_parts_of_their_location() {
     let at = missing.judge().at;
     assert_eq!((at.api.as_deref(), at.phase), (Some("dlopen"), Some(Phase::Load)));
     let refused = healthy().with(|run| {
-        run.able = Able::ThisStack;
+        run.evidence = RocmEvidence::ThisStack;
         run.seen.events.truncate(HEAD - 1);
         if let Some(Event::Device { refused, count, .. }) = run.seen.events.last_mut() {
             let (api, status) = ("hipInit".to_owned(), "hipErrorUnknown".to_owned());

@@ -7,9 +7,10 @@ use plan::{
 };
 
 use crate::{
-    About, Crash, CrashedCall, CrashedThread, End, Kind, LeftProcess, Limit, Location, Observation,
-    Outcome, ProgramContext, ProgramSeen, RaisedAt, Said, Wrong, brought, is_stated, judge_program,
-    told_of_device,
+    CheckSubject::{self, Answer, Data, Leak},
+    Crash, CrashedCall, CrashedThread, End, FailedCheck, Kind, LeftProcess, Limit, Location,
+    Observation, Outcome, ProgramContext, ProgramMessage as Message, ProgramObservation, RaisedAt,
+    device_events, is_stated, judge_program, other_hip,
 };
 
 const NONCE: &str = "n0nce";
@@ -31,22 +32,22 @@ fn command(stated: ProgramExpectations) -> Program {
     Program { what: ProgramBody::Command(vec!["true".into()]), stated, ..program() }
 }
 
-fn begin() -> Said {
-    Said::Begin { nonce: NONCE.to_owned(), runs_on: "Python 3".to_owned(), pid: 7 }
+fn begin() -> Message {
+    Message::Begin { nonce: NONCE.to_owned(), runs_on: "Python 3".to_owned(), pid: 7 }
 }
 
-fn phase(name: &str) -> Said {
-    Said::Phase { name: name.to_owned() }
+fn phase(name: &str) -> Message {
+    Message::Phase { name: name.to_owned() }
 }
 
-fn check(wrong: Option<(About, &str)>) -> Said {
-    let wrong = wrong.map(|(about, class)| Wrong {
+fn check(wrong: Option<(CheckSubject, &str)>) -> Message {
+    let wrong = wrong.map(|(about, class)| FailedCheck {
         about,
         class: class.to_owned(),
         text: "3 of 3 wrong".to_owned(),
         details: vec!["got 1".to_owned()],
     });
-    Said::Check { name: "sum".to_owned(), line: 2, wrong }
+    Message::Check { name: "sum".to_owned(), line: 2, wrong }
 }
 
 fn witness(build_id: &str) -> Witness {
@@ -76,7 +77,7 @@ fn astray() -> Witness {
 
 struct Run {
     program: Program,
-    said: Vec<Said>,
+    said: Vec<Message>,
     witnesses: Vec<Witness>,
     end: End,
     stdout: &'static str,
@@ -88,7 +89,7 @@ struct Run {
 fn good() -> Run {
     Run {
         program: program(),
-        said: vec![begin(), check(None), Said::Done { pid: 7 }],
+        said: vec![begin(), check(None), Message::Done { pid: 7 }],
         witnesses: vec![witness("aa")],
         end: End::Exited(0),
         stdout: "",
@@ -115,8 +116,8 @@ impl Run {
             left_behind: self.left_behind.clone(),
             wall: Duration::from_secs(1),
         };
-        let seen = ProgramSeen {
-            said: &self.said,
+        let seen = ProgramObservation {
+            messages: &self.said,
             witnesses: &self.witnesses,
             stdout: self.stdout,
             observation: &observation,
@@ -145,7 +146,7 @@ impl Run {
 fn program_passes_if_it_checked_something_and_reached_its_end() {
     let pass = good().is("pass");
     assert_eq!(pass.summary, "1 check passed, and the program reached its end");
-    Run { said: vec![begin(), Said::Done { pid: 7 }], ..good() }.is("no-verdict:no-check");
+    Run { said: vec![begin(), Message::Done { pid: 7 }], ..good() }.is("no-verdict:no-check");
     Run { said: vec![begin(), check(None)], ..good() }.is("library-exit:program");
     Run { said: vec![begin(), phase("copy"), check(None)], ..good() }.is("library-exit:copy");
     // A program that never imported the helper cannot have reported its end.
@@ -154,19 +155,17 @@ fn program_passes_if_it_checked_something_and_reached_its_end() {
 
 #[test]
 fn first_failed_check_decides() {
-    let said =
-        vec![begin(), check(None), check(Some((About::Data, "zero"))), Said::Done { pid: 7 }];
+    let said = vec![begin(), check(None), check(Some((Data, "zero"))), Message::Done { pid: 7 }];
     let zero = Run { said, ..good() }.is("wrong-data:sum:zero");
     // Line 1 of the program is line 7 of the case, so line 2 is line 8.
     assert_eq!(zero.at.line, Some(8));
     assert_eq!(zero.summary, "sum (line 8): 3 of 3 wrong");
     assert!(is_stated(device::Fault::CopyZero, &zero));
-    let answer =
-        vec![begin(), check(Some((About::Answer, "hipErrorUnknown"))), Said::Done { pid: 7 }];
+    let answer = vec![begin(), check(Some((Answer, "hipErrorUnknown"))), Message::Done { pid: 7 }];
     Run { said: answer, ..good() }.is("api-error:sum:hipErrorUnknown");
-    let leak = vec![begin(), check(Some((About::Leak, "lost"))), Said::Done { pid: 7 }];
+    let leak = vec![begin(), check(Some((Leak, "lost"))), Message::Done { pid: 7 }];
     Run { said: leak, ..good() }.is("leak:sum:lost");
-    let two = vec![begin(), check(Some((About::Data, "nan"))), check(Some((About::Data, "zero")))];
+    let two = vec![begin(), check(Some((Data, "nan"))), check(Some((Data, "zero")))];
     let crashed = Run { said: two, end: End::Signalled { signal: 11 }, ..good() };
     let first = crashed.is("wrong-data:sum:nan");
     assert!(first.details.iter().any(|d| d.starts_with("Also: sum")), "{first:?}");
@@ -174,7 +173,7 @@ fn first_failed_check_decides() {
         first.details.iter().any(|d| d.contains("Afterwards: the program was killed by SIGSEGV"))
     );
     let exception =
-        Said::Exception { name: "KeyError".into(), text: "x".into(), line: 1, place: None };
+        Message::Exception { name: "KeyError".into(), text: "x".into(), line: 1, place: None };
     let raised = Run { said: vec![begin(), exception], end: End::Exited(1), ..good() };
     assert_eq!(raised.is("exception:KeyError:program.py:1").at.line, Some(7));
 }
@@ -183,7 +182,7 @@ fn first_failed_check_decides() {
 /// device was there.
 #[test]
 fn program_without_a_device_has_no_verdict() {
-    let raised = || Said::Exception {
+    let raised = || Message::Exception {
         name: "hipErrorNoDevice".into(),
         text: "HIP".into(),
         line: 6,
@@ -202,7 +201,7 @@ fn exception_has_one_signature_with_and_without_helper() {
     let stderr = "Traceback (most recent call last):\n  File \"/tmp/a/program.py\", line 2, in <module>\n    f()\n  File \
                   \"/tmp/a/program.py\", line 1, in f\nKeyError: 'x'\n";
     let place = RaisedAt { file: "program.py".to_owned(), line: 1, function: "f".to_owned() };
-    let exception = Said::Exception {
+    let exception = Message::Exception {
         name: "KeyError".to_owned(),
         text: "'x'".to_owned(),
         line: 1,
@@ -247,16 +246,16 @@ fn bare_exit_status_identifies_nothing() {
 
 #[test]
 fn only_the_first_process_reports_the_end() {
-    let child = || Said::Begin { nonce: NONCE.to_owned(), runs_on: String::new(), pid: 8 };
+    let child = || Message::Begin { nonce: NONCE.to_owned(), runs_on: String::new(), pid: 8 };
     let said = |said| Run { said, ..good() };
-    let done = |pid| Said::Done { pid };
+    let done = |pid| Message::Done { pid };
     let early = said(vec![begin(), check(None), child(), done(8)]).is("library-exit:program");
     assert!(early.summary.contains("(one of its child processes did)"), "{}", early.summary);
     said(vec![begin(), child(), check(None), done(8), done(7)]).is("pass");
     // The parent process executes more checks after its child has ended.
     said(vec![begin(), child(), done(8), check(None), done(7)]).is("pass");
     said(vec![begin(), check(None), done(7), check(None)]).is("no-verdict:done-early");
-    let wrong = Some((About::Data, "other"));
+    let wrong = Some((Data, "other"));
     said(vec![begin(), check(None), done(7), check(wrong)]).is("wrong-data:sum:other");
 }
 
@@ -264,7 +263,7 @@ fn only_the_first_process_reports_the_end() {
 fn end_of_a_program_is_judged_by_its_progress() {
     let at = |end, said| Run { end, said, ..good() };
     let middle = || vec![begin(), phase("launch")];
-    let over = || vec![begin(), check(None), Said::Done { pid: 7 }];
+    let over = || vec![begin(), check(None), Message::Done { pid: 7 }];
     at(End::Exited(3), middle()).is("exit:3");
     at(End::Signalled { signal: 11 }, middle()).is("crash:launch:SIGSEGV");
     at(End::Signalled { signal: 6 }, over()).is("teardown-crash");
@@ -333,7 +332,7 @@ fn processes_that_a_program_leaves_are_named_and_workers_are_no_failure() {
 
 #[test]
 fn programs_that_bypassed_the_device_have_no_verdict() {
-    let skip = |why: &str| vec![begin(), Said::Skip { why: why.to_owned() }];
+    let skip = |why: &str| vec![begin(), Message::Skip { why: why.to_owned() }];
     Run { said: skip("no GPU"), ..good() }.is("skip:program");
     Run { said: skip("no torch"), witnesses: Vec::new(), ..good() }.is("skip:program");
     let never = Witness { reached: false, ..witness("bb") };
@@ -342,7 +341,7 @@ fn programs_that_bypassed_the_device_have_no_verdict() {
         (vec![witness("aa"), astray()], "/torch/lib/libhsa-runtime64.so"),
         (vec![never.clone()], "never used the device"),
     ] {
-        for said in [good().said, skip("no GPU"), vec![begin(), check(Some((About::Data, "x")))]] {
+        for said in [good().said, skip("no GPU"), vec![begin(), check(Some((Data, "x")))]] {
             let outcome =
                 Run { witnesses: witnesses.clone(), said, ..good() }.is("no-verdict:device");
             assert!(outcome.summary.contains(names), "{outcome:?}");
@@ -357,7 +356,7 @@ fn programs_that_bypassed_the_device_have_no_verdict() {
     Run { witnesses: vec![witness("aa"), never], ..good() }.is("pass");
     let text = "ImportError: /torch/lib/libamdhip64.so: undefined symbol: hsa_of_8, version ROCR_1";
     let exception =
-        Said::Exception { name: "ImportError".into(), text: text.into(), line: 1, place: None };
+        Message::Exception { name: "ImportError".into(), text: text.into(), line: 1, place: None };
     let missing = Run { said: vec![begin(), exception], end: End::Exited(1), ..good() };
     let outcome = missing.is("no-verdict:symbol");
     assert!(outcome.summary.contains("`hsa_of_8`"), "{outcome:?}");
@@ -375,7 +374,7 @@ fn libraries_that_a_program_loads_later_are_known() {
     last.libraries.push(compiler.clone());
     let child = Witness { pid: first.pid + 1, libraries: vec![compiler], ..witness("aa") };
     let names = |witnesses: &[Witness]| -> Vec<String> {
-        let events = told_of_device(witnesses);
+        let events = device_events(witnesses);
         let Some(Event::Loaded { libraries }) = events.first() else { return Vec::new() };
         libraries.iter().map(|library| library.name.clone()).collect()
     };
@@ -389,9 +388,9 @@ fn libraries_that_a_program_loads_later_are_known() {
 fn programs_may_bring_their_own_hip() {
     let brings = Run { witnesses: vec![witness("bb")], ..good() };
     brings.is("pass");
-    assert_eq!(brought(&brings.witnesses, Some("aa")).unwrap().path, "/usr/lib/libamdhip64.so.7");
-    assert_eq!(brought(&[witness("aa")], Some("aa")), None);
-    assert_eq!(brought(&[astray()], Some("aa")), None);
+    assert_eq!(other_hip(&brings.witnesses, Some("aa")).unwrap().path, "/usr/lib/libamdhip64.so.7");
+    assert_eq!(other_hip(&[witness("aa")], Some("aa")), None);
+    assert_eq!(other_hip(&[astray()], Some("aa")), None);
     // A program that the stack's compiler built cannot contain a HIP runtime of its own.
     let source = Source { text: String::new(), file: None, above: 6 };
     let what = ProgramBody::Cpp { source, arch: Vec::new(), options: Vec::new() };
@@ -408,13 +407,13 @@ fn unproven_programs_have_no_verdict() {
     let mut other = witness("aa");
     other.identity.config.memory = 1 << 20;
     Run { witnesses: vec![other], ..good() }.is("no-verdict:device");
-    let stranger = Said::Begin { nonce: "x".into(), runs_on: String::new(), pid: 7 };
-    Run { said: vec![stranger, check(None), Said::Done { pid: 7 }], ..good() }
+    let stranger = Message::Begin { nonce: "x".into(), runs_on: String::new(), pid: 7 };
+    Run { said: vec![stranger, check(None), Message::Done { pid: 7 }], ..good() }
         .is("no-verdict:worker");
-    Run { said: vec![check(None), Said::Done { pid: 7 }], ..good() }.is("no-verdict:worker");
+    Run { said: vec![check(None), Message::Done { pid: 7 }], ..good() }.is("no-verdict:worker");
     let gap = "rocrepro-device: gap: kernel k: unimplemented instruction\n";
     Run { stderr: gap, end: End::Exited(1), ..good() }.is("no-verdict:gap");
-    let skip = Said::Skip { why: "no numpy".to_owned() };
+    let skip = Message::Skip { why: "no numpy".to_owned() };
     Run { said: vec![begin(), skip], ..good() }.is("skip:program");
 }
 
@@ -446,7 +445,7 @@ fn commands_are_judged_by_their_required_output() {
 fn device_faults_fail_a_program_that_does_not_expect_them() {
     let fault = "rocrepro-device: fault: kernel k: device-side abort\n";
     Run { stderr: fault, ..good() }.is("memory-fault:k");
-    let said = vec![begin(), Said::ToldOfFault, check(None), Said::Done { pid: 7 }];
+    let said = vec![begin(), Message::ToldOfFault, check(None), Message::Done { pid: 7 }];
     Run { stderr: fault, said, ..good() }.is("pass");
     let finding = "rocrepro-device: finding: kernel k: a race\n";
     Run { stderr: finding, ..good() }.is("memory-fault:k");
@@ -471,8 +470,8 @@ fn device_faults_fail_a_program_that_does_not_expect_them() {
 
 #[test]
 fn failed_check_decides_whatever_follows() {
-    let wrong = check(Some((About::Data, "zero")));
-    let skip = Said::Skip { why: "no numpy".to_owned() };
+    let wrong = check(Some((Data, "zero")));
+    let skip = Message::Skip { why: "no numpy".to_owned() };
     Run { said: vec![begin(), wrong.clone(), skip], ..good() }.is("wrong-data:sum:zero");
     let ended = Run { said: vec![begin(), wrong], end: End::Signalled { signal: 15 }, ..good() };
     ended.is("wrong-data:sum:zero");
@@ -480,14 +479,14 @@ fn failed_check_decides_whatever_follows() {
 
 #[test]
 fn location_is_a_line_of_the_case_or_the_program() {
-    let answer = check(Some((About::Answer, "hipErrorUnknown")));
-    let exception = Said::Exception {
+    let answer = check(Some((Answer, "hipErrorUnknown")));
+    let exception = Message::Exception {
         name: "KeyError".to_owned(),
         text: "'x'".to_owned(),
         line: 1,
         place: None,
     };
-    let said = vec![begin(), check(None), check(Some((About::Data, "zero"))), answer, exception];
+    let said = vec![begin(), check(None), check(Some((Data, "zero"))), answer, exception];
     let (first, red) = Run { said: said.clone(), ..good() }.judged();
     let places: Vec<_> = red.iter().map(|at| (at.line, at.api.as_deref())).collect();
     assert_eq!(places, [(Some(8), None), (Some(8), Some("sum")), (Some(7), None)]);
@@ -504,8 +503,8 @@ fn location_is_a_line_of_the_case_or_the_program() {
     assert!(red.iter().all(|at| at.line == Some(5)), "{red:?}");
 
     // For some checks, the helper reports no line of the program.
-    let nowhere = match check(Some((About::Data, "zero"))) {
-        Said::Check { name, wrong, .. } => Said::Check { name, line: 0, wrong },
+    let nowhere = match check(Some((Data, "zero"))) {
+        Message::Check { name, wrong, .. } => Message::Check { name, line: 0, wrong },
         other => other,
     };
     let outcome = Run { said: vec![begin(), nowhere], ..good() }.is("wrong-data:sum:zero");
@@ -523,9 +522,9 @@ fn failed_start_differs_from_exit_status_127() {
 
 #[test]
 fn explained_failure_keeps_its_details() {
-    let said = vec![begin(), check(Some((About::Data, "zero")))];
+    let said = vec![begin(), check(Some((Data, "zero")))];
     let failed = Run { said, ..good() }.is("wrong-data:sum:zero");
-    let put_down = failed.clone().put_down_to("no-verdict:hardware", "the GPU".to_owned());
+    let put_down = failed.clone().attribute_to("no-verdict:hardware", "the GPU".to_owned());
     assert_eq!((put_down.kind, &*put_down.signature), (Kind::NoVerdict, "no-verdict:hardware"));
     assert_eq!((&*put_down.summary, &put_down.details[0]), ("the GPU", &failed.summary));
     assert_eq!((put_down.details[1..].to_vec(), put_down.at), (failed.details, failed.at));
@@ -534,7 +533,7 @@ fn explained_failure_keeps_its_details() {
 #[test]
 fn last_lines_of_output_are_shown() {
     let failed = Run {
-        said: vec![begin(), check(Some((About::Data, "zero")))],
+        said: vec![begin(), check(Some((Data, "zero")))],
         stderr: "a warning\nzeros\n\n",
         stdout: "sum 0\n",
         ..good()
@@ -551,10 +550,10 @@ fn last_lines_of_output_are_shown() {
 
 #[test]
 fn device_reports_are_recorded_as_worker_events() {
-    assert_eq!(told_of_device(&[]), []);
+    assert_eq!(device_events(&[]), []);
     let mut first = witness("aa");
     first.identity.config.devices = 2;
-    let events = told_of_device(&[first.clone(), witness("bb")]);
+    let events = device_events(&[first.clone(), witness("bb")]);
     let [Event::Loaded { libraries }, Event::Device { count, gfx, memory, emulated, .. }] =
         &events[..]
     else {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use plan::{Event, Phase};
 
 use crate::{
-    Able, End, Kind,
+    End, Kind, RocmEvidence,
     fixture::HEAD,
     fixture::Run,
     tests::{QUIET, check, healthy},
@@ -86,31 +86,36 @@ fn second_worker_on_the_pipe_proves_nothing() {
 #[test]
 fn runtime_that_does_not_start_fails_on_a_capable_machine() {
     let segfault = || End::Signalled { signal: 11 };
-    let in_init = |end: End, able: Able| {
+    let in_init = |end: End, able: RocmEvidence| {
         healthy().cut(|e| matches!(e, Event::Device { .. }), end).with(|run| {
-            run.able = able;
+            run.evidence = able;
         })
     };
     check(
-        &in_init(segfault(), Able::Unknown),
+        &in_init(segfault(), RocmEvidence::Unknown),
         Kind::NoVerdict,
         crate::NOT_STARTED,
         "no trial has run ROCm",
     );
-    check(&in_init(segfault(), Able::AnotherStack), Kind::Crash, "crash:init", "SIGSEGV");
-    check(&in_init(QUIET, Able::ThisStack), Kind::Hang, "hang:init", "");
-    check(&in_init(End::Exited(1), Able::ThisStack), Kind::LibraryExit, "library-exit:init", "");
-    let killed = in_init(End::Signalled { signal: 9 }, Able::ThisStack);
+    check(&in_init(segfault(), RocmEvidence::AnotherStack), Kind::Crash, "crash:init", "SIGSEGV");
+    check(&in_init(QUIET, RocmEvidence::ThisStack), Kind::Hang, "hang:init", "");
+    check(
+        &in_init(End::Exited(1), RocmEvidence::ThisStack),
+        Kind::LibraryExit,
+        "library-exit:init",
+        "",
+    );
+    let killed = in_init(End::Signalled { signal: 9 }, RocmEvidence::ThisStack);
     check(&killed, Kind::NoVerdict, "no-verdict:killed", "");
     let in_load = healthy().cut(|e| matches!(e, Event::Loaded { .. }), segfault()).with(|run| {
-        run.able = Able::AnotherStack;
+        run.evidence = RocmEvidence::AnotherStack;
     });
     check(&in_load, Kind::Crash, "crash:load", "");
 
-    let refused = |status: &str, able: Able| {
+    let refused = |status: &str, able: RocmEvidence| {
         let set_up = |event: &Event| *event == Event::Phase { phase: Phase::Setup };
         let mut run = healthy().cut(set_up, End::Exited(plan::WORKER_DONE));
-        run.able = able;
+        run.evidence = able;
         if let Some(Event::Device { refused, count, .. }) = run.seen.events.last_mut() {
             *refused = Some(plan::RefusedCall { api: "hipInit".into(), status: status.into() });
             *count = 0;
@@ -118,31 +123,41 @@ fn runtime_that_does_not_start_fails_on_a_capable_machine() {
         run
     };
     let memory = |able| refused("hipErrorOutOfMemory", able);
-    check(&memory(Able::Unknown), Kind::NoVerdict, crate::NOT_STARTED, "");
+    check(&memory(RocmEvidence::Unknown), Kind::NoVerdict, crate::NOT_STARTED, "");
     let signature = "api-error:hipInit:hipErrorOutOfMemory";
-    check(&memory(Able::AnotherStack), Kind::ApiError, signature, "in phase init");
+    check(&memory(RocmEvidence::AnotherStack), Kind::ApiError, signature, "in phase init");
     // The release may not support the device, although another release does.
     let none = |able| refused("hipErrorNoDevice", able);
-    check(&none(Able::Unknown), Kind::NoVerdict, crate::NOT_STARTED, "");
-    check(&none(Able::AnotherStack), Kind::NoVerdict, "no-verdict:no-device", "may not support");
-    check(&none(Able::ThisStack), Kind::ApiError, "api-error:hipInit:hipErrorNoDevice", "");
+    check(&none(RocmEvidence::Unknown), Kind::NoVerdict, crate::NOT_STARTED, "");
+    check(
+        &none(RocmEvidence::AnotherStack),
+        Kind::NoVerdict,
+        "no-verdict:no-device",
+        "may not support",
+    );
+    check(&none(RocmEvidence::ThisStack), Kind::ApiError, "api-error:hipInit:hipErrorNoDevice", "");
 }
 
 #[test]
 fn library_that_cannot_be_loaded_fails_the_trial() {
-    let lacks = |what: &str, able: Able| {
+    let lacks = |what: &str, able: RocmEvidence| {
         healthy().with(|run| {
-            run.able = able;
+            run.evidence = able;
             run.seen.events.truncate(1);
             let (what, why) = (what.to_owned(), "undefined symbol: x".to_owned());
             run.seen.events.push(Event::Missing { what, why, there: true });
         })
     };
-    let rand = lacks("libhiprand", Able::Unknown);
+    let rand = lacks("libhiprand", RocmEvidence::Unknown);
     check(&rand, Kind::ApiError, "api-error:dlopen:libhiprand", "cannot be loaded");
     assert_eq!(rand.judge().details, ["The loader said: undefined symbol: x"]);
-    check(&lacks("libamdhip64", Able::Unknown), Kind::NoVerdict, crate::NOT_STARTED, "no working");
-    let hip = lacks("libamdhip64", Able::AnotherStack);
+    check(
+        &lacks("libamdhip64", RocmEvidence::Unknown),
+        Kind::NoVerdict,
+        crate::NOT_STARTED,
+        "no working",
+    );
+    let hip = lacks("libamdhip64", RocmEvidence::AnotherStack);
     check(&hip, Kind::ApiError, "api-error:dlopen:libamdhip64", "");
 }
 

@@ -6,7 +6,7 @@ use plan::{Call, Choice, Event, FirstValueCheck, Phase, Version};
 
 use crate::{
     Context, Kind, Location, Observation, Outcome, data,
-    data::Read,
+    data::BufferRead,
     expect,
     index::Index,
     phrases::{self, EXPECTED},
@@ -16,7 +16,7 @@ use crate::{
 pub(crate) struct Trail {
     pub(crate) deviation: Option<Outcome>,
     /// Locations of all steps whose results deviated from the plan, the first deviation included.
-    pub(crate) red: Vec<Location>,
+    pub(crate) deviating_steps: Vec<Location>,
     /// Remarks that do not affect the verdict.
     pub(crate) notes: Vec<String>,
     pub(crate) phase: Phase,
@@ -25,7 +25,7 @@ pub(crate) struct Trail {
     pub(crate) open: Vec<(u32, u32)>,
     /// True if all phases before the teardown have completed.
     pub(crate) done: bool,
-    pub(crate) bye: bool,
+    pub(crate) said_bye: bool,
     /// True if the worker reported that a failed call ended the plan early.
     pub(crate) stopped: bool,
     /// Checks whose bytes were reported, as step id and occurrence.
@@ -50,12 +50,12 @@ pub(crate) fn walk(
         time_at_first: None,
         trail: Trail {
             deviation: None,
-            red: Vec::new(),
+            deviating_steps: Vec::new(),
             notes: Vec::new(),
             phase: Phase::Start,
             open: Vec::new(),
             done: false,
-            bye: false,
+            said_bye: false,
             stopped: false,
             read: HashSet::new(),
             refused: false,
@@ -76,7 +76,7 @@ struct Walker<'a> {
     wanted: HashMap<(u32, u32), &'a str>,
     /// Comparisons of two buffers of which only the first one has been reported so far: the bytes of that buffer, by
     /// step id and occurrence.
-    first_of_pair: HashMap<(u32, u32), Read<'a>>,
+    first_of_pair: HashMap<(u32, u32), BufferRead<'a>>,
     /// Number of free bytes that the first hipMemGetInfo of the trial returned.
     free_at_first: Option<i128>,
     /// First measured time, in microseconds, for which the case requires later times to be `steady`.
@@ -87,7 +87,7 @@ struct Walker<'a> {
     begun: HashSet<(u32, u32)>,
 }
 
-struct Ended<'a> {
+struct CallResult<'a> {
     code: i32,
     status: &'a str,
     value: Option<&'a str>,
@@ -95,13 +95,13 @@ struct Ended<'a> {
 
 impl<'a> Walker<'a> {
     fn event(&mut self, event: &'a Event) {
-        if self.trail.bye && !matches!(event, Event::Loaded { .. }) {
-            self.deviate(Some(twice()));
+        if self.trail.said_bye && !matches!(event, Event::Loaded { .. }) {
+            self.deviate(Some(executed_twice()));
         }
         match event {
             Event::Phase { phase } => {
                 if self.entered.is_some_and(|entered| entered >= *phase) {
-                    self.deviate(Some(twice()));
+                    self.deviate(Some(executed_twice()));
                 }
                 self.entered = Some(*phase);
                 self.trail.phase = *phase;
@@ -110,13 +110,13 @@ impl<'a> Walker<'a> {
             Event::End { step, occurrence, code, status, value, function, .. } => {
                 self.trail.open.retain(|open| *open != (*step, *occurrence));
                 self.trail.refused |= *code != 0;
-                let ended = Ended { code: *code, status, value: value.as_deref() };
+                let ended = CallResult { code: *code, status, value: value.as_deref() };
                 let found = self.end(*step, *occurrence, function.as_deref(), &ended);
                 self.deviate(found);
             }
             Event::Data { step, occurrence, buffer, bytes, digest, file } => {
                 self.trail.read.insert((*step, *occurrence));
-                let read = Read { buffer, bytes: *bytes, digest, file: file.as_deref() };
+                let read = BufferRead { buffer, bytes: *bytes, digest, file: file.as_deref() };
                 let found = self.data(*step, *occurrence, read);
                 self.deviate(found);
             }
@@ -128,17 +128,17 @@ impl<'a> Walker<'a> {
                     format!("the worker stopped at {api} for an unknown reason"),
                 )));
             }
-            Event::Done if self.trail.done => self.deviate(Some(twice())),
+            Event::Done if self.trail.done => self.deviate(Some(executed_twice())),
             Event::Done => {
                 if !self.trail.open.is_empty()
                     || self.entered.is_some_and(|entered| entered != Phase::Verify)
                 {
-                    self.deviate(Some(too_early("that it was done")));
+                    self.deviate(Some(event_too_early("that it was done")));
                 }
                 self.trail.done = true;
                 self.trail.phase = Phase::Teardown;
             }
-            Event::Bye => self.trail.bye = true,
+            Event::Bye => self.trail.said_bye = true,
             // If a library or function was missing, `proof` has already judged the run.
             Event::Hello { .. }
             | Event::Confined { .. }
@@ -156,21 +156,21 @@ impl<'a> Walker<'a> {
 
     fn deviate(&mut self, found: Option<Outcome>) {
         let Some(found) = found else { return };
-        if self.trail.red.iter().all(|at| at.step != found.at.step) {
-            self.trail.red.push(found.at.clone());
+        if self.trail.deviating_steps.iter().all(|at| at.step != found.at.step) {
+            self.trail.deviating_steps.push(found.at.clone());
         }
         self.trail.deviation.get_or_insert(found);
     }
 
     fn begin(&mut self, step: u32, occurrence: u32) {
         if !self.begun.insert((step, occurrence)) {
-            self.deviate(Some(twice()));
+            self.deviate(Some(executed_twice()));
         }
         match self.index.step(step).map(|s| &s.call) {
             // A block is not a call that can hang; only the calls inside it can.
             Some(Call::Repeat { .. } | Call::Thread { .. }) => {}
             Some(_) => self.trail.open.push((step, occurrence)),
-            None => self.deviate(Some(stranger(step))),
+            None => self.deviate(Some(unknown_step(step))),
         }
     }
 
@@ -179,9 +179,9 @@ impl<'a> Walker<'a> {
         id: u32,
         occurrence: u32,
         function: Option<&str>,
-        &Ended { code, status, value }: &Ended<'_>,
+        &CallResult { code, status, value }: &CallResult<'_>,
     ) -> Option<Outcome> {
-        let Some(step) = self.index.step(id) else { return Some(stranger(id)) };
+        let Some(step) = self.index.step(id) else { return Some(unknown_step(id)) };
         let api = function.unwrap_or(self.index.api(id));
         let at = Location { api: Some(api.to_owned()), ..self.index.location(id, occurrence) };
         let place = self.index.place(id, occurrence);
@@ -221,7 +221,7 @@ impl<'a> Walker<'a> {
         let at = self.index.location(id, occurrence);
         let place = self.index.place(id, occurrence);
         if let Call::AtLeast { buffer, least } = &step.call {
-            return data::below(self.index, (id, occurrence), buffer, *least, value);
+            return data::check_at_least(self.index, (id, occurrence), buffer, *least, value);
         }
         let memory = matches!(step.call, Call::MemGetInfo);
         let free: Option<i128> = value.filter(|_| memory).and_then(|text| text.trim().parse().ok());
@@ -273,8 +273,8 @@ impl<'a> Walker<'a> {
         Some(Outcome::new(Kind::ApiError, signature, summary).at(at))
     }
 
-    fn data(&mut self, id: u32, occurrence: u32, read: Read<'a>) -> Option<Outcome> {
-        let Some(step) = self.index.step(id) else { return Some(stranger(id)) };
+    fn data(&mut self, id: u32, occurrence: u32, read: BufferRead<'a>) -> Option<Outcome> {
+        let Some(step) = self.index.step(id) else { return Some(unknown_step(id)) };
         let key = (id, occurrence);
         match &step.call {
             Call::Equal { .. } | Call::Differ { .. } => {
@@ -288,7 +288,7 @@ impl<'a> Walker<'a> {
                     return None;
                 }
                 if self.trail.deviation.is_some() {
-                    return Some(self.again(key));
+                    return Some(self.later_deviation(key));
                 }
                 Some(data::compared(self.context, self.index, key, &first, &read))
             }
@@ -298,7 +298,7 @@ impl<'a> Walker<'a> {
                     return None;
                 }
                 if self.trail.deviation.is_some() {
-                    return Some(self.again(key));
+                    return Some(self.later_deviation(key));
                 }
                 Some(data::wrong(self.context, self.index, key, &read))
             }
@@ -310,7 +310,7 @@ impl<'a> Walker<'a> {
 impl Walker<'_> {
     /// Returns an outcome that has only a location, for wrong bytes that were read after the first deviation. The
     /// origin of these bytes is not determined.
-    fn again(&self, (step, occurrence): (u32, u32)) -> Outcome {
+    fn later_deviation(&self, (step, occurrence): (u32, u32)) -> Outcome {
         let at = self.index.location(step, occurrence);
         Outcome::new(Kind::WrongData, String::new(), String::new()).at(at)
     }
@@ -318,18 +318,18 @@ impl Walker<'_> {
 
 /// Returns a `no-verdict` outcome for an event that a worker sends only after its last call, but that arrived while
 /// calls remained to be made.
-fn too_early(what: &str) -> Outcome {
+fn event_too_early(what: &str) -> Outcome {
     let summary = format!(
         "the worker reported {what} before all calls were made, so another process must have written this"
     );
     Outcome::no_verdict("worker", summary)
 }
 
-fn twice() -> Outcome {
+fn executed_twice() -> Outcome {
     Outcome::no_verdict("worker", "the worker executed its plan more than once".to_owned())
 }
 
-fn stranger(step: u32) -> Outcome {
+fn unknown_step(step: u32) -> Outcome {
     Outcome::no_verdict(
         "worker",
         format!("the worker reports step {step}, which is not in its plan"),

@@ -39,13 +39,13 @@ pub struct Known {
 
 impl Known {
     /// Returns true if the entry comes from a `--baseline` or `--flakes` file instead of a `known` entry of the case.
-    pub fn is_of_a_file(&self) -> bool {
+    pub fn is_from_file(&self) -> bool {
         ["Fail", "Crash", "Timeout", "Flake"].contains(&self.signature.as_str())
     }
 
     /// Returns true if the failure is expected in a run with these properties. If the ROCm version of the run is
     /// unknown, only entries for all versions apply.
-    pub fn holds(&self, on: &Ground<'_>) -> bool {
+    pub fn holds(&self, on: &RunProperties<'_>) -> bool {
         let base = on.gfx.split(':').next().unwrap_or(on.gfx);
         let version = match on.rocm {
             Some(version) => self.rocm.contains(version),
@@ -63,7 +63,7 @@ impl Known {
 
 /// Properties of a run on which expected failures can depend.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Ground<'a> {
+pub struct RunProperties<'a> {
     /// Architecture of the device, possibly with features such as `:xnack+`.
     pub gfx: &'a str,
     /// ROCm version of the stack; `None` if it is unknown.
@@ -76,13 +76,13 @@ pub struct Ground<'a> {
 
 /// Beginnings of those signatures to which later versions of rocrepro added parts. Earlier versions wrote, for example,
 /// `exception:KeyError`, `crash:copy` and `exit:3`.
-const LONGER: [&str; 3] = ["exception:", "crash:", "exit:"];
+const EXTENDED_KINDS: [&str; 3] = ["exception:", "crash:", "exit:"];
 
 /// Returns true if a signature matches a pattern. A pattern from an earlier version of rocrepro may have fewer parts
 /// than the signatures of this version.
 pub fn signature_fits(pattern: &str, signature: &str) -> bool {
     let fits_old = || {
-        LONGER.iter().any(|family| pattern.starts_with(family))
+        EXTENDED_KINDS.iter().any(|family| pattern.starts_with(family))
             && signature.strip_prefix(pattern).is_some_and(|rest| rest.starts_with(':'))
     };
     fits(pattern, signature) || fits_old()
@@ -141,7 +141,7 @@ impl VerdictKind {
 
     /// Returns true if this verdict needs attention: a new failure, a failure other than the expected one, or an
     /// unexpected pass.
-    pub const fn is_news(self) -> bool {
+    pub const fn is_unexpected(self) -> bool {
         matches!(self, VerdictKind::NewsFail | VerdictKind::NewsChanged | VerdictKind::NewsFixed)
     }
 }
@@ -159,14 +159,19 @@ pub struct Verdict {
 
 impl Verdict {
     /// Returns true if this verdict needs attention.
-    pub fn is_news(&self) -> bool {
-        self.kind.is_news()
+    pub fn is_unexpected(&self) -> bool {
+        self.kind.is_unexpected()
     }
 }
 
 /// Compares an outcome with the expected failures of its case. `otherwise` is true if the run had unusual options that
 /// may prevent a failure, so that a pass does not mean that the failure was fixed.
-pub fn verdict(outcome: &Outcome, known: &[Known], on: &Ground<'_>, otherwise: bool) -> Verdict {
+pub fn verdict(
+    outcome: &Outcome,
+    known: &[Known],
+    on: &RunProperties<'_>,
+    otherwise: bool,
+) -> Verdict {
     let windows = || known.iter().filter(|k| k.holds(on));
     // A difference is not a bug: a pass is not a fix, and a failure with another signature is a new failure.
     let first = windows().find(|k| k.difference.is_none()).cloned();
@@ -211,12 +216,12 @@ mod tests {
     fn failure_that_no_document_rules_out_is_a_difference() {
         let difference = Some("CUDA does the same".to_owned());
         let window = super::Known { difference, ..known(&[], "*", "wrong-data:back:stale") };
-        let on = Ground { gfx: "gfx1151", ..Ground::default() };
+        let on = RunProperties { gfx: "gfx1151", ..RunProperties::default() };
         let check = |kind, signature: &str, expected| {
             let windows = [window.clone()];
             let got = verdict(&outcome(kind, signature), &windows, &on, false);
             assert_eq!(got.kind, expected, "{signature}");
-            assert!(got.is_news() == (expected == VerdictKind::NewsFail));
+            assert!(got.is_unexpected() == (expected == VerdictKind::NewsFail));
         };
         check(Kind::WrongData, "wrong-data:back:stale", VerdictKind::Difference);
         check(Kind::WrongData, "wrong-data:back:zero", VerdictKind::NewsFail);
@@ -240,7 +245,7 @@ mod tests {
             known(&["gfx1100"], ">=7.0 <7.1", "crash:hip*"),
         ];
         let version = rocm.map(|v| v.parse().unwrap());
-        let on = Ground { gfx, rocm: version.as_ref(), ..Ground::default() };
+        let on = RunProperties { gfx, rocm: version.as_ref(), ..RunProperties::default() };
         let got = verdict(&outcome(kind, signature), &windows, &on, false);
         assert_eq!(got.kind, expected, "{signature} on {gfx} with {rocm:?}");
         // Unusual options can explain a pass. They do not excuse a failure.
@@ -255,14 +260,14 @@ mod tests {
     #[test]
     fn file_lines_have_a_status_as_signature() {
         let lines = ["Fail", "Crash", "Timeout", "Flake"];
-        assert!(lines.iter().all(|status| known(&[], "*", status).is_of_a_file()));
-        assert!(!known(&[], "*", "wrong-data:back:zero").is_of_a_file());
+        assert!(lines.iter().all(|status| known(&[], "*", status).is_from_file()));
+        assert!(!known(&[], "*", "wrong-data:back:zero").is_from_file());
     }
 
     #[test]
     fn unexpected_results_are_news() {
         use VerdictKind::*;
-        let is_news = |kind: &VerdictKind| Verdict { kind: *kind, known: None }.is_news();
+        let is_news = |kind: &VerdictKind| Verdict { kind: *kind, known: None }.is_unexpected();
         let news: Vec<_> = VerdictKind::ALL.into_iter().filter(is_news).collect();
         assert_eq!(news, [NewsFail, NewsChanged, NewsFixed]);
     }
@@ -294,8 +299,12 @@ mod tests {
             let [card, driver] = [card, driver].map(|pattern| pattern.map(str::to_owned));
             [super::Known { card, driver, ..known(&["gfx1151"], ">=7.0", "hang:*") }]
         };
-        let here =
-            Ground { gfx: "gfx1151", card: Some(card), driver: Some(driver), ..Ground::default() };
+        let here = RunProperties {
+            gfx: "gfx1151",
+            card: Some(card),
+            driver: Some(driver),
+            ..RunProperties::default()
+        };
         let version = "7.2.4".parse().unwrap();
         for (windows, on_card, emulated) in [
             (window(None, None), true, true),
@@ -305,10 +314,11 @@ mod tests {
             (window(Some("Radeon 8060S"), None), false, false),
             (window(None, Some("amdgpu 6.16.6 (of the host)")), false, false),
         ] {
-            for (on, expected) in
-                [(here, on_card), (Ground { gfx: "gfx1151", ..Ground::default() }, emulated)]
-            {
-                let on = Ground { rocm: Some(&version), ..on };
+            for (on, expected) in [
+                (here, on_card),
+                (RunProperties { gfx: "gfx1151", ..RunProperties::default() }, emulated),
+            ] {
+                let on = RunProperties { rocm: Some(&version), ..on };
                 let got = verdict(&outcome(Kind::Hang, "hang:hipMemcpy"), &windows, &on, false);
                 let expected = if expected { VerdictKind::Known } else { VerdictKind::NewsFail };
                 assert_eq!(got.kind, expected, "{windows:?} {on:?}");
@@ -336,9 +346,9 @@ mod tests {
     #[test]
     fn entry_for_all_versions_needs_no_version() {
         let all = [known(&[], "*", "crash:*")];
-        let on = Ground { gfx: "gfx906", ..Ground::default() };
+        let on = RunProperties { gfx: "gfx906", ..RunProperties::default() };
         let got = verdict(&outcome(Kind::Crash, "crash:hipInit"), &all, &on, false);
         assert_eq!(got, Verdict { kind: VerdictKind::Known, known: Some(all[0].clone()) });
-        assert!(!got.is_news());
+        assert!(!got.is_unexpected());
     }
 }

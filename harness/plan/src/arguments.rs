@@ -18,7 +18,7 @@ pub type Name = String;
 
 /// A position in a buffer at which a call reads or writes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Place {
+pub struct BufferAddress {
     /// Name of the buffer.
     pub buffer: Name,
     /// Offset from the first usable byte of the buffer, in bytes.
@@ -55,10 +55,10 @@ impl Box3d {
 #[serde(rename_all = "snake_case")]
 pub enum Arg {
     /// The address of a place in a buffer.
-    Address(Place),
+    Address(BufferAddress),
     /// The address of a place that the kernel only reads: the argument for a pointer-to-`const` parameter of a kernel
     /// that the case defines.
-    Input(Place),
+    Input(BufferAddress),
     /// A number.
     Number(Scalar),
     /// A struct by value, whose members are aligned as in C.
@@ -90,7 +90,7 @@ impl Arg {
 
     /// Returns the place if the argument is the address of a place in a buffer, else `None`. Addresses inside a struct
     /// are not returned.
-    pub fn place(&self) -> Option<&Place> {
+    pub fn place(&self) -> Option<&BufferAddress> {
         match self {
             Arg::Address(place) | Arg::Input(place) => Some(place),
             Arg::Number(_) | Arg::Struct(_) | Arg::Bytes(_) => None,
@@ -99,7 +99,7 @@ impl Arg {
 
     /// Returns all places whose addresses the argument contains, each with a flag. The flag is true if the kernel only
     /// reads at the place; false does not prove that the kernel writes there.
-    pub fn places(&self) -> Vec<(&Place, bool)> {
+    pub fn places(&self) -> Vec<(&BufferAddress, bool)> {
         match self {
             Arg::Address(place) => vec![(place, false)],
             Arg::Input(place) => vec![(place, true)],
@@ -109,7 +109,7 @@ impl Arg {
     }
 
     /// Returns mutable references to all places whose addresses the argument contains.
-    pub fn places_mut(&mut self) -> Vec<&mut Place> {
+    pub fn places_mut(&mut self) -> Vec<&mut BufferAddress> {
         match self {
             Arg::Address(place) | Arg::Input(place) => vec![place],
             Arg::Struct(members) => members.iter_mut().flat_map(Arg::places_mut).collect(),
@@ -118,7 +118,7 @@ impl Arg {
     }
 
     /// Returns the bytes of the argument as a kernel receives them. The function `address` maps a place to its address.
-    pub fn to_bytes(&self, address: &impl Fn(&Place) -> u64) -> Vec<u8> {
+    pub fn to_bytes(&self, address: &impl Fn(&BufferAddress) -> u64) -> Vec<u8> {
         match self {
             Arg::Address(place) | Arg::Input(place) => address(place).to_le_bytes().to_vec(),
             Arg::Number(scalar) => scalar.to_bytes(),

@@ -7,18 +7,18 @@
 //! | --- | --- |
 //! | `verb` | form of the call in a case file: `keys`, `value`, `by_hand`, `block`, `part` or `none`; see below |
 //! | `makes` | library functions that the call needs; the first returns the status. A name with a space is an action of the host |
-//! | `in_capture` | effect of stream capture on the call, an [`InCapture`] |
+//! | `in_capture` | effect of stream capture on the call, a [`CaptureHandling`] |
 //! | `by_hand` | the function that adds a node with the same effect to a graph, if HIP has one |
 //! | `gives` | the value that the call returns, a [`ValueKind`] |
 //! | `effect` | `nothing`, or all parts of the effect that are listed below, or `only` one of them |
 //! | `words` | the name of the call in reports |
-//! | `cpp` | form of the call in C++, a [`Cpp`] |
+//! | `cpp` | form of the call in C++, a [`CppForm`] |
 //!
 //! A field's role follows the word `as`:
 //!
 //! | role | meaning |
 //! | --- | --- |
-//! | `makes(T)`, `ends(T)`, `uses(T)` | the name of a [`Thing`] that the call creates, destroys or uses |
+//! | `makes(T)`, `ends(T)`, `uses(T)` | the name of an [`ObjectKind`] that the call creates, destroys or uses |
 //! | `reads(W)`, `writes(W)`, `updates(W)` | a buffer, or a position in one; the host accesses it if W is `Host` |
 //! | `arguments(kernel)`, `operands` | arguments of a kernel, operands of a matrix product |
 //! | `given(function)` | arguments of a function of the table in `hip.rs` |
@@ -35,9 +35,9 @@
 //! another call and written by a method of its own. `none` means that the call has no verb: only set-up, verification
 //! and teardown contain such calls.
 //!
-//! The parts of an effect are values of the types in `calls/effects.rs`: `memory` is an [`OnMemory`], `captures` an
-//! [`OnCaptures`], `order` an [`OnOrder`]. `work_stream` is the stream that executes the work ([`WorkStream`]), and
-//! `over` is the work that has completed when the call returns ([`CompletedOnReturn`]). The analyses derive the
+//! The parts of an effect are values of the types in `calls/effects.rs`: `memory` is a [`MemoryEffect`], `captures` a
+//! [`CaptureEffect`], `order` an [`OrderEffect`]. `work_stream` is the stream that executes the work ([`WorkStream`]),
+//! and `over` is the work that has completed when the call returns ([`CompletedOnReturn`]). The analyses derive the
 //! accesses of a call and their order from these parts. `promise.rs` cites the sources.
 
 use std::{collections::BTreeSet, fmt, sync::LazyLock};
@@ -45,13 +45,15 @@ use std::{collections::BTreeSet, fmt, sync::LazyLock};
 use serde::{Deserialize, Serialize};
 
 pub use self::{
-    effects::{Asynchronous, CompletedOnReturn, OnCaptures, OnMemory, OnOrder, WorkStream},
+    effects::{
+        Asynchronous, CaptureEffect, CompletedOnReturn, MemoryEffect, OrderEffect, WorkStream,
+    },
     keys::{Field, FieldKind, FirstValueCheck, Keys},
     plan::{Effect, InjectedFault, Library, PLAN_VERSION, Phase, Plan, Step},
 };
 use crate::{
-    Arg, Box3d, CaptureMode, Choice, CopyApi, DeviceAttribute, Dtype, HipArg, HipRead, HostFuncApi,
-    MatmulProblem, Memory, Name, Operands, Parameter, Place, RandKind, Scalar,
+    Arg, Box3d, BufferAddress, CaptureMode, Choice, CopyApi, DeviceAttribute, Dtype, HipArg,
+    HipRead, HostFuncApi, MatmulProblem, Memory, Name, Operands, Parameter, RandKind, Scalar,
 };
 
 #[macro_use]
@@ -87,7 +89,7 @@ mod plan;
 /// Kinds of named objects: buffers, and objects of HIP or of a library above HIP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "the variant names are self-explanatory")]
-pub enum Thing {
+pub enum ObjectKind {
     Buffer,
     Stream,
     Kernel,
@@ -100,30 +102,30 @@ pub enum Thing {
     Value,
 }
 
-impl fmt::Display for Thing {
+impl fmt::Display for ObjectKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Thing::Buffer => "buffer",
-            Thing::Stream => "stream",
-            Thing::Kernel => "kernel",
-            Thing::Event => "event",
-            Thing::Graph => "graph",
-            Thing::Exec => "executable graph",
-            Thing::Generator => "generator",
-            Thing::Blaslt => "hipBLASLt handle",
-            Thing::Rocblas => "rocBLAS handle",
-            Thing::Value => "value",
+            ObjectKind::Buffer => "buffer",
+            ObjectKind::Stream => "stream",
+            ObjectKind::Kernel => "kernel",
+            ObjectKind::Event => "event",
+            ObjectKind::Graph => "graph",
+            ObjectKind::Exec => "executable graph",
+            ObjectKind::Generator => "generator",
+            ObjectKind::Blaslt => "hipBLASLt handle",
+            ObjectKind::Rocblas => "rocBLAS handle",
+            ObjectKind::Value => "value",
         })
     }
 }
 
 /// Ways in which a call can use an object that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum NamedAs {
+pub enum ObjectUse {
     /// The call creates the object, if it succeeds.
-    Made,
+    Created,
     /// The call destroys the object, if it succeeds.
-    Ended,
+    Destroyed,
     /// The call uses the object, which must exist.
     Used,
     /// The call reads this buffer.
@@ -145,33 +147,33 @@ pub enum Accessor {
 
 /// An object that a call names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Named<'a> {
+pub struct NamedObject<'a> {
     /// Kind of the object, for example a buffer or a stream.
-    pub thing: Thing,
+    pub kind: ObjectKind,
     /// Name of the object in the plan.
     pub name: &'a str,
     /// Way in which the call uses the object.
-    pub role: NamedAs,
+    pub role: ObjectUse,
     /// For a buffer: [`Accessor::Host`] if the declaration of the call says that the host accesses the buffer directly.
     /// [`Accessor::Any`] for all other objects.
-    pub by: Accessor,
+    pub accessor: Accessor,
 }
 
-impl Named<'_> {
+impl NamedObject<'_> {
     /// Returns true if the call reads the bytes of this buffer.
     pub fn is_read(&self) -> bool {
-        matches!(self.role, NamedAs::Read | NamedAs::Updated)
+        matches!(self.role, ObjectUse::Read | ObjectUse::Updated)
     }
 
     /// Returns true if the call writes the bytes of this buffer.
     pub fn is_written(&self) -> bool {
-        matches!(self.role, NamedAs::Written | NamedAs::Updated)
+        matches!(self.role, ObjectUse::Written | ObjectUse::Updated)
     }
 }
 
 /// Effect of a stream capture on a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InCapture {
+pub enum CaptureHandling {
     /// The call becomes a node of the graph that is being captured.
     Node,
     /// The call must fail if its stream is being captured.
@@ -196,7 +198,7 @@ pub enum ValueKind {
 
 /// Form in which the exported C++ program contains a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cpp {
+pub enum CppForm {
     /// A function call with this template. `{field}` is replaced by the field's variable, number or enumerator. A
     /// placeholder such as `&{count: int}` is replaced by the address of a variable for the returned value.
     Function(&'static str),
@@ -233,32 +235,32 @@ fn split_template(template: &str) -> impl Iterator<Item = (&str, Option<&str>)> 
     })
 }
 
-impl Cpp {
-    /// Splits the template of a [`Cpp::Function`] into pieces: each piece is some text, followed by the placeholder in
-    /// braces after the text, if there is one. Returns an empty list for other variants.
+impl CppForm {
+    /// Splits the template of a [`CppForm::Function`] into pieces: each piece is some text, followed by the placeholder
+    /// in braces after the text, if there is one. Returns an empty list for other variants.
     pub fn parts(self) -> Vec<(&'static str, Option<&'static str>)> {
         match self {
-            Cpp::Function(template) => split_template(template).collect(),
-            Cpp::Memory
-            | Cpp::Transfer
-            | Cpp::Kernel
-            | Cpp::Stream
-            | Cpp::Graph
-            | Cpp::Random
-            | Cpp::Product
-            | Cpp::Hip
-            | Cpp::Check
-            | Cpp::Host
-            | Cpp::Block => Vec::new(),
+            CppForm::Function(template) => split_template(template).collect(),
+            CppForm::Memory
+            | CppForm::Transfer
+            | CppForm::Kernel
+            | CppForm::Stream
+            | CppForm::Graph
+            | CppForm::Random
+            | CppForm::Product
+            | CppForm::Hip
+            | CppForm::Check
+            | CppForm::Host
+            | CppForm::Block => Vec::new(),
         }
     }
 }
 
 /// Returns true if `function` writes its result to the variable that this argument points to. `argument` is an index
-/// that counts from 0. Returns `None` if no [`Cpp::Function`] template calls the function.
+/// that counts from 0. Returns `None` if no [`CppForm::Function`] template calls the function.
 pub fn is_output_argument(function: &str, argument: usize) -> Option<bool> {
     IN_CPP.iter().find_map(|(cpp, _)| {
-        let Cpp::Function(template) = cpp else { return None };
+        let CppForm::Function(template) = cpp else { return None };
         let arguments = template.strip_prefix(function)?.strip_prefix('(')?;
         Some(arguments.split(", ").nth(argument).is_some_and(|text| text.starts_with("&{")))
     })
@@ -274,7 +276,7 @@ pub struct Verb {
     /// Kind of the value that the verb's call returns.
     pub gives: ValueKind,
     /// Value that the verb takes in a case file.
-    pub takes: VerbArguments,
+    pub arguments: VerbArguments,
 }
 
 /// Value that a verb takes in a case file.
@@ -291,7 +293,7 @@ pub enum VerbArguments {
 impl Verb {
     /// Returns the keys of the verb's mapping; an empty list if the verb's value is not a mapping.
     pub fn keys(&self) -> Vec<&'static str> {
-        match self.takes {
+        match self.arguments {
             VerbArguments::Keys(fields) => {
                 fields.iter().copied().flatten().map(|key| key.name).collect()
             }
@@ -307,17 +309,18 @@ pub struct Key {
     /// Name of the key.
     pub name: &'static str,
     /// Type of the value.
-    pub holds: KeyType,
+    pub value_type: KeyType,
     /// True if the key is mandatory.
     pub required: bool,
 }
 
 impl Key {
     const fn new(name: &'static str, holds: KeyType, required: bool) -> Key {
-        Key { name, holds, required }
+        Key { name, value_type: holds, required }
     }
 
-    /// Returns the keys of a field that names a buffer: buffer and offset for a [`Place`], else only the buffer.
+    /// Returns the keys of a field that names a buffer: buffer and offset for a [`BufferAddress`], else only the
+    /// buffer.
     const fn buffer_keys(is_place: bool, keys: &[Key; 2]) -> &[Key] {
         if is_place { keys } else { keys.split_at(1).0 }
     }
@@ -364,11 +367,11 @@ impl Buffers for Name {
     }
 
     fn fields<'a>(&'a self, [key, _]: [&'static str; 2], found: &mut Vec<Field<'a>>) {
-        found.push(Field::name(key, self, Thing::Buffer, NamedAs::Used));
+        found.push(Field::name(key, self, ObjectKind::Buffer, ObjectUse::Used));
     }
 }
 
-impl Buffers for Place {
+impl Buffers for BufferAddress {
     const IS_PLACE: bool = true;
 
     fn buffer(&self) -> &str {
@@ -377,7 +380,7 @@ impl Buffers for Place {
 
     fn read(from: &mut impl Keys, [key, offset]: [&str; 2]) -> Option<Self> {
         let (buffer, offset) = (from.buffer(key), from.number(offset, Some(0)));
-        Some(Place { buffer: buffer?, offset: offset? })
+        Some(BufferAddress { buffer: buffer?, offset: offset? })
     }
 
     fn fields<'a>(&'a self, [key, offset]: [&'static str; 2], found: &mut Vec<Field<'a>>) {
@@ -402,36 +405,36 @@ impl Buffers for Box3d {
     fn fields<'a>(&'a self, _: [&'static str; 2], _: &mut Vec<Field<'a>>) {}
 }
 
-fn named(thing: Thing, name: &str, role: NamedAs) -> Named<'_> {
-    Named { thing, name, role, by: Accessor::Any }
+fn named(thing: ObjectKind, name: &str, role: ObjectUse) -> NamedObject<'_> {
+    NamedObject { kind: thing, name, role, accessor: Accessor::Any }
 }
 
 /// Calls `see` for each buffer among the arguments of a kernel. A kernel that the case defines is assumed to read and
 /// write every buffer, except that it only reads the buffers passed as pointers to `const`.
-fn arguments<'a>(kernel: &str, args: &'a [Arg], see: &mut dyn FnMut(Named<'a>)) {
+fn arguments<'a>(kernel: &str, args: &'a [Arg], see: &mut dyn FnMut(NamedObject<'a>)) {
     let kernel = crate::kernel(kernel);
     for (index, arg) in args.iter().enumerate() {
         for (place, only_read) in arg.places() {
             let role = match kernel {
-                None if only_read => NamedAs::Read,
-                None => NamedAs::Updated,
+                None if only_read => ObjectUse::Read,
+                None => ObjectUse::Updated,
                 Some(kernel) if kernel.parameters.get(index) != Some(&Parameter::Out) => {
-                    NamedAs::Read
+                    ObjectUse::Read
                 }
-                Some(kernel) if kernel.updates => NamedAs::Updated,
-                Some(_) => NamedAs::Written,
+                Some(kernel) if kernel.updates => ObjectUse::Updated,
+                Some(_) => ObjectUse::Written,
             };
-            see(named(Thing::Buffer, &place.buffer, role));
+            see(named(ObjectKind::Buffer, &place.buffer, role));
         }
     }
 }
 
-fn operands<'a>(operands: &'a Operands, see: &mut dyn FnMut(Named<'a>)) {
+fn operands<'a>(operands: &'a Operands, see: &mut dyn FnMut(NamedObject<'a>)) {
     let read = [Some(&operands.a), Some(&operands.b), operands.bias.as_ref()];
     for name in read.into_iter().flatten() {
-        see(named(Thing::Buffer, name, NamedAs::Read));
+        see(named(ObjectKind::Buffer, name, ObjectUse::Read));
     }
-    see(named(Thing::Buffer, &operands.d, NamedAs::Written));
+    see(named(ObjectKind::Buffer, &operands.d, ObjectUse::Written));
 }
 
 gather! { [memory copies kernels streams events capture graphs queries rng blas hip host] }
@@ -439,7 +442,7 @@ gather! { [memory copies kernels streams events capture graphs queries rng blas 
 impl Call {
     /// Returns all objects that the call names, in the order of its fields. If the call adds a node to a graph, objects
     /// that only the node names are left out.
-    pub fn named(&self) -> Vec<Named<'_>> {
+    pub fn named(&self) -> Vec<NamedObject<'_>> {
         let mut found = Vec::new();
         self.each_name(&mut |named| found.push(named));
         found
@@ -447,7 +450,7 @@ impl Call {
 
     /// Returns all objects that the call names. For [`Call::AddNode`], the objects that the added node names are
     /// included.
-    pub fn all_named(&self) -> Vec<Named<'_>> {
+    pub fn all_named(&self) -> Vec<NamedObject<'_>> {
         let mut found = self.named();
         if let Call::AddNode { node, .. } = self {
             found.extend(node.all_named());
@@ -459,7 +462,7 @@ impl Call {
     pub fn stream(&self) -> Option<&str> {
         let mut stream = None;
         self.each_name(&mut |named| {
-            if named.thing == Thing::Stream {
+            if named.kind == ObjectKind::Stream {
                 stream = Some(named.name);
             }
         });
@@ -477,7 +480,7 @@ impl Call {
     /// Returns the kernels that the call launches or inspects. For [`Call::AddNode`], the kernels of the added node are
     /// included.
     pub fn kernels(&self) -> impl Iterator<Item = &str> {
-        let used = |n: &Named<'_>| n.thing == Thing::Kernel && n.role == NamedAs::Used;
+        let used = |n: &NamedObject<'_>| n.kind == ObjectKind::Kernel && n.role == ObjectUse::Used;
         self.all_named().into_iter().filter(used).map(|n| n.name)
     }
 

@@ -22,7 +22,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::{
-    Call, DEFAULT_STREAM, InCapture, Named, NamedAs, OnCaptures, OnOrder, Plan, Step, Thing,
+    Call, CaptureEffect, CaptureHandling, DEFAULT_STREAM, NamedObject, ObjectKind, ObjectUse,
+    OrderEffect, Plan, Step,
 };
 
 /// Effect of stream captures on one step of a plan.
@@ -50,7 +51,7 @@ pub struct Captures<'a> {
     graphs: HashMap<&'a str, Vec<Node<'a>>>,
     execs: HashMap<&'a str, Vec<Node<'a>>>,
     /// Graphs and executable graphs that were destroyed.
-    destroyed: HashSet<(Thing, &'a str)>,
+    destroyed: HashSet<(ObjectKind, &'a str)>,
     /// Graphs and executable graphs that do not exist because the step that would make them must fail, with the verb and the
     /// line of that step.
     failed: HashMap<&'a str, (&'static str, u32)>,
@@ -116,28 +117,28 @@ impl<'a> Captures<'a> {
     /// Returns a message if the call must fail but the step does not expect it. Such a call has no effect.
     pub fn visit(&mut self, step: &'a Step) -> Result<CaptureRole<'a>, String> {
         if !may_succeed(step) {
-            match step.call.on_captures() {
-                OnCaptures::End { graph, .. } => {
+            match step.call.capture_effect() {
+                CaptureEffect::End { graph, .. } => {
                     self.failed.insert(graph, ("end_capture", step.line));
                 }
-                OnCaptures::Instantiate { exec, .. } => {
+                CaptureEffect::Instantiate { exec, .. } => {
                     self.failed.insert(exec, ("instantiate", step.line));
                 }
-                OnCaptures::Nothing
-                | OnCaptures::Begin(_)
-                | OnCaptures::EmptyGraph(_)
-                | OnCaptures::AddChild { .. }
-                | OnCaptures::Clone { .. }
-                | OnCaptures::LookAt(_)
-                | OnCaptures::Update { .. }
-                | OnCaptures::EndExec(_)
-                | OnCaptures::EndGraph(_)
-                | OnCaptures::RandStream { .. }
-                | OnCaptures::NewGenerator(_)
-                | OnCaptures::NewEvent(_)
-                | OnCaptures::Allocated => {}
+                CaptureEffect::Nothing
+                | CaptureEffect::Begin(_)
+                | CaptureEffect::EmptyGraph(_)
+                | CaptureEffect::AddChild { .. }
+                | CaptureEffect::Clone { .. }
+                | CaptureEffect::InspectGraph(_)
+                | CaptureEffect::Update { .. }
+                | CaptureEffect::DestroyExec(_)
+                | CaptureEffect::DestroyGraph(_)
+                | CaptureEffect::RandStream { .. }
+                | CaptureEffect::NewGenerator(_)
+                | CaptureEffect::NewEvent(_)
+                | CaptureEffect::Allocated => {}
             }
-            if let OnCaptures::End { stream, .. } = step.call.on_captures()
+            if let CaptureEffect::End { stream, .. } = step.call.capture_effect()
                 && failure_ends_capture(step)
             {
                 self.end_capture(stream);
@@ -154,8 +155,8 @@ impl<'a> Captures<'a> {
         match self.capture(step) {
             Some(origin) => Ok(CaptureRole::Captured(origin)),
             None => {
-                self.apply(step.call.on_captures())?;
-                let makes = |n: &Named<'_>| n.role == NamedAs::Made && is_handle(n.thing);
+                self.apply(step.call.capture_effect())?;
+                let makes = |n: &NamedObject<'_>| n.role == ObjectUse::Created && is_handle(n.kind);
                 self.creations += u32::from(step.call.named().iter().any(makes));
                 Ok(CaptureRole::Now)
             }
@@ -182,14 +183,14 @@ impl<'a> Captures<'a> {
         let in_capture =
             |event: &str| matches!(self.events.get(event), Some(Recorded::Capture { .. }));
         if let Some(stream) = call.stream()
-            && call.in_capture() == InCapture::Refused
+            && call.in_capture() == CaptureHandling::Refused
             && origin(stream).is_some()
         {
             return refused(format!(
                 "this call is not allowed on stream `{stream}`, which is being captured"
             ));
         }
-        if let OnCaptures::Begin(stream) = call.on_captures() {
+        if let CaptureEffect::Begin(stream) = call.capture_effect() {
             if stream == DEFAULT_STREAM {
                 return refused("the null stream cannot be captured".to_owned());
             }
@@ -197,7 +198,7 @@ impl<'a> Captures<'a> {
                 return refused(format!("stream `{stream}` is already captured here"));
             }
         }
-        if let OnCaptures::End { stream, .. } = call.on_captures()
+        if let CaptureEffect::End { stream, .. } = call.capture_effect()
             && let Some(at) = origin(stream).filter(|at| *at == stream)
         {
             let joined = |name: &str| {
@@ -214,8 +215,8 @@ impl<'a> Captures<'a> {
                 ));
             }
         }
-        let order = call.on_order();
-        if let OnOrder::WaitEvent { stream, event } = order {
+        let order = call.order_effect();
+        if let OrderEffect::WaitEvent { stream, event } = order {
             return match self.events.get(event) {
                 Some(Recorded::Capture { .. }) if self.open_capture(event).is_none() => {
                     refused(format!("event `{event}` was recorded in a capture that has ended"))
@@ -237,9 +238,9 @@ impl<'a> Captures<'a> {
             };
         }
         // Every other call that uses an event waits for the event or queries it.
-        let asks = |named: &Named<'_>| {
-            let records = matches!(order, OnOrder::Record { .. });
-            named.thing == Thing::Event && named.role == NamedAs::Used && !records
+        let asks = |named: &NamedObject<'_>| {
+            let records = matches!(order, OrderEffect::Record { .. });
+            named.kind == ObjectKind::Event && named.role == ObjectUse::Used && !records
         };
         match call.named().into_iter().find(|named| asks(named) && in_capture(named.name)) {
             Some(event) => refused(format!("event `{}` was recorded in a capture", event.name)),
@@ -251,8 +252,8 @@ impl<'a> Captures<'a> {
     /// capture. Returns the stream that began the capture; `None` if the call takes effect at once.
     fn capture(&mut self, step: &'a Step) -> Option<&'a str> {
         let stream = self.stream(&step.call)?;
-        let order = step.call.on_order();
-        if let OnOrder::Record { event, .. } = order {
+        let order = step.call.order_effect();
+        if let OrderEffect::Record { event, .. } = order {
             let recorded = match self.streams.get(stream) {
                 None => Recorded::Stream,
                 Some(CapturedStream { origin, before }) => {
@@ -261,7 +262,7 @@ impl<'a> Captures<'a> {
                 }
             };
             self.events.insert(event, recorded);
-        } else if let OnOrder::WaitEvent { event, .. } = order {
+        } else if let OrderEffect::WaitEvent { event, .. } = order {
             let (origin, before) = self.open_capture(event)?;
             let captured = self
                 .streams
@@ -310,11 +311,11 @@ impl<'a> Captures<'a> {
         self.open.remove(stream).map(|capture| capture.nodes)
     }
 
-    fn apply(&mut self, effect: OnCaptures<'a>) -> Result<(), String> {
+    fn apply(&mut self, effect: CaptureEffect<'a>) -> Result<(), String> {
         match effect {
-            OnCaptures::Nothing => {}
-            OnCaptures::Begin(stream) => self.begin_capture(stream),
-            OnCaptures::End { stream, graph } => {
+            CaptureEffect::Nothing => {}
+            CaptureEffect::Begin(stream) => self.begin_capture(stream),
+            CaptureEffect::End { stream, graph } => {
                 let nodes = self.end_capture(stream);
                 let nodes =
                     nodes.ok_or_else(|| format!("stream `{stream}` is not capturing here"))?;
@@ -322,43 +323,43 @@ impl<'a> Captures<'a> {
                 self.by_hand.remove(graph);
             }
             // The nodes of an empty graph have no effect.
-            OnCaptures::EmptyGraph(graph) => {
+            CaptureEffect::EmptyGraph(graph) => {
                 self.graphs.insert(graph, Vec::new());
                 self.by_hand.insert(graph);
             }
-            OnCaptures::AddChild { graph, child } => self.add_child(graph, child)?,
-            OnCaptures::Clone { clone, graph } => {
+            CaptureEffect::AddChild { graph, child } => self.add_child(graph, child)?,
+            CaptureEffect::Clone { clone, graph } => {
                 let nodes = self.graph(graph)?;
                 // The worker does not track the last node of a clone, so nodes cannot be added to it.
                 self.by_hand.remove(clone);
                 self.graphs.insert(clone, nodes);
             }
-            OnCaptures::LookAt(graph) => drop(self.graph(graph)?),
-            OnCaptures::Instantiate { exec, graph } => {
+            CaptureEffect::InspectGraph(graph) => drop(self.graph(graph)?),
+            CaptureEffect::Instantiate { exec, graph } => {
                 let nodes = self.graph(graph)?;
                 self.execs.insert(exec, nodes);
             }
-            OnCaptures::Update { exec, graph } => {
+            CaptureEffect::Update { exec, graph } => {
                 self.nodes(exec)?;
                 let nodes = self.graph(graph)?;
                 self.execs.insert(exec, nodes);
             }
-            OnCaptures::EndExec(exec) => {
+            CaptureEffect::DestroyExec(exec) => {
                 self.nodes(exec)?;
                 self.execs.remove(exec);
-                self.destroyed.insert((Thing::Exec, exec));
+                self.destroyed.insert((ObjectKind::Exec, exec));
             }
-            OnCaptures::EndGraph(graph) => {
+            CaptureEffect::DestroyGraph(graph) => {
                 self.graph(graph)?;
                 self.graphs.remove(graph);
-                self.destroyed.insert((Thing::Graph, graph));
+                self.destroyed.insert((ObjectKind::Graph, graph));
             }
-            OnCaptures::RandStream { generator, stream } => {
+            CaptureEffect::RandStream { generator, stream } => {
                 self.generators.insert(generator, stream);
             }
-            OnCaptures::NewGenerator(generator) => drop(self.generators.remove(generator)),
-            OnCaptures::NewEvent(event) => drop(self.events.remove(event)),
-            OnCaptures::Allocated => self.creations += 1,
+            CaptureEffect::NewGenerator(generator) => drop(self.generators.remove(generator)),
+            CaptureEffect::NewEvent(event) => drop(self.events.remove(event)),
+            CaptureEffect::Allocated => self.creations += 1,
         }
         Ok(())
     }
@@ -402,7 +403,7 @@ impl<'a> Captures<'a> {
         self.execs.get(exec).cloned().ok_or_else(|| {
             if let Some((verb, line)) = self.failed.get(exec) {
                 format!("`{exec}` does not exist: given its `returns`, the `{verb}` in line {line} must fail")
-            } else if self.destroyed.contains(&(Thing::Exec, exec)) {
+            } else if self.destroyed.contains(&(ObjectKind::Exec, exec)) {
                 format!(
                     "executable graph `{exec}` was destroyed before; move its `destroy_exec` after the last use"
                 )
@@ -420,7 +421,7 @@ impl<'a> Captures<'a> {
         self.graphs.get(graph).cloned().ok_or_else(|| {
             if let Some((verb, line)) = self.failed.get(graph) {
                 format!("graph `{graph}` does not exist: given its `returns`, the `{verb}` in line {line} must fail")
-            } else if self.destroyed.contains(&(Thing::Graph, graph)) {
+            } else if self.destroyed.contains(&(ObjectKind::Graph, graph)) {
                 format!("graph `{graph}` was destroyed before; move its `destroy_graph` after the last use")
             } else {
                 format!("graph `{graph}` was not made before; `end_capture` or `empty_graph` makes it")
@@ -436,13 +437,13 @@ fn not_extensible(graph: &str) -> String {
 }
 
 /// Returns true for handles of hipRAND, hipBLASLt and rocBLAS.
-pub(crate) fn is_handle(thing: Thing) -> bool {
-    matches!(thing, Thing::Generator | Thing::Blaslt | Thing::Rocblas)
+pub(crate) fn is_handle(thing: ObjectKind) -> bool {
+    matches!(thing, ObjectKind::Generator | ObjectKind::Blaslt | ObjectKind::Rocblas)
 }
 
 /// Returns true for event records and event waits. They order the nodes of a graph and are not nodes themselves.
 fn is_event(step: &Step) -> bool {
-    matches!(step.call.on_order(), OnOrder::Record { .. } | OnOrder::WaitEvent { .. })
+    matches!(step.call.order_effect(), OrderEffect::Record { .. } | OrderEffect::WaitEvent { .. })
 }
 
 /// Ids of the steps in the body that belong to captures or graphs.
@@ -497,8 +498,10 @@ pub fn leaves_capture_open(plan: &Plan) -> bool {
 
 /// Returns true if the step accepts an error status with which hipStreamEndCapture fails but still ends the capture.
 fn failure_ends_capture(step: &Step) -> bool {
-    const ENDED: [&str; 2] = ["hipErrorStreamCaptureInvalidated", "hipErrorStreamCaptureUnjoined"];
-    let ended = |names: &[String]| names.iter().any(|name| ENDED.contains(&name.as_str()));
+    const CAPTURE_END_STATUSES: [&str; 2] =
+        ["hipErrorStreamCaptureInvalidated", "hipErrorStreamCaptureUnjoined"];
+    let ended =
+        |names: &[String]| names.iter().any(|name| CAPTURE_END_STATUSES.contains(&name.as_str()));
     step.returns.as_ref().is_some_and(|by| by.0.iter().any(|(_, names)| ended(names)))
 }
 
@@ -511,5 +514,5 @@ pub fn accepts_success(names: &[String]) -> bool {
 
 /// Returns true if the call becomes a node when its stream is captured.
 pub fn recorded(call: &Call) -> bool {
-    call.in_capture() == InCapture::Node
+    call.in_capture() == CaptureHandling::Node
 }

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use device::{Acts, Planted};
+use device::{FaultActivations, FaultSpec};
 use serde::{Deserialize, Serialize};
 
 use crate::Phase;
@@ -166,7 +166,7 @@ pub enum Event {
     /// [`Stopped`](Event::Stopped).
     Acted {
         /// One entry per fault, for faults of the emulated device and for faults at calls.
-        acts: Vec<Acts>,
+        acts: Vec<FaultActivations>,
     },
     /// Number of injected delays. Sent once, before [`Done`](Event::Done), and only if [`Order::late`] requests delays.
     Delayed {
@@ -244,10 +244,10 @@ pub struct Order {
     /// Faults at calls that take effect only with some probability, each with probability and seed. A fault without an
     /// entry takes effect at every call at which it is injected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub faults: Vec<Planted>,
+    pub faults: Vec<FaultSpec>,
     /// Delay injection; `None` for no delays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub late: Option<crate::Late>,
+    pub late: Option<crate::DelayInjection>,
     /// Folder in which the worker saves the bytes of failed checks.
     pub spool: String,
     /// Folder of compiled kernels that all trials of a run share; `None` if each trial compiles its kernels.

@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    Accessor, Call, CopyApi, DEFAULT_STREAM, Named, NamedAs, Plan, Step, Thing, may_succeed,
+    Accessor, Call, CopyApi, DEFAULT_STREAM, NamedObject, ObjectKind, ObjectUse, Plan, Step,
+    may_succeed,
 };
 
 /// Returns the steps that cannot be executed, each with the reason. HIP calls would not report these mistakes.
@@ -39,24 +40,24 @@ pub fn impossible_steps(plan: &Plan) -> Vec<(&Step, String)> {
 }
 
 fn check_call(plan: &Plan, events: &BTreeSet<&str>, call: &Call) -> Result<(), String> {
-    for Named { thing, name, role, by } in call.named() {
+    for NamedObject { kind: thing, name, role, accessor: by } in call.named() {
         let there = match thing {
-            Thing::Buffer => plan.buffers.contains_key(name),
-            Thing::Stream if name == DEFAULT_STREAM => {
-                if matches!(role, NamedAs::Made | NamedAs::Ended) {
+            ObjectKind::Buffer => plan.buffers.contains_key(name),
+            ObjectKind::Stream if name == DEFAULT_STREAM => {
+                if matches!(role, ObjectUse::Created | ObjectUse::Destroyed) {
                     return Err("the null stream cannot be created or destroyed".into());
                 }
                 true
             }
-            Thing::Stream => plan.streams.contains_key(name),
-            Thing::Event => events.contains(name),
-            Thing::Kernel => plan.kernels.contains_key(name),
-            Thing::Graph
-            | Thing::Exec
-            | Thing::Generator
-            | Thing::Blaslt
-            | Thing::Rocblas
-            | Thing::Value => true,
+            ObjectKind::Stream => plan.streams.contains_key(name),
+            ObjectKind::Event => events.contains(name),
+            ObjectKind::Kernel => plan.kernels.contains_key(name),
+            ObjectKind::Graph
+            | ObjectKind::Exec
+            | ObjectKind::Generator
+            | ObjectKind::Blaslt
+            | ObjectKind::Rocblas
+            | ObjectKind::Value => true,
         };
         if !there {
             return Err(format!("{thing} `{name}` does not exist"));

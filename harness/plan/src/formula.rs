@@ -11,7 +11,7 @@ mod evaluate;
 mod parse;
 
 pub use self::evaluate::{FormulaError, FormulaInputs};
-use crate::{OwnKind, OwnParameter, Scalar, ScalarType};
+use crate::{KernelParameter, KernelParameterKind, Scalar, ScalarType};
 
 /// The formula of one output, evaluated once per element. Parameter indices refer to the result of
 /// [`flat_parameters`](crate::flat_parameters).
@@ -50,13 +50,13 @@ pub enum Expr {
     /// The operator `-`, `~` or `!`.
     Unary(char, Box<Expr>),
     /// A binary operator.
-    Binary(Binary, Box<Expr>, Box<Expr>),
+    Binary(BinaryOperator, Box<Expr>, Box<Expr>),
     /// The conditional `c ? a : b`.
-    Either(Box<Expr>, Box<Expr>, Box<Expr>),
+    Conditional(Box<Expr>, Box<Expr>, Box<Expr>),
     /// A type conversion, written as a call of the type, for example `f32(x)`.
     Cast(ScalarType, Box<Expr>),
     /// A call of `fma`, `min`, `max`, `abs` or `sqrt`.
-    Call(Function, Vec<Expr>),
+    Call(MathFunction, Vec<Expr>),
     /// `sum(k < count, value)`, added in order from `k = 0`.
     Sum { count: Box<Expr>, value: Box<Expr> },
 }
@@ -64,7 +64,7 @@ pub enum Expr {
 /// Binary operators of C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the variant names are self-explanatory")]
-pub enum Binary {
+pub enum BinaryOperator {
     Add,
     Sub,
     Mul,
@@ -76,36 +76,36 @@ pub enum Binary {
     Or,
     Xor,
     Equal,
-    Differ,
+    NotEqual,
     Less,
     LessOrEqual,
     Greater,
     GreaterOrEqual,
-    Both,
-    Any,
+    LogicalAnd,
+    LogicalOr,
 }
 
-impl Binary {
+impl BinaryOperator {
     /// All operators, each with its symbol and precedence. A higher precedence binds more tightly.
-    pub(crate) const ALL: [(&'static str, Binary, u8); 18] = [
-        ("||", Binary::Any, 1),
-        ("&&", Binary::Both, 2),
-        ("|", Binary::Or, 3),
-        ("^", Binary::Xor, 4),
-        ("&", Binary::And, 5),
-        ("==", Binary::Equal, 6),
-        ("!=", Binary::Differ, 6),
-        ("<=", Binary::LessOrEqual, 7),
-        (">=", Binary::GreaterOrEqual, 7),
-        ("<", Binary::Less, 7),
-        (">", Binary::Greater, 7),
-        ("<<", Binary::Shl, 8),
-        (">>", Binary::Shr, 8),
-        ("+", Binary::Add, 9),
-        ("-", Binary::Sub, 9),
-        ("*", Binary::Mul, 10),
-        ("/", Binary::Div, 10),
-        ("%", Binary::Rem, 10),
+    pub(crate) const ALL: [(&'static str, BinaryOperator, u8); 18] = [
+        ("||", BinaryOperator::LogicalOr, 1),
+        ("&&", BinaryOperator::LogicalAnd, 2),
+        ("|", BinaryOperator::Or, 3),
+        ("^", BinaryOperator::Xor, 4),
+        ("&", BinaryOperator::And, 5),
+        ("==", BinaryOperator::Equal, 6),
+        ("!=", BinaryOperator::NotEqual, 6),
+        ("<=", BinaryOperator::LessOrEqual, 7),
+        (">=", BinaryOperator::GreaterOrEqual, 7),
+        ("<", BinaryOperator::Less, 7),
+        (">", BinaryOperator::Greater, 7),
+        ("<<", BinaryOperator::Shl, 8),
+        (">>", BinaryOperator::Shr, 8),
+        ("+", BinaryOperator::Add, 9),
+        ("-", BinaryOperator::Sub, 9),
+        ("*", BinaryOperator::Mul, 10),
+        ("/", BinaryOperator::Div, 10),
+        ("%", BinaryOperator::Rem, 10),
     ];
 
     /// Returns the operator's symbol in C.
@@ -117,12 +117,12 @@ impl Binary {
     pub fn compares(self) -> bool {
         matches!(
             self,
-            Binary::Equal
-                | Binary::Differ
-                | Binary::Less
-                | Binary::LessOrEqual
-                | Binary::Greater
-                | Binary::GreaterOrEqual
+            BinaryOperator::Equal
+                | BinaryOperator::NotEqual
+                | BinaryOperator::Less
+                | BinaryOperator::LessOrEqual
+                | BinaryOperator::Greater
+                | BinaryOperator::GreaterOrEqual
         )
     }
 }
@@ -130,7 +130,7 @@ impl Binary {
 /// Functions that a formula can call, with one to three numeric arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the variant names are self-explanatory")]
-pub enum Function {
+pub enum MathFunction {
     /// `a * b + c`, rounded once.
     Fma,
     /// `a < b ? a : b`.
@@ -141,13 +141,13 @@ pub enum Function {
     Sqrt,
 }
 
-impl Function {
-    pub(crate) const ALL: [(&'static str, Function, usize); 5] = [
-        ("fma", Function::Fma, 3),
-        ("min", Function::Min, 2),
-        ("max", Function::Max, 2),
-        ("abs", Function::Abs, 1),
-        ("sqrt", Function::Sqrt, 1),
+impl MathFunction {
+    pub(crate) const ALL: [(&'static str, MathFunction, usize); 5] = [
+        ("fma", MathFunction::Fma, 3),
+        ("min", MathFunction::Min, 2),
+        ("max", MathFunction::Max, 2),
+        ("abs", MathFunction::Abs, 1),
+        ("sqrt", MathFunction::Sqrt, 1),
     ];
 }
 
@@ -156,7 +156,7 @@ impl Formula {
     ///
     /// # Errors
     /// Returns a message that describes the mistake.
-    pub fn parse(text: &str, parameters: &[OwnParameter]) -> Result<Formula, String> {
+    pub fn parse(text: &str, parameters: &[KernelParameter]) -> Result<Formula, String> {
         parse::formula(text, parameters)
     }
 
@@ -169,11 +169,11 @@ impl Formula {
     }
 }
 
-fn types(parameters: &[OwnParameter]) -> Vec<Option<ScalarType>> {
-    let ty = |parameter: &OwnParameter| match parameter.kind {
-        OwnKind::Pointer { element, .. } => element,
-        OwnKind::Number { of } => Some(of),
-        OwnKind::Struct { .. } | OwnKind::Other => None,
+fn types(parameters: &[KernelParameter]) -> Vec<Option<ScalarType>> {
+    let ty = |parameter: &KernelParameter| match parameter.kind {
+        KernelParameterKind::Pointer { element, .. } => element,
+        KernelParameterKind::Number { of } => Some(of),
+        KernelParameterKind::Struct { .. } | KernelParameterKind::Other => None,
     };
     parameters.iter().map(ty).collect()
 }
@@ -231,25 +231,26 @@ fn type_of(expr: &Expr, types: &[Option<ScalarType>]) -> Result<ScalarType, Stri
         Expr::Unary('!', inner) => of(inner).map(|_| ScalarType::I32)?,
         Expr::Unary('~', inner) => whole(promoted_type(of(inner)?), "`~`")?,
         Expr::Unary(_, inner) => promoted_type(of(inner)?),
-        Expr::Binary(Binary::Both | Binary::Any, a, b) => {
+        Expr::Binary(BinaryOperator::LogicalAnd | BinaryOperator::LogicalOr, a, b) => {
             of(a)?;
             of(b).map(|_| ScalarType::I32)?
         }
-        Expr::Binary(Binary::Shl | Binary::Shr, a, b) => {
+        Expr::Binary(BinaryOperator::Shl | BinaryOperator::Shr, a, b) => {
             whole(of(b)?, "a shift")?;
             whole(promoted_type(of(a)?), "a shift")?
         }
         Expr::Binary(operator, a, b) => {
             let ty = common_type(of(a)?, of(b)?)?;
             match operator {
-                Binary::Rem | Binary::And | Binary::Or | Binary::Xor => {
-                    whole(ty, &format!("`{}`", operator.sign()))?
-                }
+                BinaryOperator::Rem
+                | BinaryOperator::And
+                | BinaryOperator::Or
+                | BinaryOperator::Xor => whole(ty, &format!("`{}`", operator.sign()))?,
                 operator if operator.compares() => ScalarType::I32,
                 _ => ty,
             }
         }
-        Expr::Either(condition, a, b) => {
+        Expr::Conditional(condition, a, b) => {
             of(condition)?;
             common_type(of(a)?, of(b)?)?
         }
@@ -260,7 +261,7 @@ fn type_of(expr: &Expr, types: &[Option<ScalarType>]) -> Result<ScalarType, Stri
                 ty = common_type(ty, of(arg)?)?;
             }
             let wide = matches!(ty, ScalarType::F32 | ScalarType::F64);
-            if matches!(function, Function::Fma | Function::Sqrt) && !wide {
+            if matches!(function, MathFunction::Fma | MathFunction::Sqrt) && !wide {
                 return Err("`fma` and `sqrt` take `f32` or `f64`".to_owned());
             }
             ty

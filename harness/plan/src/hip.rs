@@ -25,7 +25,7 @@ use std::{collections::HashMap, sync::OnceLock};
 use device::{HIP_FUNCTIONS, HIP_FUNCTIONS_OF_STEPS};
 use serde::{Deserialize, Serialize};
 
-use crate::{Arg, Name, Place, Scalar, ScalarType};
+use crate::{Arg, BufferAddress, Name, Scalar, ScalarType};
 
 /// Size in bytes of the memory that a call gets for each result.
 pub const MAX_VALUE_BYTES: usize = 4096;
@@ -103,7 +103,7 @@ pub enum HipArg {
     /// Function handle of a kernel.
     Kernel(Name),
     /// The address of a place in a buffer.
-    Place(Place),
+    Place(BufferAddress),
     /// A pointer to a struct with these members.
     Struct(Vec<HipArg>),
     /// A member of a struct, of any type, as its bytes.
@@ -116,13 +116,13 @@ pub struct HipRead {
     /// Offset of the part in the result, in bytes.
     pub at: u64,
     /// Type of the part.
-    pub sort: Sort,
+    pub sort: HipReadType,
 }
 
 /// Type of the value that a `hip_value` step reads from a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Sort {
+pub enum HipReadType {
     /// A number of this type.
     Number(ScalarType),
     /// Text that the result itself contains, terminated by a NUL byte.
@@ -210,13 +210,13 @@ pub fn is_struct(ty: &str) -> bool {
 impl HipParameter {
     /// Returns the type of the result that the function writes through this pointer. Returns `None` if the result is a
     /// struct, or if the parameter is not a pointer.
-    pub fn gives(&self) -> Option<Sort> {
+    pub fn gives(&self) -> Option<HipReadType> {
         match pointed(self.ty)? {
-            "char" => Some(Sort::Text),
-            "const char*" | "char*" => Some(Sort::TextAt),
-            "void" => Some(Sort::Number(ScalarType::U64)),
+            "char" => Some(HipReadType::Text),
+            "const char*" | "char*" => Some(HipReadType::TextAt),
+            "void" => Some(HipReadType::Number(ScalarType::U64)),
             of if is_struct(of) => None,
-            of => Some(scalar(of).map_or(Sort::Pointer, Sort::Number)),
+            of => Some(scalar(of).map_or(HipReadType::Pointer, HipReadType::Number)),
         }
     }
 
@@ -363,7 +363,7 @@ impl HipArg {
 }
 
 /// An access to a buffer: true for a write, the place at which it begins, and its size in bytes.
-pub type HipAccess<'a> = (bool, &'a Place, u64);
+pub type HipAccess<'a> = (bool, &'a BufferAddress, u64);
 
 /// Returns all accesses to buffers that a call of `function` makes.
 pub fn hip_accesses<'a>(function: &str, args: &'a [HipArg]) -> Vec<HipAccess<'a>> {

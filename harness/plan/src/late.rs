@@ -11,7 +11,7 @@ use crate::{Call, DEFAULT_STREAM, WorkStream};
 
 /// Delay injection with pseudo-random delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Late {
+pub struct DelayInjection {
     /// Seed of the delays. Equal seeds result in equal delays.
     pub seed: u64,
 }
@@ -21,7 +21,7 @@ pub struct Late {
 const MIN_MICROS: f64 = 50.0;
 const MAX_MICROS: f64 = 5000.0;
 
-impl Late {
+impl DelayInjection {
     /// Returns the delay before the given execution of a step, in microseconds. One delay in four is 0; the others are
     /// between 50 and 5000.
     pub fn micros(self, step: u32, occurrence: u32) -> u32 {
@@ -36,8 +36,8 @@ impl Late {
     }
 
     /// Returns the delay injection for the n-th repetition of a trial. Each repetition has a seed of its own.
-    pub fn of_run(self, n: u64) -> Late {
-        Late { seed: self.seed.wrapping_add(n) }
+    pub fn for_run(self, n: u64) -> DelayInjection {
+        DelayInjection { seed: self.seed.wrapping_add(n) }
     }
 }
 
@@ -56,13 +56,13 @@ pub fn delayed_stream(call: &Call) -> Option<&str> {
     }
 }
 
-impl fmt::Display for Late {
+impl fmt::Display for DelayInjection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "seeded={}", self.seed)
     }
 }
 
-impl FromStr for Late {
+impl FromStr for DelayInjection {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -70,17 +70,17 @@ impl FromStr for Late {
         let seed = seed.ok_or_else(|| {
             format!("invalid delay injection `{text}`; write `seeded=7` with a whole number")
         })?;
-        Ok(Late { seed })
+        Ok(DelayInjection { seed })
     }
 }
 
-impl Serialize for Late {
+impl Serialize for DelayInjection {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for Late {
+impl<'de> Deserialize<'de> for DelayInjection {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
@@ -92,11 +92,13 @@ mod tests {
 
     #[test]
     fn delays_depend_on_the_seed() {
-        let late = Late { seed: 7 };
-        let draw = |late: Late| (0..4000).map(|n| late.micros(n % 40, n / 40)).collect::<Vec<_>>();
+        let late = DelayInjection { seed: 7 };
+        let draw = |late: DelayInjection| {
+            (0..4000).map(|n| late.micros(n % 40, n / 40)).collect::<Vec<_>>()
+        };
         let lengths = draw(late);
         assert_eq!(lengths, draw(late));
-        assert_ne!(lengths, draw(late.of_run(1)));
+        assert_ne!(lengths, draw(late.for_run(1)));
         let share = |such: fn(u32) -> bool| {
             lengths.iter().filter(|l| such(**l)).count() as f64 / lengths.len() as f64
         };
@@ -110,10 +112,10 @@ mod tests {
 
     #[test]
     fn rejects_delays_without_seed() {
-        assert_eq!("seeded=7".parse(), Ok(Late { seed: 7 }));
-        assert_eq!(Late { seed: 7 }.to_string(), "seeded=7");
+        assert_eq!("seeded=7".parse(), Ok(DelayInjection { seed: 7 }));
+        assert_eq!(DelayInjection { seed: 7 }.to_string(), "seeded=7");
         for text in ["", "7", "seeded", "seeded=", "seeded=-1", "seeded=x", "random"] {
-            assert!(text.parse::<Late>().is_err(), "{text}");
+            assert!(text.parse::<DelayInjection>().is_err(), "{text}");
         }
     }
 }

@@ -42,11 +42,11 @@ mod source;
 
 pub use arguments::*;
 pub use calls::{
-    Accessor, Asynchronous, Call, CompletedOnReturn, Cpp, Effect, Field, FieldKind,
-    FirstValueCheck, InCapture, InjectedFault, Key, KeyType, Keys, Library, Named, NamedAs,
-    OnCaptures, OnMemory, OnOrder, PLAN_VERSION, Phase, Plan, ReadVerb, Step, Thing, ValueKind,
-    Verb, VerbArguments, WorkStream, WriteVerb, api, apis, functions, functions_of_verb,
-    is_output_argument, verbs, verbs_that_make,
+    Accessor, Asynchronous, Call, CaptureEffect, CaptureHandling, CompletedOnReturn, CppForm,
+    Effect, Field, FieldKind, FirstValueCheck, InjectedFault, Key, KeyType, Keys, Library,
+    MemoryEffect, NamedObject, ObjectKind, ObjectUse, OrderEffect, PLAN_VERSION, Phase, Plan,
+    ReadVerb, Step, ValueKind, Verb, VerbArguments, WorkStream, WriteVerb, api, apis, functions,
+    functions_of_verb, is_output_argument, verbs, verbs_that_make,
 };
 pub use captures::{
     CaptureRole, CapturedSteps, Captures, accepts_success, captured_steps, leaves_capture_open,
@@ -58,15 +58,16 @@ pub use event::*;
 pub use executable::impossible_steps;
 pub use file_content::{FileContent, Files};
 pub use formula::{
-    Binary, Expr, Formula, FormulaError, FormulaInputs, Function, common_type, promoted_type,
+    BinaryOperator, Expr, Formula, FormulaError, FormulaInputs, MathFunction, common_type,
+    promoted_type,
 };
 pub use hip::{
-    HipAccess, HipArg, HipFunction, HipParameter, HipRead, HipRole, HipSize, MAX_ARGUMENTS,
-    MAX_VALUE_BYTES, Sort, hip_accesses, hip_declarations, hip_declared, hip_function,
+    HipAccess, HipArg, HipFunction, HipParameter, HipRead, HipReadType, HipRole, HipSize,
+    MAX_ARGUMENTS, MAX_VALUE_BYTES, hip_accesses, hip_declarations, hip_declared, hip_function,
     hip_functions, hip_functions_of_steps, is_handle, is_struct, number_of, pointed, scalar,
 };
 pub use kernel::{KERNELS, Kernel, KernelFunction, KernelReach, Parameter, ReadTiming, kernel};
-pub use late::{Late, delayed_stream};
+pub use late::{DelayInjection, delayed_stream};
 pub use matmul::{Dtype, MatmulProblem, Operands, matmul, small_numbers};
 pub use misplaced::{MisplacedStep, misplaced_steps};
 pub use model::{BufferWrite, Expected, ExpectedBytes, Mistake, Reference, analyse, reference};
@@ -75,7 +76,7 @@ pub use pattern::{GUARD_BYTE, POISON_BYTE, digest, fill_stamp, pattern};
 pub use program::Program;
 pub use scalar::{Scalar, ScalarType};
 pub use source::{
-    KernelCode, OwnKernel, OwnKind, OwnParameter, flat_args, flat_parameters, kernel_names,
-    own_parameters,
+    CaseKernel, KernelCode, KernelParameter, KernelParameterKind, flat_args, flat_parameters,
+    kernel_names, own_parameters,
 };
 pub use version::{ByVersion, ParseVersionError, Version, VersionRange};

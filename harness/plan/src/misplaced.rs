@@ -15,8 +15,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    Asynchronous, Call, CaptureMode, CaptureRole, Captures, DEFAULT_STREAM, Memory, OnOrder, Plan,
-    Step, StreamKind, api, may_succeed,
+    Asynchronous, Call, CaptureMode, CaptureRole, Captures, DEFAULT_STREAM, Memory, OrderEffect,
+    Plan, Step, StreamKind, api, may_succeed,
 };
 
 /// A step that HIP refuses, or that has no effect, at its position in the plan.
@@ -47,11 +47,11 @@ const MAY_WAIT: [&str; 12] = [
     "hipDeviceSynchronize",
 ];
 
-const ON_PURPOSE: &str = "if this is intended, list the status in `returns`";
+const INTENDED_HINT: &str = "if this is intended, list the status in `returns`";
 
 /// Returns the steps of the body that HIP refuses, or that have no effect, at their position.
 pub fn misplaced_steps(plan: &Plan) -> Vec<MisplacedStep<'_>> {
-    let mut places = Places {
+    let mut places = PlacementAnalysis {
         plan,
         captures: Captures::new(plan),
         open: BTreeMap::new(),
@@ -82,7 +82,7 @@ struct OpenCapture<'a> {
 }
 
 /// State of the search for misplaced steps, before or after one step of the body.
-struct Places<'a> {
+struct PlacementAnalysis<'a> {
     plan: &'a Plan,
     captures: Captures<'a>,
     /// Captures that have begun and not ended, by their stream.
@@ -103,7 +103,7 @@ struct Places<'a> {
     found: Vec<MisplacedStep<'a>>,
 }
 
-impl<'a> Places<'a> {
+impl<'a> PlacementAnalysis<'a> {
     fn steps(&mut self, steps: &'a [Step]) {
         for step in steps {
             match &step.call {
@@ -134,7 +134,9 @@ impl<'a> Places<'a> {
                 Ok(CaptureRole::Now) if is_open => self.during_capture(step),
                 _ => None,
             };
-            let wrong = wrong.or_else(|| self.of_events(step)).or_else(|| self.of_memory(step));
+            let wrong = wrong
+                .or_else(|| self.misplaced_event_call(step))
+                .or_else(|| self.misplaced_memory_call(step));
             self.found.extend(wrong.map(|(message, hint)| MisplacedStep { step, message, hint }));
         }
         match role {
@@ -165,7 +167,7 @@ impl<'a> Places<'a> {
 
     /// Remembers work that is enqueued to an uncaptured stream while other streams are being captured.
     fn note_uncaptured(&mut self, step: &'a Step) {
-        let work = matches!(step.call.on_order(), OnOrder::InTurn);
+        let work = matches!(step.call.order_effect(), OrderEffect::ProgramOrder);
         let Some(stream) = self.captures.stream(&step.call).filter(|_| work) else { return };
         let open = self.open.iter_mut().filter(|(name, _)| **name != stream);
         open.for_each(|(_, capture)| _ = capture.elsewhere.get_or_insert((step, stream)));
@@ -177,7 +179,7 @@ impl<'a> Places<'a> {
             let begun = OpenCapture { mode, thread, has_calls: false, elsewhere: None };
             self.open.insert(stream, begun);
         }
-        if let OnOrder::Record { event, .. } = call.on_order() {
+        if let OrderEffect::Record { event, .. } = call.order_effect() {
             self.recorded.insert(event);
             self.waited.remove(event);
         }
@@ -200,7 +202,7 @@ impl<'a> Places<'a> {
             );
             let hint = format!(
                 "give the call `stream: {captured}` to make it a node of the graph (`set` and `copy_2d` also `async: true`), or \
-                 move it, and each check, after `end_capture`; {ON_PURPOSE}"
+                 move it, and each check, after `end_capture`; {INTENDED_HINT}"
             );
             return Some((message, hint));
         }
@@ -215,12 +217,13 @@ impl<'a> Places<'a> {
         };
         let (stream, _) = self.open.iter().find(|(_, capture)| refuses(capture))?;
         let message = format!("{name} is refused while stream `{stream}` is being captured");
-        let hint = format!("move it before `begin_capture` or after `end_capture`; {ON_PURPOSE}");
+        let hint =
+            format!("move it before `begin_capture` or after `end_capture`; {INTENDED_HINT}");
         Some((message, hint))
     }
 
     /// Returns the message and the hint for a memset of pageable host memory, which HIP does not accept.
-    fn of_memory(&self, step: &'a Step) -> Option<(String, String)> {
+    fn misplaced_memory_call(&self, step: &'a Step) -> Option<(String, String)> {
         let (Call::Set { to, .. } | Call::SetHalves { to, .. }) = &step.call else { return None };
         let memory = self.plan.buffers.get(&to.buffer)?.memory;
         let name = api(&step.call, self.plan);
@@ -229,16 +232,16 @@ impl<'a> Places<'a> {
                 "{name} does not accept pageable host memory, such as buffer `{}`",
                 to.buffer
             );
-            (message, format!("use `on: host.pinned`, or `fill`; {ON_PURPOSE}"))
+            (message, format!("use `on: host.pinned`, or `fill`; {INTENDED_HINT}"))
         })
     }
 
     /// Returns the message and the hint for a call that uses an event too early.
-    fn of_events(&self, step: &'a Step) -> Option<(String, String)> {
+    fn misplaced_event_call(&self, step: &'a Step) -> Option<(String, String)> {
         let early = |event: &str| {
             let message = format!("event `{event}` has not been recorded here");
             let hint = format!(
-                "move `record: {{event: {event}, stream: ...}}` before this step; {ON_PURPOSE}"
+                "move `record: {{event: {event}, stream: ...}}` before this step; {INTENDED_HINT}"
             );
             (message, hint)
         };
@@ -252,7 +255,7 @@ impl<'a> Places<'a> {
             }
             let event = events.into_iter().find(|event| !self.waited.contains(event))?;
             let message = format!("event `{event}` may not have happened here");
-            let hint = format!("write `sync_event: {event}` before this step; {ON_PURPOSE}");
+            let hint = format!("write `sync_event: {event}` before this step; {INTENDED_HINT}");
             return Some((message, hint));
         }
         let event = match &step.call {
@@ -270,7 +273,7 @@ impl<'a> Places<'a> {
 fn recorded_in(steps: &[Step]) -> BTreeSet<&str> {
     let mut found = BTreeSet::new();
     for step in steps {
-        if let OnOrder::Record { event, .. } = step.call.on_order() {
+        if let OrderEffect::Record { event, .. } = step.call.order_effect() {
             found.insert(event);
         }
         found.extend(step.call.body().into_iter().flat_map(recorded_in));
@@ -293,12 +296,15 @@ fn instantiated_in(steps: &[Step]) -> BTreeSet<&str> {
 /// Returns true if the host may wait for work of the device during the call.
 fn may_wait(call: &Call) -> bool {
     let waits = matches!(
-        call.on_order(),
-        OnOrder::Sync(_) | OnOrder::SyncDevice | OnOrder::SyncEvent(_) | OnOrder::Free(_)
+        call.order_effect(),
+        OrderEffect::Sync(_)
+            | OrderEffect::SyncDevice
+            | OrderEffect::SyncEvent(_)
+            | OrderEffect::Free(_)
     );
     let looks = matches!(
         call,
         Call::StreamQuery { .. } | Call::EventQuery { .. } | Call::Sleep { .. } | Call::Hip { .. }
     );
-    waits || looks || matches!(call, Call::Copy { api, .. } if !api.goes_on())
+    waits || looks || matches!(call, Call::Copy { api, .. } if !api.is_asynchronous())
 }

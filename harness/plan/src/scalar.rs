@@ -85,7 +85,7 @@ impl ScalarType {
 
 /// A number with its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Text", into = "Text")]
+#[serde(try_from = "ScalarText", into = "ScalarText")]
 pub struct Scalar {
     /// Type of the number.
     pub ty: ScalarType,
@@ -96,22 +96,22 @@ pub struct Scalar {
 /// Serialised form of a [`Scalar`]. The number is stored as text, because JSON numbers have no infinities, and many
 /// JSON readers round 64-bit integers.
 #[derive(Serialize, Deserialize)]
-struct Text {
+struct ScalarText {
     #[serde(rename = "type")]
     ty: ScalarType,
     value: String,
 }
 
-impl From<Scalar> for Text {
-    fn from(scalar: Scalar) -> Text {
-        Text { ty: scalar.ty, value: scalar.to_string() }
+impl From<Scalar> for ScalarText {
+    fn from(scalar: Scalar) -> ScalarText {
+        ScalarText { ty: scalar.ty, value: scalar.to_string() }
     }
 }
 
-impl TryFrom<Text> for Scalar {
+impl TryFrom<ScalarText> for Scalar {
     type Error = String;
 
-    fn try_from(text: Text) -> Result<Scalar, String> {
+    fn try_from(text: ScalarText) -> Result<Scalar, String> {
         Scalar::parse(text.ty, &text.value)
     }
 }
@@ -165,16 +165,16 @@ impl Scalar {
         if !(least..=most).contains(&value) {
             return Err(wrong("too large or too small"));
         }
-        Ok(Scalar::whole(ty, value))
+        Ok(Scalar::from_integer(ty, value))
     }
 
     /// Returns an integer of type `ty` with the low bits of `value`.
-    pub(crate) fn whole(ty: ScalarType, value: i128) -> Scalar {
+    pub(crate) fn from_integer(ty: ScalarType, value: i128) -> Scalar {
         let mask = u64::MAX >> (64 - 8 * ty.bytes() as u32);
         Scalar { ty, bits: value as u64 & mask }
     }
 
-    pub(crate) fn as_whole(self) -> i128 {
+    pub(crate) fn as_integer(self) -> i128 {
         let unused = 64 - 8 * self.ty.bytes() as u32;
         match self.ty.is_signed() {
             true => ((self.bits << unused).cast_signed() >> unused).into(),
@@ -189,7 +189,7 @@ impl Scalar {
             ScalarType::Bf16 => bf16::from_bits(self.bits as u16).to_f64(),
             ScalarType::F32 => f32::from_bits(self.bits as u32).into(),
             ScalarType::F64 => f64::from_bits(self.bits),
-            _ => self.as_whole() as f64,
+            _ => self.as_integer() as f64,
         }
     }
 
@@ -198,13 +198,13 @@ impl Scalar {
     pub fn is_at_least(self, least: Scalar) -> bool {
         match self.ty.is_float() {
             true => self.as_f64() >= least.as_f64(),
-            false => self.as_whole() >= least.as_whole(),
+            false => self.as_integer() >= least.as_integer(),
         }
     }
 
     /// Returns the least of the numbers of type `ty` that `bytes` contains, with its index; `None` if `bytes` is
     /// shorter than one number. A NaN counts as less than any number.
-    pub fn least_of(ty: ScalarType, bytes: &[u8]) -> Option<(usize, Scalar)> {
+    pub fn min_element(ty: ScalarType, bytes: &[u8]) -> Option<(usize, Scalar)> {
         let elements = bytes.chunks_exact(ty.bytes()).map(|chunk| {
             let mut raw = [0; 8];
             raw[..chunk.len()].copy_from_slice(chunk);
@@ -269,7 +269,7 @@ impl fmt::Display for Scalar {
             ScalarType::Bf16 => write!(f, "{}", bf16::from_bits(self.bits as u16)),
             ScalarType::F32 => write!(f, "{}", f32::from_bits(self.bits as u32)),
             ScalarType::F64 => write!(f, "{}", f64::from_bits(self.bits)),
-            _ => write!(f, "{}", self.as_whole()),
+            _ => write!(f, "{}", self.as_integer()),
         }
     }
 }
@@ -288,7 +288,7 @@ mod tests {
         let least = |ty, texts: &[&str]| {
             let numbers = texts.iter().map(|text| Scalar::parse(ty, text).expect("a number"));
             let bytes: Vec<u8> = numbers.flat_map(Scalar::to_bytes).collect();
-            Scalar::least_of(ty, &bytes).map(|(at, least)| format!("{least} at {at}"))
+            Scalar::min_element(ty, &bytes).map(|(at, least)| format!("{least} at {at}"))
         };
         assert_eq!(least(ScalarType::I16, &["3", "-2", "-2", "7"]).as_deref(), Some("-2 at 1"));
         assert_eq!(least(ScalarType::U16, &["3", "65535", "2"]).as_deref(), Some("2 at 2"));

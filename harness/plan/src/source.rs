@@ -8,7 +8,7 @@ use crate::{Arg, Scalar, ScalarType};
 
 /// A kernel that the case itself defines, in contrast to a kernel of the built-in library in `kernels/`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct OwnKernel {
+pub struct CaseKernel {
     /// Position of the kernel's definition, for example `line 7`.
     pub place: String,
     /// Compiler options that are passed after the architecture and `-O3`.
@@ -16,7 +16,7 @@ pub struct OwnKernel {
     pub options: Vec<String>,
     /// Parameters that were read from the source; `None` if they cannot be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parameters: Option<Vec<OwnParameter>>,
+    pub parameters: Option<Vec<KernelParameter>>,
     /// Formulas of the outputs, in the syntax of [`Formula`](crate::Formula).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub computes: Vec<String>,
@@ -37,18 +37,18 @@ pub struct KernelCode {
 
 /// A parameter of a kernel that the case defines, or a member of a struct parameter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OwnParameter {
+pub struct KernelParameter {
     /// Name of the parameter.
     pub name: String,
     /// Type of the parameter.
     #[serde(flatten)]
-    pub kind: OwnKind,
+    pub kind: KernelParameterKind,
 }
 
 /// Type of a parameter of a kernel that the case defines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum OwnKind {
+pub enum KernelParameterKind {
     /// A pointer.
     Pointer {
         /// Type of the elements; `None` if they are not numbers.
@@ -64,13 +64,13 @@ pub enum OwnKind {
     /// A struct that is passed by value. Its members are numbers, pointers, or structs of the same kind.
     Struct {
         /// Members of the struct, in order.
-        members: Vec<OwnParameter>,
+        members: Vec<KernelParameter>,
     },
     /// Any other type, for example a struct with an array, or a typedef.
     Other,
 }
 
-impl OwnKind {
+impl KernelParameterKind {
     /// Returns the size of the parameter in bytes; `None` if only the compiler knows it.
     pub fn bytes(&self) -> Option<usize> {
         self.layout().map(|(bytes, _)| bytes)
@@ -78,9 +78,9 @@ impl OwnKind {
 
     fn layout(&self) -> Option<(usize, usize)> {
         match self {
-            OwnKind::Pointer { .. } => Some((8, 8)),
-            OwnKind::Number { of } => Some((of.bytes(), of.bytes())),
-            OwnKind::Struct { members } => {
+            KernelParameterKind::Pointer { .. } => Some((8, 8)),
+            KernelParameterKind::Number { of } => Some((of.bytes(), of.bytes())),
+            KernelParameterKind::Struct { members } => {
                 let (mut end, mut most) = (0usize, 1);
                 for member in members {
                     let (bytes, alignment) = member.kind.layout()?;
@@ -89,22 +89,24 @@ impl OwnKind {
                 }
                 Some((end.next_multiple_of(most), most))
             }
-            OwnKind::Other => None,
+            KernelParameterKind::Other => None,
         }
     }
 }
 
 /// Returns the parameters with each struct replaced by its members, which get names of the form `name.member`.
-pub fn flat_parameters(parameters: &[OwnParameter]) -> Vec<OwnParameter> {
-    let of = |parameter: &OwnParameter| match &parameter.kind {
-        OwnKind::Struct { members } => {
-            let within = |member: OwnParameter| OwnParameter {
+pub fn flat_parameters(parameters: &[KernelParameter]) -> Vec<KernelParameter> {
+    let of = |parameter: &KernelParameter| match &parameter.kind {
+        KernelParameterKind::Struct { members } => {
+            let within = |member: KernelParameter| KernelParameter {
                 name: format!("{}.{}", parameter.name, member.name),
                 ..member
             };
             flat_parameters(members).into_iter().map(within).collect()
         }
-        OwnKind::Pointer { .. } | OwnKind::Number { .. } | OwnKind::Other => {
+        KernelParameterKind::Pointer { .. }
+        | KernelParameterKind::Number { .. }
+        | KernelParameterKind::Other => {
             vec![parameter.clone()]
         }
     };
@@ -113,16 +115,16 @@ pub fn flat_parameters(parameters: &[OwnParameter]) -> Vec<OwnParameter> {
 
 /// Returns the arguments with each struct replaced by its members, so that they match the result of
 /// [`flat_parameters`]. Surplus arguments are kept.
-pub fn flat_args(parameters: &[OwnParameter], args: &[Arg]) -> Vec<Arg> {
+pub fn flat_args(parameters: &[KernelParameter], args: &[Arg]) -> Vec<Arg> {
     let mut flat = Vec::new();
     for (index, arg) in args.iter().enumerate() {
         match (parameters.get(index).map(|parameter| &parameter.kind), arg) {
-            (Some(OwnKind::Struct { members }), Arg::Struct(values))
+            (Some(KernelParameterKind::Struct { members }), Arg::Struct(values))
                 if members.len() == values.len() =>
             {
                 flat.extend(flat_args(members, values));
             }
-            (Some(kind @ OwnKind::Struct { .. }), Arg::Bytes(bytes)) => {
+            (Some(kind @ KernelParameterKind::Struct { .. }), Arg::Bytes(bytes)) => {
                 flat.extend(split_struct(kind, bytes));
             }
             _ => flat.push(arg.clone()),
@@ -131,11 +133,11 @@ pub fn flat_args(parameters: &[OwnParameter], args: &[Arg]) -> Vec<Arg> {
     flat
 }
 
-fn split_struct(kind: &OwnKind, bytes: &[u8]) -> Vec<Arg> {
+fn split_struct(kind: &KernelParameterKind, bytes: &[u8]) -> Vec<Arg> {
     match kind {
-        OwnKind::Struct { members } => {
+        KernelParameterKind::Struct { members } => {
             let mut start = 0usize;
-            let mut of = |member: &OwnParameter| {
+            let mut of = |member: &KernelParameter| {
                 let (size, alignment) = member.kind.layout().unwrap_or((0, 1));
                 start = start.next_multiple_of(alignment);
                 let part = bytes.get(start..start + size).unwrap_or_default();
@@ -144,11 +146,13 @@ fn split_struct(kind: &OwnKind, bytes: &[u8]) -> Vec<Arg> {
             };
             members.iter().flat_map(&mut of).collect()
         }
-        OwnKind::Number { of } => {
+        KernelParameterKind::Number { of } => {
             let number = Scalar::from_bytes(*of, bytes).map(Arg::Number);
             vec![number.unwrap_or_else(|| Arg::Bytes(bytes.to_vec()))]
         }
-        OwnKind::Pointer { .. } | OwnKind::Other => vec![Arg::Bytes(bytes.to_vec())],
+        KernelParameterKind::Pointer { .. } | KernelParameterKind::Other => {
+            vec![Arg::Bytes(bytes.to_vec())]
+        }
     }
 }
 
@@ -175,7 +179,7 @@ pub fn kernel_names(source: &str) -> Vec<String> {
 
 /// Reads the parameters of a kernel from its source, without a compiler. Returns `None` if they cannot be read, for
 /// example because a macro generates them. A compiler may understand the source differently.
-pub fn own_parameters(source: &str, kernel: &str) -> Option<Vec<OwnParameter>> {
+pub fn own_parameters(source: &str, kernel: &str) -> Option<Vec<KernelParameter>> {
     let tokens = tokens(source)?;
     let structs = structs(&tokens);
     let mut is_kernel = false;
@@ -254,7 +258,7 @@ fn tokens(source: &str) -> Option<Vec<String>> {
     Some(found)
 }
 
-type Structs = BTreeMap<String, Vec<OwnParameter>>;
+type Structs = BTreeMap<String, Vec<KernelParameter>>;
 
 /// Reads the struct definitions at the top level of a source. A struct is left out if a member is neither a number nor
 /// a pointer nor a struct that was read before.
@@ -314,7 +318,7 @@ fn structs(tokens: &[String]) -> Structs {
 
 /// Parses the members of a struct. Returns `None` if there are none, or if a member is neither a number nor a pointer
 /// nor one of `structs`.
-fn members(tokens: &[&str], structs: &Structs) -> Option<Vec<OwnParameter>> {
+fn members(tokens: &[&str], structs: &Structs) -> Option<Vec<KernelParameter>> {
     let mut tokens = tokens.to_vec();
     while let Some(at) = tokens.windows(3).position(|three| three == ["std", ":", ":"]) {
         tokens.drain(at..at + 3);
@@ -344,14 +348,18 @@ fn members(tokens: &[&str], structs: &Structs) -> Option<Vec<OwnParameter>> {
 /// are copied into each struct that contains it.
 const MAX_MEMBERS: usize = 512;
 
-fn member_count(member: &OwnParameter) -> usize {
+fn member_count(member: &KernelParameter) -> usize {
     match &member.kind {
-        OwnKind::Struct { members } => 1 + members.iter().map(member_count).sum::<usize>(),
-        OwnKind::Pointer { .. } | OwnKind::Number { .. } | OwnKind::Other => 1,
+        KernelParameterKind::Struct { members } => {
+            1 + members.iter().map(member_count).sum::<usize>()
+        }
+        KernelParameterKind::Pointer { .. }
+        | KernelParameterKind::Number { .. }
+        | KernelParameterKind::Other => 1,
     }
 }
 
-fn parameter(tokens: &[&str], structs: &Structs) -> Option<OwnParameter> {
+fn parameter(tokens: &[&str], structs: &Structs) -> Option<KernelParameter> {
     let noise =
         ["__restrict__", "__restrict", "restrict", "volatile", "struct", "class", "typename"];
     let mut tokens: Vec<&str> = tokens.iter().copied().filter(|t| !noise.contains(t)).collect();
@@ -378,7 +386,7 @@ fn parameter(tokens: &[&str], structs: &Structs) -> Option<OwnParameter> {
             let own = pointee.iter().rposition(|t| *t == "*").map_or(0, |at| at + 1);
             let only_read = pointee[own..].contains(&"const");
             let element = if own == 0 { number(pointee) } else { None };
-            OwnKind::Pointer { element, only_read }
+            KernelParameterKind::Pointer { element, only_read }
         }
         None => {
             let words: Vec<&str> = tokens.iter().copied().filter(|t| *t != "const").collect();
@@ -387,13 +395,13 @@ fn parameter(tokens: &[&str], structs: &Structs) -> Option<OwnParameter> {
                 _ => None,
             };
             match (number(&tokens), members) {
-                (Some(of), _) => OwnKind::Number { of },
-                (None, Some(members)) => OwnKind::Struct { members: members.clone() },
-                (None, None) => OwnKind::Other,
+                (Some(of), _) => KernelParameterKind::Number { of },
+                (None, Some(members)) => KernelParameterKind::Struct { members: members.clone() },
+                (None, None) => KernelParameterKind::Other,
             }
         }
     };
-    Some(OwnParameter { name: name.to_owned(), kind })
+    Some(KernelParameter { name: name.to_owned(), kind })
 }
 
 /// Parses the C name of a numeric type, as AMD GPUs and their hosts define it: `long` has 64 bits.
@@ -448,15 +456,17 @@ mod tests {
         own_parameters(source, "k").map(|parameters| describe(&parameters))
     }
 
-    fn describe(parameters: &[OwnParameter]) -> String {
+    fn describe(parameters: &[KernelParameter]) -> String {
         let words = parameters.iter().map(|p| match &p.kind {
-            OwnKind::Pointer { element, only_read } => {
+            KernelParameterKind::Pointer { element, only_read } => {
                 let element = element.map_or("?".to_owned(), |e| format!("{e:?}"));
                 format!("{}: {}{element}", p.name, if *only_read { "in " } else { "out " })
             }
-            OwnKind::Number { of } => format!("{}: {of:?}", p.name),
-            OwnKind::Struct { members } => format!("{}: {{{}}}", p.name, describe(members)),
-            OwnKind::Other => format!("{}: ?", p.name),
+            KernelParameterKind::Number { of } => format!("{}: {of:?}", p.name),
+            KernelParameterKind::Struct { members } => {
+                format!("{}: {{{}}}", p.name, describe(members))
+            }
+            KernelParameterKind::Other => format!("{}: ?", p.name),
         });
         words.collect::<Vec<_>>().join(", ")
     }

@@ -1,6 +1,6 @@
 //! Decodes the arguments and results of calls according to the declarations of the functions.
 
-use plan::{HipParameter, HipRole, Sort, is_struct, pointed, scalar};
+use plan::{HipParameter, HipReadType, HipRole, is_struct, pointed, scalar};
 use serde_json::Number;
 
 use crate::{
@@ -26,10 +26,10 @@ const DEVICE_TO_HOST: u64 = 2;
 const DEVICE_TO_DEVICE: u64 = 3;
 
 /// Maximum size in bytes of a memory range whose content is recorded when a call reads or writes it.
-const LONGEST: u64 = 1 << 32;
+const MAX_CONTENT_BYTES: u64 = 1 << 32;
 
 /// Maximum length of a text in the trace, in bytes. A longer text is stored as content.
-const LONGEST_TEXT: usize = 512;
+const MAX_TEXT_BYTES: usize = 512;
 
 /// Sizes of the structs to which input pointers point (hip/hip_runtime_api.h and hip/driver_types.h of 7.2.4).
 const STRUCTS: &[(&str, usize)] = &[
@@ -101,7 +101,7 @@ impl Values<'_> {
     /// Returns two flags for host memory: true if the call reads it, and true if the call writes it. The direction of a
     /// copy determines the flags. If a copy has no direction, memory that HIP did not allocate counts as host memory.
     fn on_host(&self, writer: &Writer) -> (bool, bool) {
-        let at = |name| self.named(name).is_some_and(|at| !writer.objects().is_of_hip(at));
+        let at = |name| self.named(name).is_some_and(|at| !writer.objects().is_hip_memory(at));
         match self.parameters.iter().position(|p| p.ty == "hipMemcpyKind") {
             _ if self.name.contains("HtoD") || self.name.contains("HtoA") => (true, false),
             _ if self.name.contains("DtoH") || self.name.contains("AtoH") => (false, true),
@@ -159,7 +159,7 @@ pub(crate) fn call(
 }
 
 fn content(at: u64, bytes: u64, writer: &Writer) -> Option<Content> {
-    if bytes == 0 || bytes > LONGEST {
+    if bytes == 0 || bytes > MAX_CONTENT_BYTES {
         return None;
     }
     Some(writer.store(&memory::bytes(at, usize::try_from(bytes).ok()?)?))
@@ -212,7 +212,7 @@ fn argument(
             }
         }
         HipRole::Text => match memory::text(value) {
-            Some(text) if text.len() > LONGEST_TEXT => {
+            Some(text) if text.len() > MAX_TEXT_BYTES => {
                 let content = Some(writer.store(text.as_bytes()));
                 let bytes = text.len() as u64;
                 ArgumentValue::Memory { at: Address(value), bytes, content }
@@ -364,13 +364,15 @@ fn written(at: u64, parameter: &HipParameter) -> Option<ArgumentValue> {
         return memory::number(at, 8).map(|value| ArgumentValue::Address(Address(value)));
     }
     match parameter.gives()? {
-        Sort::Number(ty) => {
+        HipReadType::Number(ty) => {
             let bits = memory::number(at, ty.bytes())?;
             Some(number(bits, pointed(parameter.ty)?))
         }
-        Sort::Text => memory::text(at).map(ArgumentValue::Text),
-        Sort::TextAt => memory::text(memory::number(at, 8)?).map(ArgumentValue::Text),
-        Sort::Pointer => memory::number(at, 8).map(|value| ArgumentValue::Address(Address(value))),
+        HipReadType::Text => memory::text(at).map(ArgumentValue::Text),
+        HipReadType::TextAt => memory::text(memory::number(at, 8)?).map(ArgumentValue::Text),
+        HipReadType::Pointer => {
+            memory::number(at, 8).map(|value| ArgumentValue::Address(Address(value)))
+        }
     }
 }
 
@@ -523,6 +525,9 @@ mod tests {
         let registers = registers([&raw const given as u64, 64, 0, 0, 0, 0]);
         let end = end(recorded("hipMalloc"), 3, &registers, &[], 0, &writer);
         assert_eq!(end.out["ptr"], ArgumentValue::Address(Address(given)));
-        assert!(writer.objects().is_of_hip(given + 63) && !writer.objects().is_of_hip(given + 64));
+        assert!(
+            writer.objects().is_hip_memory(given + 63)
+                && !writer.objects().is_hip_memory(given + 64)
+        );
     }
 }

@@ -7,7 +7,7 @@ use ::code_object::{BUNDLE, COMPRESSED, CodeParameter, ELF, entries};
 use crate::memory;
 
 /// Maximum size of code that is read, in bytes.
-const LARGEST: u64 = 512 << 20;
+const MAX_CODE_BYTES: u64 = 512 << 20;
 
 /// Kernels by name, each with the parameters that the program passes.
 pub(crate) type Kernels = HashMap<String, Vec<CodeParameter>>;
@@ -36,7 +36,7 @@ pub(crate) fn at(address: u64) -> Option<Vec<u8>> {
         },
         _ => return None,
     };
-    (length <= LARGEST).then(|| memory::bytes(address, length as usize)).flatten()
+    (length <= MAX_CODE_BYTES).then(|| memory::bytes(address, length as usize)).flatten()
 }
 
 /// Returns the kernels of a code object, or of all code objects in a bundle.

@@ -27,7 +27,7 @@ const BUFFER: u64 = 1;
 const SIZE: u64 = 2;
 
 /// Maximum size of a kernel's arguments that are read, in bytes.
-const MOST: u64 = 1 << 16;
+const MAX_ARGUMENT_BYTES: u64 = 1 << 16;
 
 /// Returns the kernel that a call launches, with its arguments; `None` if the function does not launch a kernel.
 /// `words` contains the first word of each argument of the call.
@@ -56,7 +56,7 @@ fn argument(parameter: &CodeParameter, bytes: &[u8]) -> KernelArgument {
 fn by_pointers(pointers: u64, parameters: &[CodeParameter]) -> Option<Vec<KernelArgument>> {
     let read = parameters.iter().enumerate().map(|(index, parameter)| {
         let at = memory::number(pointers.wrapping_add(8 * index as u64), 8)?;
-        let size = usize::try_from(parameter.size.min(MOST)).ok()?;
+        let size = usize::try_from(parameter.size.min(MAX_ARGUMENT_BYTES)).ok()?;
         Some(argument(parameter, &memory::bytes(at, size)?))
     });
     read.collect()
@@ -73,7 +73,7 @@ fn in_buffer(extra: u64, parameters: &[CodeParameter]) -> Option<Vec<KernelArgum
             _ => break,
         }
     }
-    let bytes = memory::bytes(buffer?, size.filter(|size| *size <= MOST)? as usize)?;
+    let bytes = memory::bytes(buffer?, size.filter(|size| *size <= MAX_ARGUMENT_BYTES)? as usize)?;
     let read = parameters.iter().map(|parameter| {
         let start = parameter.offset as usize;
         Some(argument(parameter, bytes.get(start..start + parameter.size as usize)?))

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 /// Maximum size of a text that is read from the program, in bytes.
-const LONGEST_TEXT: usize = 4 << 20;
+const MAX_TEXT_BYTES: usize = 4 << 20;
 
 /// Reads bytes of this process. Returns `None` if a part of the range cannot be read. A program may pass a wrong
 /// address to HIP. Therefore the Linux kernel reads the memory, and reports an error instead of causing a fault.
@@ -38,13 +38,13 @@ pub(crate) fn number(address: u64, bytes: usize) -> Option<u64> {
 }
 
 /// Reads a text that ends with a zero byte. Returns `None` if the memory cannot be read or the text is longer than
-/// [`LONGEST_TEXT`].
+/// [`MAX_TEXT_BYTES`].
 pub(crate) fn text(address: u64) -> Option<String> {
     let mut text = Vec::new();
     if address == 0 {
         return None;
     }
-    while text.len() < LONGEST_TEXT {
+    while text.len() < MAX_TEXT_BYTES {
         // A block does not cross a page boundary, so the whole block can be read if its first byte can.
         let at = address + text.len() as u64;
         let block = bytes(at, 256 - (at % 256) as usize)?;

@@ -53,7 +53,7 @@ impl Objects {
     }
 
     /// Returns true if HIP allocated the memory at an address.
-    pub(crate) fn is_of_hip(&self, at: u64) -> bool {
+    pub(crate) fn is_hip_memory(&self, at: u64) -> bool {
         let before = self.memory.range(..=at).next_back();
         before.is_some_and(|(start, bytes)| at - start < (*bytes).max(1))
     }
@@ -68,7 +68,7 @@ mod tests {
         let mut objects = Objects::default();
         objects.allocate(0x1000, 64);
         let is_in =
-            |objects: &Objects| [0xfff, 0x1000, 0x103f, 0x1040].map(|at| objects.is_of_hip(at));
+            |objects: &Objects| [0xfff, 0x1000, 0x103f, 0x1040].map(|at| objects.is_hip_memory(at));
         assert_eq!(is_in(&objects), [false, true, true, false]);
         objects.free(0x1000);
         assert_eq!(is_in(&objects), [false; 4]);

@@ -19,10 +19,10 @@ pub const FOLDER_VARIABLE: &str = "ROCREPRO_RECORD";
 
 /// Maximum size in bytes of memory contents that are stored in a file. For larger contents, the trace states only their
 /// XXH3 hash.
-const LARGEST: usize = 64 << 20;
+const MAX_CONTENT_BYTES: usize = 64 << 20;
 
 /// Maximum total size in bytes of the memory contents that one process stores in files.
-const MOST: u64 = 4 << 30;
+const MAX_STORED_BYTES: u64 = 4 << 30;
 
 /// The trace of one process.
 pub(crate) struct Writer {
@@ -103,7 +103,10 @@ impl Writer {
         let length = bytes.len() as u64;
         let mut contents = lock(&self.contents);
         let mut stored = contents.stored.contains(&xxh3);
-        if !stored && bytes.len() <= LARGEST && contents.bytes + length <= MOST {
+        if !stored
+            && bytes.len() <= MAX_CONTENT_BYTES
+            && contents.bytes + length <= MAX_STORED_BYTES
+        {
             // The file is completely written before a line refers to it.
             stored = fs::write(self.folder.join(CONTENTS).join(&xxh3), bytes).is_ok();
             if stored {
@@ -223,7 +226,7 @@ mod tests {
         assert!(first.stored && writer.store(b"other").stored);
         let stored = fs::read_dir(writer.folder.join(CONTENTS)).unwrap().count();
         assert_eq!(stored, 2);
-        let large = writer.store(&vec![0; LARGEST + 1]);
+        let large = writer.store(&vec![0; MAX_CONTENT_BYTES + 1]);
         assert!(!large.stored);
     }
 

@@ -2,7 +2,7 @@ use judge::VerdictKind;
 
 use crate::{
     Record,
-    explain::{explain, next},
+    explain::{advice, explain},
     one_line, sentence, visible, words,
 };
 
@@ -20,8 +20,8 @@ pub fn annotations(records: &[Record]) -> String {
         let (level, message) = match kind {
             VerdictKind::Pass | VerdictKind::Skip => continue,
             VerdictKind::Known | VerdictKind::Difference => {
-                let next = next(record).unwrap_or_default();
-                let place = words::place(record);
+                let next = advice(record).unwrap_or_default();
+                let place = words::describe_setup(record);
                 ("notice", [record.outcome.summary.as_str(), &next, &place].join("\n"))
             }
             VerdictKind::NoVerdict
@@ -34,7 +34,7 @@ pub fn annotations(records: &[Record]) -> String {
                 ("error", explained.split_once('\n').map_or("", |(_, text)| text).to_owned())
             }
         };
-        let title = format!("{} {}", words::word(kind), record.trial);
+        let title = format!("{} {}", words::verdict_label(kind), record.trial);
         out.push_str(&command(level, &title, &message));
     }
     out

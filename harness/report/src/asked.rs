@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 /// Options with which a trial was run, and a digest of the trial itself. The stack, the device, injected faults and
 /// injected delays are recorded elsewhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Asked {
+#[schemars(rename = "Asked")]
+pub struct RequestedOptions {
     /// Command-line options that affect the result and are not the defaults, such as `--env AMD_SERIALIZE_COPY=3`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub given: Vec<String>,
@@ -20,12 +21,19 @@ pub struct Asked {
     pub unnamed: String,
 }
 
-impl Asked {
+impl RequestedOptions {
     /// Creates the options from names and values, for example `--env A=1`. `text` is the digest of the trial.
-    pub fn new<'o>(given: impl IntoIterator<Item = (&'o str, String)>, text: String) -> Asked {
+    pub fn new<'o>(
+        given: impl IntoIterator<Item = (&'o str, String)>,
+        text: String,
+    ) -> RequestedOptions {
         let option =
             |(option, value): (&str, String)| format!("{option} {value}").trim().to_owned();
-        Asked { given: given.into_iter().map(option).collect(), text, unnamed: String::new() }
+        RequestedOptions {
+            given: given.into_iter().map(option).collect(),
+            text,
+            unnamed: String::new(),
+        }
     }
 
     /// Returns true if an option may be the reason why an expected failure does not occur. `--launcher` is not such an
@@ -58,13 +66,13 @@ impl Asked {
             });
         }
         if !variables.is_empty() {
-            words.insert(0, format!("{WITH}{}", variables.join(" ")));
+            words.insert(0, format!("{WITH_PREFIX}{}", variables.join(" ")));
         }
         words
     }
 }
 
-pub(crate) const WITH: &str = "with ";
+pub(crate) const WITH_PREFIX: &str = "with ";
 
 pub(crate) fn sanitized(sanitize: Sanitize) -> &'static str {
     match sanitize {

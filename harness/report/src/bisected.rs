@@ -5,12 +5,12 @@ use std::fmt::Write;
 use judge::FailureIdentity;
 
 use crate::{
-    evidence::{Bisected, Crossed, Rate},
+    evidence::{BisectEvidence, CrossedBuild, Rate},
     words::count,
 };
 
 /// Formats a bisect result as plain text. `sentence` states the result, `spent` the number of runs and the time.
-pub fn bisected(found: &Bisected, sentence: &str, spent: &str) -> String {
+pub fn bisected(found: &BisectEvidence, sentence: &str, spent: &str) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: &str| {
         let _ = writeln!(text, "{name:<11} {value}");
@@ -66,7 +66,7 @@ pub fn bisected(found: &Bisected, sentence: &str, spent: &str) -> String {
         }
     }
     for crossed in &found.crossed {
-        let Crossed { component, of, rate, why } = crossed;
+        let CrossedBuild { component, of, rate, why } = crossed;
         let what = why.as_ref().map_or_else(|| runs(*rate), |why| format!("no result: {why}"));
         line("crossed", &format!("last good build with {component} of {of}: {what}"));
     }

@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use crate::{Record, conditions};
 pub use series::Series;
-use series::{BuildRank, place};
+use series::{BuildRank, classify};
 
 /// State of a bug. The states are ordered: the one that needs attention most comes last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -158,7 +158,7 @@ pub struct BugBuild {
 }
 
 impl BugBuild {
-    fn of(build: String) -> BugBuild {
+    fn new(build: String) -> BugBuild {
         BugBuild { build, failed: 0, passed: 0, otherwise: 0 }
     }
 }
@@ -215,12 +215,12 @@ impl Bugs {
         if !proves || !record.faults.is_empty() {
             return;
         }
-        let (series, rank, name) = place(record);
+        let (series, rank, name) = classify(record);
         let number = *self.numbers.entry((series, rank)).or_insert_with(|| {
             self.names.push(name);
             self.names.len() - 1
         });
-        let text = conditions::text(record).unwrap_or_default().to_owned();
+        let text = conditions::plan_digest(record).unwrap_or_default().to_owned();
         let trial = (record.trial.clone(), text);
         if let Some(asked) = record.asked.as_ref().filter(|asked| !asked.unnamed.is_empty()) {
             self.unnamed.insert(trial.clone(), asked.unnamed.clone());
@@ -236,7 +236,7 @@ impl Bugs {
         }
         let key = (record.case.clone(), record.outcome.signature.clone());
         *results.failed.entry(key.1.clone()).or_default() += 1;
-        self.known.entry(key).or_insert_with(|| Description::of(record)).add(record);
+        self.known.entry(key).or_insert_with(|| Description::from_record(record)).add(record);
     }
 
     /// Returns all bugs. The bugs that need attention most come first.
@@ -307,14 +307,14 @@ impl Bugs {
             // Results with different texts of a case are never added up.
             for (at, failed, results) in on.into_iter().filter(|_| !edited) {
                 let build = || self.names.get(builds[at]).cloned().unwrap_or_default();
-                let sum = sums.entry(at).or_insert_with(|| BugBuild::of(build()));
+                let sum = sums.entry(at).or_insert_with(|| BugBuild::new(build()));
                 sum.failed += failed;
                 sum.passed += results.passed;
                 sum.otherwise += results.failed.values().sum::<u32>() - failed;
             }
             let name = |at: usize| self.names[builds[at]].clone();
             let text = Some(trial.1.clone()).filter(|text| !text.is_empty());
-            found.push(occurrence.trial(trial.0.clone(), text, edited, &name));
+            found.push(occurrence.bug_trial(trial.0.clone(), text, edited, &name));
         }
         let state = found.iter().map(|trial| trial.state).max()?;
         Some(BugSeries {
@@ -369,7 +369,7 @@ impl Bugs {
 }
 
 impl Description {
-    fn of(record: &Record) -> Description {
+    fn from_record(record: &Record) -> Description {
         Description {
             first: record.date.clone(),
             last: String::new(),
@@ -386,7 +386,7 @@ impl Description {
         if record.date < self.first {
             self.first.clone_from(&record.date);
         }
-        let known = record.verdict.known.iter().filter(|known| !known.is_of_a_file());
+        let known = record.verdict.known.iter().filter(|known| !known.is_from_file());
         for issue in record.upstream.iter().chain(known.filter_map(|known| known.upstream.as_ref()))
         {
             if !self.upstream.contains(issue) {
@@ -422,7 +422,7 @@ impl Description {
 
     fn bug(&self, failure: &Failure, state: BugState, series: Vec<BugSeries>) -> Bug {
         Bug {
-            id: id(&failure.0, &failure.1),
+            id: bug_id(&failure.0, &failure.1),
             case: failure.0.clone(),
             signature: failure.1.clone(),
             title: self.title.clone(),
@@ -439,7 +439,7 @@ impl Description {
 }
 
 /// Returns the name of a bug: the FNV-1a hash of its case and signature, folded to 32 bits.
-fn id(case: &str, signature: &str) -> String {
+fn bug_id(case: &str, signature: &str) -> String {
     let bytes = case.bytes().chain([0]).chain(signature.bytes());
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -449,7 +449,7 @@ fn id(case: &str, signature: &str) -> String {
 
 /// Maximum probability that a bug which still exists is reported as fixed: a bug whose failure rate is the lower bound
 /// of its interval passes all counted runs with this probability.
-pub(crate) const CHANCE: f64 = 0.001;
+pub(crate) const MAX_CHANCE: f64 = 0.001;
 
 /// Returns the number of passes after which a bug that failed in `failed` of `ran` runs counts as fixed; `None` if no
 /// number of passes is enough. One failure is not counted, because the runs were chosen so that the first and the last
@@ -461,7 +461,7 @@ fn passes_needed(failed: u32, ran: u32) -> Option<u32> {
     }
     let (low, _) = Rate { hits, runs }.interval();
     // The conversion from a float saturates.
-    Some((CHANCE.ln() / (-low).ln_1p()).ceil().max(1.0) as u32)
+    Some((MAX_CHANCE.ln() / (-low).ln_1p()).ceil().max(1.0) as u32)
 }
 
 /// Most recent occurrence of a bug in the results of a trial on the builds of a series. An occurrence begins with a
@@ -542,7 +542,7 @@ impl Occurrence {
         }
     }
 
-    fn trial(
+    fn bug_trial(
         &self,
         trial: String,
         text: Option<String>,

@@ -30,7 +30,7 @@ impl Builds {
     }
 
     /// Returns the build id if one build of rocrepro produced all records, otherwise an empty string.
-    pub fn only(&self) -> &str {
+    pub fn single_build_id(&self) -> &str {
         match self.0.first_key_value() {
             Some(((_, build), _)) if self.0.len() == 1 => build,
             _ => "",
@@ -55,9 +55,9 @@ mod tests {
     fn reports_records_of_several_builds() {
         let of = |build: &str| Record { build: build.to_owned(), ..passed("a/b") };
         let one: Builds = [of("aa"), of("aa")].iter().collect();
-        assert_eq!((one.warning(), one.only()), (None, "aa"));
+        assert_eq!((one.warning(), one.single_build_id()), (None, "aa"));
         let two: Builds = [of("aa"), of(""), of("aa")].iter().collect();
-        assert_eq!(two.only(), "");
+        assert_eq!(two.single_build_id(), "");
         assert_eq!(
             two.warning().expect("two builds"),
             "warning: the records were written by 2 builds of rocrepro, which may classify results differently:\n    0.1.0, an unknown build: 1 trial\n    0.1.0, aa: 2 trials"

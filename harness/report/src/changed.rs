@@ -11,11 +11,11 @@ use serde::Serialize;
 
 use crate::{
     Record,
-    conditions::text,
-    words::{BOLD, count, faults, place, styled},
+    conditions::plan_digest,
+    words::{BOLD, count, describe_setup, faults, styled},
 };
 
-/// Maximum number of trials that [`named`] lists by name.
+/// Maximum number of trials that [`list_names`] lists by name.
 const NAMED: usize = 10;
 
 /// Kind of difference between two runs of a trial.
@@ -52,14 +52,14 @@ impl Change {
     }
 
     /// Returns true if the results certainly differ: neither chance nor a missing verdict explains the difference.
-    fn counts(self) -> bool {
+    fn is_certain(self) -> bool {
         !matches!(self, Change::PerhapsChance | Change::NoVerdict)
     }
 }
 
 /// Results of the runs of one trial. Skipped runs and runs without a verdict are left out.
 #[derive(Clone, Debug, Default)]
-struct Seen {
+struct TrialResults {
     /// Signatures of the results, sorted, each with the number of times that it occurred.
     signatures: Vec<(Arc<str>, u32)>,
     /// Digests of the trial's plan or program. If there are several, the case was edited meanwhile.
@@ -68,7 +68,7 @@ struct Seen {
     any_text: bool,
 }
 
-impl Seen {
+impl TrialResults {
     fn signatures(&self) -> BTreeSet<&str> {
         self.signatures.iter().map(|(signature, _)| &**signature).collect()
     }
@@ -79,13 +79,13 @@ impl Seen {
         Rate { hits: runs - passed.map_or(0, |(_, n)| *n), runs }
     }
 
-    fn owned(&self) -> BTreeMap<String, u32> {
+    fn to_counts(&self) -> BTreeMap<String, u32> {
         self.signatures.iter().map(|(signature, n)| ((**signature).to_owned(), *n)).collect()
     }
 
     /// Returns true if both runs may have used the same version of the case. Records of older versions of rocrepro
     /// contain no digest and therefore match every version of the case.
-    fn may_be_one_text(&self, other: &Seen) -> bool {
+    fn may_be_one_text(&self, other: &TrialResults) -> bool {
         self.any_text || other.any_text || self.texts.iter().any(|text| other.texts.contains(text))
     }
 }
@@ -103,9 +103,9 @@ fn name((trial, faults): &Key) -> String {
 
 /// Summary of one of the two compared runs. It does not contain the records themselves.
 #[derive(Clone, Debug, Default)]
-pub struct Side {
+pub struct RunSummary {
     /// Results of each trial, by its name and injected faults.
-    trials: BTreeMap<Key, Seen>,
+    trials: BTreeMap<Key, TrialResults>,
     /// Signatures and digests, each stored once, because many trials have the same ones.
     shared: BTreeSet<Arc<str>>,
     places: Vec<String>,
@@ -116,13 +116,13 @@ pub struct Side {
     builds: BTreeMap<String, BTreeSet<String>>,
 }
 
-impl Side {
+impl RunSummary {
     /// Adds a record of the run.
     pub fn add(&mut self, record: &Record) {
         self.records += 1;
         let signature = (!matches!(record.outcome.kind, Kind::Skip | Kind::NoVerdict))
             .then(|| self.shared(&record.outcome.signature));
-        let text = text(record).map(|text| self.shared(text));
+        let text = plan_digest(record).map(|text| self.shared(text));
         let key = (record.trial.clone(), faults(record).unwrap_or_default());
         let seen = self.trials.entry(key).or_default();
         if let Some(signature) = signature {
@@ -136,7 +136,7 @@ impl Side {
             Some(text) => seen.texts.push(text),
             None => seen.any_text = true,
         }
-        let place = place(record);
+        let place = describe_setup(record);
         if !self.places.contains(&place) {
             self.places.push(place);
         }
@@ -166,16 +166,16 @@ impl Side {
     }
 }
 
-impl<'r> FromIterator<&'r Record> for Side {
-    fn from_iter<I: IntoIterator<Item = &'r Record>>(records: I) -> Side {
-        let mut side = Side::default();
+impl<'r> FromIterator<&'r Record> for RunSummary {
+    fn from_iter<I: IntoIterator<Item = &'r Record>>(records: I) -> RunSummary {
+        let mut side = RunSummary::default();
         records.into_iter().for_each(|record| side.add(record));
         side
     }
 }
 
 /// Describes the signatures of a trial, each with the number of times that it occurred.
-fn seen(signatures: &BTreeMap<String, u32>) -> String {
+fn format_counts(signatures: &BTreeMap<String, u32>) -> String {
     let runs: u32 = signatures.values().sum();
     match signatures.iter().next() {
         None => "no verdict".to_owned(),
@@ -190,7 +190,7 @@ fn seen(signatures: &BTreeMap<String, u32>) -> String {
 const PASS: &str = "pass";
 
 /// Compares the results of a trial in both runs. Returns `None` if the results are equal.
-fn change(old: &Seen, new: &Seen) -> Option<Change> {
+fn change(old: &TrialResults, new: &TrialResults) -> Option<Change> {
     let (before, after) = (old.signatures(), new.signatures());
     match (before.is_empty(), after.is_empty()) {
         (true, true) => return None,
@@ -270,8 +270,8 @@ pub struct FaultDifference {
 
 /// Pairs each trial of the old run with the same trial of the new run. If the injected faults of a trial differ, the
 /// trial is paired only if each run contains it with exactly one set of faults that the other run lacks.
-fn pairs<'k>(old: &'k Side, new: &'k Side) -> Vec<(&'k Key, &'k Key)> {
-    let alone = |one: &'k Side, other: &Side| {
+fn pair_trials<'k>(old: &'k RunSummary, new: &'k RunSummary) -> Vec<(&'k Key, &'k Key)> {
+    let alone = |one: &'k RunSummary, other: &RunSummary| {
         let mut alone: BTreeMap<&str, Vec<&Key>> = BTreeMap::new();
         for key in one.trials.keys().filter(|key| !other.trials.contains_key(*key)) {
             alone.entry(&key.0).or_default().push(key);
@@ -291,13 +291,13 @@ fn pairs<'k>(old: &'k Side, new: &'k Side) -> Vec<(&'k Key, &'k Key)> {
 
 impl Changes {
     /// Compares two runs, given their records.
-    pub fn of(old: &[Record], new: &[Record]) -> Changes {
-        Changes::between(&old.iter().collect(), &new.iter().collect())
+    pub fn compare_records(old: &[Record], new: &[Record]) -> Changes {
+        Changes::compare(&old.iter().collect(), &new.iter().collect())
     }
 
     /// Compares two runs, given their summaries.
-    pub fn between(old: &Side, new: &Side) -> Changes {
-        let pairs = pairs(old, new);
+    pub fn compare(old: &RunSummary, new: &RunSummary) -> Changes {
+        let pairs = pair_trials(old, new);
         let (mut changed, mut not_known) = (Vec::new(), Vec::new());
         let mut faults: BTreeMap<(&str, &str), usize> = BTreeMap::new();
         for (old_key, new_key) in &pairs {
@@ -320,13 +320,13 @@ impl Changes {
                 if same_faults && !old.may_be_one_text(new) && change != Change::NoVerdict {
                     change = Change::AnotherText;
                 }
-                let (old, new) = (old.owned(), new.owned());
+                let (old, new) = (old.to_counts(), new.to_counts());
                 changed.push(Changed { trial: name, change, old, new });
             }
         }
         changed.sort_by(|a, b| (a.change, &a.trial).cmp(&(b.change, &b.trial)));
         let (in_old, in_new): (BTreeSet<&Key>, BTreeSet<&Key>) = pairs.iter().copied().unzip();
-        let alone = |side: &Side, paired: &BTreeSet<&Key>| {
+        let alone = |side: &RunSummary, paired: &BTreeSet<&Key>| {
             side.trials.keys().filter(|key| !paired.contains(key)).map(name).collect()
         };
         let faults = faults.into_iter().map(|((old, new), trials)| FaultDifference {
@@ -334,7 +334,7 @@ impl Changes {
             new: new.to_owned(),
             trials,
         });
-        let places = |side: &Side| {
+        let places = |side: &RunSummary| {
             side.places.iter().map(|place| (place.clone(), side.last.clone())).collect()
         };
         Changes {
@@ -351,13 +351,13 @@ impl Changes {
         }
     }
 
-    fn number(&self, wanted: impl Fn(Change) -> bool) -> usize {
+    fn count_changes(&self, wanted: impl Fn(Change) -> bool) -> usize {
         self.changed.iter().filter(|changed| wanted(changed.change)).count()
     }
 
     /// Returns true if the result of at least one trial certainly differs.
     pub fn differ(&self) -> bool {
-        self.number(Change::counts) > 0
+        self.count_changes(Change::is_certain) > 0
     }
 
     /// Describes the differences for people.
@@ -366,7 +366,7 @@ impl Changes {
         for Changed { trial, change, old, new } in &self.changed {
             if *change != Change::NoVerdict {
                 let words = styled(BOLD, format!("{:<15}", change.words()));
-                let (old, new) = (seen(old), seen(new));
+                let (old, new) = (format_counts(old), format_counts(new));
                 let why = match change {
                     Change::AnotherText => "; the text of the case differs",
                     _ => "",
@@ -385,16 +385,16 @@ impl Changes {
         }
         let without = self.changed.iter().filter(|c| c.change == Change::NoVerdict);
         let without: Vec<&String> = without.map(|changed| &changed.trial).collect();
-        named("a verdict in only one run", &without, &mut text);
+        list_names("a verdict in only one run", &without, &mut text);
         for (which, alone) in [("old", &self.only_old), ("new", &self.only_new)] {
-            named(
+            list_names(
                 &format!("only in the {which} run"),
                 &alone.iter().collect::<Vec<_>>(),
                 &mut text,
             );
         }
         let not_known: Vec<&String> = self.not_known.iter().collect();
-        named("the same exit status, which may be different failures", &not_known, &mut text);
+        list_names("the same exit status, which may be different failures", &not_known, &mut text);
         for (library, old, new) in &self.libraries {
             let _ = writeln!(text, "{library}: {old} -> {new}");
         }
@@ -407,9 +407,9 @@ impl Changes {
             text,
             "{} in both: {} differ, {} differ perhaps by chance, {} have a verdict in only one run",
             count(self.in_both, "trial"),
-            self.number(Change::counts),
-            self.number(|change| change == Change::PerhapsChance),
-            self.number(|change| change == Change::NoVerdict),
+            self.count_changes(Change::is_certain),
+            self.count_changes(|change| change == Change::PerhapsChance),
+            self.count_changes(|change| change == Change::NoVerdict),
         );
         if self.differ() && self.once {
             text.push_str("Each trial ran only once in each run, so an intermittent failure looks like a difference; \
@@ -421,7 +421,7 @@ impl Changes {
 
 /// Appends the names of the first trials in a list, with the heading `what`, to `text`. Does nothing if the list is
 /// empty.
-fn named(what: &str, trials: &[&String], text: &mut String) {
+fn list_names(what: &str, trials: &[&String], text: &mut String) {
     if trials.is_empty() {
         return;
     }
@@ -460,7 +460,7 @@ mod tests {
     }
 
     fn compare(old: &[Record], new: &[Record]) -> (String, bool) {
-        let changes = Changes::of(old, new);
+        let changes = Changes::compare_records(old, new);
         (plain(&changes.text()), changes.differ())
     }
 

@@ -24,7 +24,7 @@ pub(crate) fn insensitive_checks(records: &[&Record]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use device::{Fault, Planted};
+    use device::{Fault, FaultSpec};
 
     use super::*;
     use crate::{
@@ -33,7 +33,7 @@ mod tests {
     };
 
     fn with(mut record: Record, fault: Option<Fault>, checks: &[(&str, bool)]) -> Record {
-        record.faults = fault.map(Planted::from).into_iter().collect();
+        record.faults = fault.map(FaultSpec::from).into_iter().collect();
         let check = |(name, held): &(&str, bool)| CheckRun {
             name: (*name).to_owned(),
             line: 1,

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use device::Planted;
+use device::FaultSpec;
 use judge::VerdictKind;
 
 use crate::Record;
@@ -35,8 +35,8 @@ impl Incomplete {
 ///
 /// # Errors
 /// Some trials have no record, or more records than planned.
-pub fn complete<'a>(
-    planned: impl IntoIterator<Item = (&'a str, &'a [Planted])>,
+pub fn check_complete<'a>(
+    planned: impl IntoIterator<Item = (&'a str, &'a [FaultSpec])>,
     records: &[Record],
 ) -> Result<(), Incomplete> {
     let mut balance: BTreeMap<String, i64> = BTreeMap::new();
@@ -58,7 +58,7 @@ pub fn complete<'a>(
     Err(Incomplete { planned: count, recorded: records.len(), missing, surplus })
 }
 
-fn name(trial: &str, faults: &[Planted]) -> String {
+fn name(trial: &str, faults: &[FaultSpec]) -> String {
     let faults: Vec<&str> = faults.iter().map(|planted| planted.fault.name()).collect();
     match faults.as_slice() {
         [] => trial.to_owned(),
@@ -70,7 +70,7 @@ fn name(trial: &str, faults: &[Planted]) -> String {
 /// verdict, 4 if nothing ran. 1 takes precedence over 3. Status 2 is reserved for invalid command lines.
 pub fn exit_status(records: &[Record]) -> u8 {
     let any = |kind: fn(VerdictKind) -> bool| records.iter().any(|r| kind(r.verdict.kind));
-    if any(VerdictKind::is_news) {
+    if any(VerdictKind::is_unexpected) {
         1
     } else if any(|kind| kind == VerdictKind::NoVerdict) {
         3
@@ -102,19 +102,19 @@ mod tests {
 
     #[test]
     fn verdicts_add_up() {
-        let none: &[Planted] = &[];
+        let none: &[FaultSpec] = &[];
         let planned =
-            [("a/b[x=1]", none), ("a/b[x=1]", &[Planted::from(Fault::CopyZero)]), ("a/c", none)];
+            [("a/b[x=1]", none), ("a/b[x=1]", &[FaultSpec::from(Fault::CopyZero)]), ("a/c", none)];
         let all =
             [passed("a/c"), passed("a/b[x=1]"), with_fault(Fault::CopyZero, failed("a/b[x=1]"))];
-        assert_eq!(complete(planned, &all), Ok(()));
-        let error = complete(planned, &all[..2]).unwrap_err();
+        assert_eq!(check_complete(planned, &all), Ok(()));
+        let error = check_complete(planned, &all[..2]).unwrap_err();
         assert_eq!(
             error.to_string(),
             "3 planned, 2 with a record; missing: a/b[x=1] under copy.zero"
         );
         let twice = [all[0].clone(), all[0].clone(), all[0].clone()];
-        let error = complete([("a/c", none)], &twice).unwrap_err();
+        let error = check_complete([("a/c", none)], &twice).unwrap_err();
         assert_eq!(error.to_string(), "1 planned, 3 with a record; not planned: a/c");
     }
 }

@@ -4,15 +4,15 @@ use device::Schedule;
 
 use crate::{
     Record,
-    asked::{WITH, sanitized},
+    asked::{WITH_PREFIX, sanitized},
 };
 
 /// Describes each unusual option of a trial, for example `schedule lazy`. Seeds are left out, because they differ
 /// between runs with the same configuration.
-pub(crate) fn asked(record: &Record) -> Vec<String> {
+pub(crate) fn unusual_options(record: &Record) -> Vec<String> {
     let mut all = match &record.asked {
         Some(asked) => asked.words(),
-        None => of_device(record),
+        None => device_options(record),
     };
     all.extend(record.late.iter().map(|_| "injected delays".to_owned()));
     let planted = record.faults.iter().map(|planted| {
@@ -28,7 +28,7 @@ pub(crate) fn asked(record: &Record) -> Vec<String> {
 
 /// Returns the options that the emulated device reported. Records of older versions of rocrepro contain only these
 /// options, and not the requested ones.
-fn of_device(record: &Record) -> Vec<String> {
+fn device_options(record: &Record) -> Vec<String> {
     let Some(config) = record.device.identity.as_ref().map(|identity| &identity.config) else {
         return Vec::new();
     };
@@ -44,19 +44,19 @@ fn of_device(record: &Record) -> Vec<String> {
 /// Describes the options with which an expected failure did not occur, for example `AMD_SERIALIZE_COPY=3, schedule
 /// lazy`.
 pub(crate) fn passes_with(record: &Record) -> String {
-    let all = asked(record).join(", ");
-    all.strip_prefix(WITH).unwrap_or(&all).to_owned()
+    let all = unusual_options(record).join(", ");
+    all.strip_prefix(WITH_PREFIX).unwrap_or(&all).to_owned()
 }
 
 /// Returns the digest of the trial's plan or program; `None` if the record does not contain it.
-pub(crate) fn text(record: &Record) -> Option<&str> {
+pub(crate) fn plan_digest(record: &Record) -> Option<&str> {
     record.asked.as_ref().map(|asked| asked.text.as_str()).filter(|text| !text.is_empty())
 }
 
 /// Returns true if two records of a trial may belong to the same version of its case. Records without a digest match
 /// every version.
 pub fn may_be_one_text(a: &Record, b: &Record) -> bool {
-    text(a).zip(text(b)).is_none_or(|(a, b)| a == b)
+    plan_digest(a).zip(plan_digest(b)).is_none_or(|(a, b)| a == b)
 }
 
 #[cfg(test)]
@@ -65,7 +65,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        Asked,
+        RequestedOptions,
         fixture::{passed, with_options},
     };
 
@@ -84,7 +84,7 @@ mod tests {
         ];
         let record = with_options(&given, passed("a/b"));
         assert_eq!(
-            asked(&record),
+            unusual_options(&record),
             [
                 "with AMD_SERIALIZE_COPY=3 B=a b",
                 "started by `nice -n 5`",
@@ -97,10 +97,10 @@ mod tests {
             ]
         );
         for (n, one) in given.iter().enumerate() {
-            let asked = Asked::new([(one.0, one.1.to_owned())], String::new());
+            let asked = RequestedOptions::new([(one.0, one.1.to_owned())], String::new());
             assert_eq!(asked.may_avoid_failures(), n != 2, "{one:?}");
         }
-        assert!(!Asked::default().may_avoid_failures());
+        assert!(!RequestedOptions::default().may_avoid_failures());
     }
 
     /// A record of an older version of rocrepro contains only the options that the device reported.
@@ -110,8 +110,8 @@ mod tests {
         let identity = record.device.identity.as_mut().expect("emulated");
         identity.config.schedule = Schedule::Lazy;
         identity.config.sanitize = Sanitize::On;
-        assert_eq!(asked(&record), ["schedule lazy", "sanitized"]);
-        record.asked = Some(Asked::default());
-        assert_eq!(asked(&record), [""; 0]);
+        assert_eq!(unusual_options(&record), ["schedule lazy", "sanitized"]);
+        record.asked = Some(RequestedOptions::default());
+        assert_eq!(unusual_options(&record), [""; 0]);
     }
 }

@@ -5,7 +5,7 @@ use regex::Regex;
 
 use crate::{
     Record,
-    words::{BOLD, count, link, place, style, styled, without_lines},
+    words::{BOLD, count, describe_setup, link, style, styled, without_lines},
 };
 
 /// Kind of finding that a trial of the demonstration is expected to show.
@@ -20,7 +20,7 @@ pub enum DemoFinding {
 }
 
 impl DemoFinding {
-    fn word(self) -> &'static str {
+    fn label(self) -> &'static str {
         match self {
             DemoFinding::Bug => "bug",
             DemoFinding::Fault => "fault",
@@ -28,7 +28,7 @@ impl DemoFinding {
         }
     }
 
-    fn is_in(self, record: &Record) -> bool {
+    fn is_shown_by(self, record: &Record) -> bool {
         match self {
             DemoFinding::Bug => record.verdict.kind == VerdictKind::Known,
             DemoFinding::Fault => record.verdict.kind == VerdictKind::NewsFail,
@@ -51,22 +51,22 @@ pub struct Demonstrated<'a> {
 
 impl Demonstrated<'_> {
     fn appeared(&self) -> bool {
-        self.finding.is_in(self.record)
+        self.finding.is_shown_by(self.record)
     }
 
     /// Formats the result: what the program does, what should happen and what happened, the upstream issue, and the
     /// case.
     pub fn text(&self) -> String {
         // Two spaces after each label make continuation lines align with its text.
-        let word = self.finding.word();
+        let word = self.finding.label();
         let label = styled(style(self.record.verdict.kind), word);
         let gap = " ".repeat(7 - word.len());
-        let (does, should, happened) = (self.does, self.should, self.happened());
+        let (does, should, happened) = (self.does, self.should, self.describe_result());
         let (issue, case) = (self.issue(), &self.record.trial);
         format!("{label}{gap}{does}\nseen   {should}; {happened}.\nissue  {issue}\ncase   {case}\n")
     }
 
-    fn happened(&self) -> String {
+    fn describe_result(&self) -> String {
         let summary = &self.record.outcome.summary;
         match (self.appeared(), self.record.verdict.kind) {
             (true, _) => format!("in this run, {}", observed(self.record)),
@@ -76,7 +76,7 @@ impl Demonstrated<'_> {
                 format!("but in this run IT FAILED IN ANOTHER WAY: {}", observed(self.record))
             }
             (false, _) => {
-                format!("the {} DID NOT APPEAR in this run: {summary}", self.finding.word())
+                format!("the {} DID NOT APPEAR in this run: {summary}", self.finding.label())
             }
         }
     }
@@ -128,12 +128,12 @@ fn first_value(line: &str) -> Option<&str> {
 }
 
 /// Returns the first line of the demonstration, which names the stack and the device.
-pub fn demonstration_begins(record: &Record) -> String {
-    format!("{}\n\n", styled(BOLD, place(record)))
+pub fn demonstration_header(record: &Record) -> String {
+    format!("{}\n\n", styled(BOLD, describe_setup(record)))
 }
 
 /// Returns the line that counts the findings that appeared.
-pub fn demonstration_ends(results: &[Demonstrated<'_>], seconds: f64) -> String {
+pub fn demonstration_summary(results: &[Demonstrated<'_>], seconds: f64) -> String {
     let appeared = results.iter().filter(|result| result.appeared()).count();
     let skipped = results.iter().filter(|r| r.record.verdict.kind == VerdictKind::Skip).count();
     let not_run = match skipped {
@@ -215,7 +215,7 @@ mod tests {
         };
         assert_eq!([&[0, 2][..], &[0, 3], &[1, 3], &[0, 4]].map(status), [0, 3, 1, 1]);
         let results = [0, 1, 2].map(|at| result(DemoFinding::Bug, &records[at]));
-        let text = demonstration_ends(&results, 1.0);
+        let text = demonstration_summary(&results, 1.0);
         assert_eq!(text, "1 of 3 findings appeared, 1 could not run here, in 1.0 s\n");
     }
 }

@@ -11,7 +11,10 @@ use std::cmp::Ordering;
 use search::fisher::{Count, fisher};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-pub use self::minimised::{Instead, InvalidVariant, Minimised, MinimisedProgram, Needed, Passes};
+pub use self::minimised::{
+    InvalidVariant, MinimiseEvidence, MinimisedProgram, NeededElement, PassingRuns,
+    ReplacementFailure,
+};
 use crate::Record;
 
 /// File name of the minimal case.
@@ -76,7 +79,7 @@ pub struct Setting {
 
 impl Setting {
     /// Copies the version, stack and device from a record.
-    pub fn of(record: &Record) -> Setting {
+    pub fn from_record(record: &Record) -> Setting {
         Setting {
             rocrepro: record.rocrepro.clone(),
             date: record.date.clone(),
@@ -114,7 +117,7 @@ impl Rate {
 
     /// Compares two failure rates by Fisher's exact test. Returns `Equal` if equal probabilities would lead to the
     /// observed numbers of failures, or to less likely ones, in at least 5 % of all experiments.
-    pub fn compared(self, other: Rate) -> Ordering {
+    pub fn compare(self, other: Rate) -> Ordering {
         let p = fisher(self.count(), other.count());
         let (one, two) = (self.failed * other.runs, other.failed * self.runs);
         if p < 0.05 { one.cmp(&two) } else { Ordering::Equal }
@@ -269,7 +272,7 @@ impl Evidence for Mitigations {
 
 /// Result of `rocrepro bisect`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Bisected {
+pub struct BisectEvidence {
     /// The failing trial.
     pub trial: String,
     /// Kind of builds among which the search ran: `debian`, `nightly`, `apt`, `components` and others.
@@ -307,10 +310,10 @@ pub struct Bisected {
     pub components: Vec<Component>,
     /// Results of running the last good build with one component taken from the first bad build, for each component.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub crossed: Vec<Crossed>,
+    pub crossed: Vec<CrossedBuild>,
     /// Builds that could not be tested, each with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedBuild>,
     /// Commands that repeat the runs of the last good and the first bad build.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rerun: Vec<String>,
@@ -319,13 +322,13 @@ pub struct Bisected {
     pub within: Option<(String, String)>,
 }
 
-impl Bisected {
+impl BisectEvidence {
     /// Name of the subfolder for the results of a search that refines another one.
-    pub const FINER: &str = "commits";
+    pub const REFINED_FOLDER: &str = "commits";
 
     /// Returns true if this search refines the result of `before`, which means that it searched between the good and
     /// the bad build of `before`.
-    pub fn went_on_from(&self, before: &Bisected) -> bool {
+    pub fn refines(&self, before: &BisectEvidence) -> bool {
         let ends = before.last_good.clone().zip(before.first_bad.clone());
         ends.is_some() && self.within == ends
     }
@@ -378,7 +381,7 @@ pub struct Component {
 
 /// Result of running the last good build with one component taken from the first bad build.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Crossed {
+pub struct CrossedBuild {
     /// Name of the component: `hip`, `rocr`, `compiler` or `libraries`.
     pub component: String,
     /// Build from which the component was taken.
@@ -392,14 +395,14 @@ pub struct Crossed {
 
 /// A build that could not be tested.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Skipped {
+pub struct SkippedBuild {
     /// Name of the build.
     pub version: String,
     /// Reason why the build could not be tested.
     pub why: String,
 }
 
-impl Evidence for Bisected {
+impl Evidence for BisectEvidence {
     const FILE: &'static str = "bisect.json";
 
     fn trial(&self) -> &str {
@@ -409,7 +412,7 @@ impl Evidence for Bisected {
 
 /// Result of `rocrepro export`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Exported {
+pub struct ExportEvidence {
     /// Name of the trial that was exported.
     pub trial: String,
     /// Kind of program: `hipcc`, `hiprtc` or `python`.
@@ -433,7 +436,7 @@ pub struct Exported {
     pub ended: Option<String>,
     /// Result of running the program on a configuration on which it must pass.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub passes: Option<Passes>,
+    pub passes: Option<PassingRuns>,
     /// True if program and trial made the same API calls in the same order; `None` if they were not compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traces_equal: Option<bool>,
@@ -445,7 +448,7 @@ pub struct Exported {
     pub cut_short: bool,
 }
 
-impl Evidence for Exported {
+impl Evidence for ExportEvidence {
     const FILE: &'static str = "export.json";
 
     fn trial(&self) -> &str {
@@ -470,17 +473,17 @@ mod tests {
                 good(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
                 read += 1;
             };
-            check(Minimised::FILE, |text| Minimised::from_json(text).map(drop));
+            check(MinimiseEvidence::FILE, |text| MinimiseEvidence::from_json(text).map(drop));
             check(Mitigations::FILE, |text| Mitigations::from_json(text).map(drop));
-            check(Bisected::FILE, |text| Bisected::from_json(text).map(drop));
-            check(Exported::FILE, |text| Exported::from_json(text).map(drop));
+            check(BisectEvidence::FILE, |text| BisectEvidence::from_json(text).map(drop));
+            check(ExportEvidence::FILE, |text| ExportEvidence::from_json(text).map(drop));
         }
         assert!(read >= 6, "{read}");
     }
 
     #[test]
     fn evidence_round_trips_through_json() {
-        let on = Setting::of(&failed("copies/plain[bytes=2]"));
+        let on = Setting::from_record(&failed("copies/plain[bytes=2]"));
         assert!(on.emulated);
         let found = Mitigations {
             trial: "copies/plain[bytes=2]".to_owned(),

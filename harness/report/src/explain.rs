@@ -5,11 +5,14 @@ use judge::{Kind, VerdictKind};
 use crate::{
     Record,
     conditions::passes_with,
-    words::{BOLD, DIM, count, link, place, style, styled, window, word},
+    words::{
+        BOLD, DIM, count, describe_expected_failure, describe_setup, link, style, styled,
+        verdict_label,
+    },
 };
 
 /// Maximum number of other trials with the same failure that an explanation names.
-const NAMED: usize = 3;
+const MAX_NAMED_TRIALS: usize = 3;
 /// Number of lines of standard error, and of standard output, that are shown.
 const OUTPUT_LINES: usize = 5;
 
@@ -21,11 +24,12 @@ const STACKS: usize = 8;
 pub(crate) fn explanations(records: &[Record]) -> String {
     let mut groups: Vec<Vec<&Record>> = Vec::new();
     let needs_explanation =
-        |r: &&Record| r.verdict.is_news() || r.verdict.kind == VerdictKind::NoVerdict;
+        |r: &&Record| r.verdict.is_unexpected() || r.verdict.kind == VerdictKind::NoVerdict;
     for record in records.iter().filter(needs_explanation) {
         let key = |r: &Record| {
-            let (signature, words) = (r.outcome.signature.clone(), words(&r.outcome.summary));
-            (r.case.clone(), r.verdict.kind, signature, words, place(r))
+            let (signature, words) =
+                (r.outcome.signature.clone(), without_numbers(&r.outcome.summary));
+            (r.case.clone(), r.verdict.kind, signature, words, describe_setup(r))
         };
         match groups.iter_mut().find(|group| key(group[0]) == key(record)) {
             Some(group) => group.push(record),
@@ -44,7 +48,7 @@ pub(crate) fn explanations(records: &[Record]) -> String {
 }
 
 /// Returns the text without the words that contain digits.
-fn words(text: &str) -> String {
+fn without_numbers(text: &str) -> String {
     let number = |word: &&str| !word.contains(|c: char| c.is_ascii_digit());
     text.split_whitespace().filter(number).collect::<Vec<_>>().join(" ")
 }
@@ -61,12 +65,12 @@ fn explain_with(record: &Record, others: &[&str]) -> String {
     let mut line = |line: &str| {
         let _ = writeln!(text, "{line}");
     };
-    line(&format!("{} {}", styled(style(kind), word(kind)), styled(BOLD, &record.trial)));
+    line(&format!("{} {}", styled(style(kind), verdict_label(kind)), styled(BOLD, &record.trial)));
     line(&format!("    {}", record.title));
     for issue in &record.upstream {
         line(&format!("    {}", link(issue)));
     }
-    line(&format!("    {}", place(record)));
+    line(&format!("    {}", describe_setup(record)));
     line("");
     let outcome = &record.outcome;
     if outcome.kind.is_failure() {
@@ -79,7 +83,7 @@ fn explain_with(record: &Record, others: &[&str]) -> String {
     for detail in &outcome.details {
         line(&format!("        {detail}"));
     }
-    if let Some(next) = next(record) {
+    if let Some(next) = advice(record) {
         line(&format!("    {next}"));
     }
     if !record.gpu_after.is_empty() {
@@ -107,9 +111,9 @@ fn explain_with(record: &Record, others: &[&str]) -> String {
         }
     }
     if !others.is_empty() {
-        let more = others.len().saturating_sub(NAMED);
+        let more = others.len().saturating_sub(MAX_NAMED_TRIALS);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let named = others[..others.len().min(NAMED)].join(", ");
+        let named = others[..others.len().min(MAX_NAMED_TRIALS)].join(", ");
         line(&format!(
             "    The same signature in {}: {named}{more}",
             count(others.len(), "other trial")
@@ -137,10 +141,10 @@ fn location(record: &Record) -> Option<String> {
 
 /// Explains how the result relates to the failure that the case expects, and what the user should do about it. `None`
 /// if the case expects no failure here.
-pub(crate) fn next(record: &Record) -> Option<String> {
+pub(crate) fn advice(record: &Record) -> Option<String> {
     let known = record.verdict.known.as_ref()?;
-    let window = window(known);
-    if known.is_of_a_file() {
+    let window = describe_expected_failure(known);
+    if known.is_from_file() {
         return Some(match record.verdict.kind {
             VerdictKind::NewsFixed => {
                 format!("{window} expects a failure. Remove the line if the trial passes again.")

@@ -7,19 +7,19 @@ use crate::{
 };
 
 /// Returns the rate of runs that failed in any way, as described or otherwise.
-pub(crate) fn any(rate: Rate, others: &[OtherFailure]) -> Rate {
-    Rate { failed: rate.failed + otherwise(others), runs: rate.runs }
+pub(crate) fn any_failure_rate(rate: Rate, others: &[OtherFailure]) -> Rate {
+    Rate { failed: rate.failed + other_failure_count(others), runs: rate.runs }
 }
 
 /// Returns the number of runs that did not fail as described, but in another way.
-pub(crate) fn otherwise(others: &[OtherFailure]) -> u32 {
+pub(crate) fn other_failure_count(others: &[OtherFailure]) -> u32 {
     others.iter().map(|other| other.count).sum()
 }
 
 /// Formats the number of all failures and, if there are others, the number of described ones: `5/5`, or `5/5, 2 of them
 /// as described`.
-pub(crate) fn counted(rate: Rate, others: &[OtherFailure]) -> String {
-    let all = any(rate, others);
+pub(crate) fn format_failures(rate: Rate, others: &[OtherFailure]) -> String {
+    let all = any_failure_rate(rate, others);
     match (others, rate.failed) {
         ([], _) => all.to_string(),
         (_, 0) => format!("{all}, none of them as described"),
@@ -27,9 +27,9 @@ pub(crate) fn counted(rate: Rate, others: &[OtherFailure]) -> String {
     }
 }
 
-/// Formats the failures like [`counted`], as the end of a sentence: `2/5 failed`.
-pub(crate) fn fails(rate: Rate, others: &[OtherFailure]) -> String {
-    let text = counted(rate, others);
+/// Formats the failures like [`format_failures`], as the end of a sentence: `2/5 failed`.
+pub(crate) fn failed_clause(rate: Rate, others: &[OtherFailure]) -> String {
+    let text = format_failures(rate, others);
     match text.split_once(',') {
         Some((all, described)) => format!("{all} failed,{described}"),
         None => format!("{text} failed"),
@@ -37,7 +37,7 @@ pub(crate) fn fails(rate: Rate, others: &[OtherFailure]) -> String {
 }
 
 /// Lists other failures with their numbers: ``2 as `hang` and 1 as `crash` ``.
-pub(crate) fn listed(others: &[OtherFailure]) -> String {
+pub(crate) fn list_failures(others: &[OtherFailure]) -> String {
     let named = others.iter().map(|other| format!("{} as `{}`", other.count, other.signature));
     named.collect::<Vec<_>>().join(", ")
 }
@@ -50,13 +50,13 @@ impl Factor {
             self.verdict,
             FactorVerdict::ChangedSignature { .. } | FactorVerdict::Wrong { .. }
         );
-        (!is_other || !self.others.is_empty()).then(|| any(self.rate, &self.others))
+        (!is_other || !self.others.is_empty()).then(|| any_failure_rate(self.rate, &self.others))
     }
 
     /// Describes the outcomes of the runs with the change: `0/9`, or ``9 of 9 runs fail in another way: `hang` ``.
     pub(crate) fn outcomes(&self) -> String {
         let Rate { failed, runs } = self.rate;
-        let (other, verb) = match otherwise(&self.others) {
+        let (other, verb) = match other_failure_count(&self.others) {
             1 => (1, "fails"),
             other => (other, "fail"),
         };
@@ -71,7 +71,11 @@ impl Factor {
                 only.signature
             ),
             (all, _) => {
-                format!("{other} of {} {verb} in another way: {}", count(runs, "run"), listed(all))
+                format!(
+                    "{other} of {} {verb} in another way: {}",
+                    count(runs, "run"),
+                    list_failures(all)
+                )
             }
         };
         match failed {
@@ -126,11 +130,11 @@ mod tests {
     #[test]
     fn counts_say_how_many_failures_are_those_described() {
         let rate = Rate { failed: 2, runs: 5 };
-        assert_eq!(counted(rate, &[]), "2/5");
-        assert_eq!(counted(rate, &[other("hang", 3)]), "5/5, 2 of them as described");
-        assert_eq!(fails(rate, &[]), "2/5 failed");
-        assert_eq!(fails(rate, &[other("hang", 3)]), "5/5 failed, 2 of them as described");
+        assert_eq!(format_failures(rate, &[]), "2/5");
+        assert_eq!(format_failures(rate, &[other("hang", 3)]), "5/5, 2 of them as described");
+        assert_eq!(failed_clause(rate, &[]), "2/5 failed");
+        assert_eq!(failed_clause(rate, &[other("hang", 3)]), "5/5 failed, 2 of them as described");
         let none = Rate { failed: 0, runs: 5 };
-        assert_eq!(counted(none, &[other("hang", 3)]), "3/5, none of them as described");
+        assert_eq!(format_failures(none, &[other("hang", 3)]), "3/5, none of them as described");
     }
 }

@@ -4,7 +4,7 @@ use device::{Config, Fault, Identity};
 use judge::{End, Kind, Known, Limit, Location, Outcome, PhaseUse, Verdict, VerdictKind};
 use plan::{Phase, Version};
 
-use crate::{Asked, Device, FORMAT, Library, Record, Stack};
+use crate::{Device, FORMAT, Library, Record, RequestedOptions, Stack};
 
 pub(crate) fn plain(view: &str) -> String {
     anstream::adapter::strip_str(view).to_string()
@@ -148,18 +148,18 @@ pub(crate) fn unproven(trial: &str) -> Record {
         record(trial, Kind::NoVerdict, "no-verdict:worker", text, VerdictKind::NoVerdict);
     record.verdict.known = None;
     record.stack.libraries.clear();
-    record.device = Device::seen(&[], "gfx1151", true);
+    record.device = Device::from_events(&[], "gfx1151", true);
     record
 }
 
 pub(crate) fn with_options(given: &[(&str, &str)], mut record: Record) -> Record {
     let given = given.iter().map(|(option, value)| (*option, (*value).to_owned()));
-    record.asked = Some(Asked::new(given, String::new()));
+    record.asked = Some(RequestedOptions::new(given, String::new()));
     record
 }
 
 pub(crate) fn with_digest(text: &str, mut record: Record) -> Record {
-    record.asked = Some(Asked { text: text.to_owned(), ..Asked::default() });
+    record.asked = Some(RequestedOptions { text: text.to_owned(), ..RequestedOptions::default() });
     record
 }
 

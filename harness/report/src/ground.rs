@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Record, conditions::asked, words::stack_and_device};
+use crate::{Record, conditions::unusual_options, words::stack_and_device};
 
 /// Configuration of a run: its stack, device and unusual options.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Ground {
+pub struct RunConfiguration {
     /// Short name of the configuration, for example `debian:7.2.4@gfx1151` or `system@gfx1100 GPU 0123456789ab`. Equal
     /// configurations have equal names.
     pub name: String,
@@ -15,18 +15,20 @@ pub struct Ground {
     pub words: String,
 }
 
-impl Ground {
+impl RunConfiguration {
     /// Returns the configuration of the first record whose device is proven, or of the first record if no device is
     /// proven. `None` for an empty list.
-    pub fn of<'a>(records: impl IntoIterator<Item = &'a Record> + Clone) -> Option<Ground> {
+    pub fn from_records<'a>(
+        records: impl IntoIterator<Item = &'a Record> + Clone,
+    ) -> Option<RunConfiguration> {
         let proven = records.clone().into_iter().find(|record| record.device.proven);
-        proven.or_else(|| records.into_iter().next()).map(of)
+        proven.or_else(|| records.into_iter().next()).map(from_record)
     }
 }
 
 /// Groups the records of one run by configuration, because its trials may have run on several GPUs. If all proven
 /// records are from one GPU, the records without proof are added to the group of that GPU.
-pub fn by_ground(run: Vec<Record>) -> Vec<(Ground, Vec<Record>)> {
+pub fn group_by_configuration(run: Vec<Record>) -> Vec<(RunConfiguration, Vec<Record>)> {
     let card = |record: &Record| record.device.proven.then(|| record.device.bdf.clone());
     let cards: BTreeSet<String> = run.iter().filter_map(card).collect();
     let mut parts: BTreeMap<Option<String>, Vec<Record>> = BTreeMap::new();
@@ -34,23 +36,25 @@ pub fn by_ground(run: Vec<Record>) -> Vec<(Ground, Vec<Record>)> {
         let part = if cards.len() > 1 { card(&record) } else { None };
         parts.entry(part).or_default().push(record);
     }
-    let named = parts.into_values().map(|part| Some((Ground::of(&part)?, part)));
+    let named =
+        parts.into_values().map(|part| Some((RunConfiguration::from_records(&part)?, part)));
     named.flatten().collect()
 }
 
-/// Collects the configurations of one run, record by record. The result is the same as that of [`by_ground`].
+/// Collects the configurations of one run, record by record. The result is the same as that of
+/// [`group_by_configuration`].
 #[derive(Clone, Debug, Default)]
-pub struct Grounds(BTreeMap<Option<String>, Ground>);
+pub struct RunConfigurations(BTreeMap<Option<String>, RunConfiguration>);
 
-impl Grounds {
+impl RunConfigurations {
     /// Adds a record of the run. The records must be added in the order of their numbers.
     pub fn add(&mut self, record: &Record) {
         let card = record.device.proven.then(|| record.device.bdf.clone());
-        self.0.entry(card).or_insert_with(|| of(record));
+        self.0.entry(card).or_insert_with(|| from_record(record));
     }
 
     /// Returns the configurations: one for each GPU if the run used several, otherwise a single one.
-    pub fn all(self) -> Vec<Ground> {
+    pub fn into_list(self) -> Vec<RunConfiguration> {
         let proven = self.0.keys().flatten().count();
         match proven {
             0 | 1 => self.0.into_values().next_back().into_iter().collect(),
@@ -59,7 +63,7 @@ impl Grounds {
     }
 }
 
-fn of(record: &Record) -> Ground {
+fn from_record(record: &Record) -> RunConfiguration {
     let mut words = stack_and_device(record);
     let device = &record.device;
     if !device.emulated {
@@ -72,10 +76,13 @@ fn of(record: &Record) -> Ground {
             words.push_str(&format!(", {}", device.driver));
         }
     }
-    for asked in asked(record) {
+    for asked in unusual_options(record) {
         words.push_str(&format!("; {asked}"));
     }
-    Ground { name: format!("{}@{}", record.stack.identity(), device_and_options(record)), words }
+    RunConfiguration {
+        name: format!("{}@{}", record.stack.identity(), device_and_options(record)),
+        words,
+    }
 }
 
 /// Returns the anonymous identity of the GPU, if it has a serial number.
@@ -103,7 +110,7 @@ pub(crate) fn device_and_options(record: &Record) -> String {
             name.push_str(&format!(", {}", device.driver));
         }
     }
-    for asked in asked(record) {
+    for asked in unusual_options(record) {
         name.push_str(&format!("; {asked}"));
     }
     name
@@ -123,7 +130,7 @@ mod tests {
         };
         let (one, two) = ("0000:03:00.0", "0000:43:00.0");
         let grouped = |run: &[Record]| {
-            let parts = by_ground(run.to_vec()).into_iter();
+            let parts = group_by_configuration(run.to_vec()).into_iter();
             parts.map(|(ground, records)| (ground.name, records.len())).collect::<Vec<_>>()
         };
         let name = |bdf: &str| format!("debian:7.2.4@gfx1100 GPU {bdf}");
@@ -146,7 +153,7 @@ mod tests {
             record
         };
         let mut late = passed("a/b");
-        late.late = Some(crate::Lateness { asked: "seeded=7".to_owned(), times: None });
+        late.late = Some(crate::InjectedDelays { asked: "seeded=7".to_owned(), times: None });
         let folder = |root: &str| {
             let mut record = passed("a/b");
             (record.stack.spec, record.stack.root) = ("./here".to_owned(), root.to_owned());
@@ -169,8 +176,11 @@ mod tests {
             with_fault(device::Fault::CopyZero, failed("a/b")),
             late,
         ];
-        let names: Vec<String> =
-            records.iter().filter_map(|r| Ground::of([r])).map(|ground| ground.name).collect();
+        let names: Vec<String> = records
+            .iter()
+            .filter_map(|r| RunConfiguration::from_records([r]))
+            .map(|ground| ground.name)
+            .collect();
         assert_eq!(
             names,
             [
@@ -191,7 +201,10 @@ mod tests {
         );
         // The first record with proof determines the configuration, even if records without proof come first.
         let run = [crate::fixture::unproven("a/b"), passed("a/b")];
-        assert_eq!(Ground::of(&run), Ground::of([&passed("a/b")]));
-        assert_eq!(Ground::of(&[]), None);
+        assert_eq!(
+            RunConfiguration::from_records(&run),
+            RunConfiguration::from_records([&passed("a/b")])
+        );
+        assert_eq!(RunConfiguration::from_records(&[]), None);
     }
 }

@@ -8,36 +8,38 @@ use std::collections::{BTreeMap, BTreeSet};
 use judge::{Kind, Location, Outcome, Verdict, VerdictKind};
 use shell::quote;
 
-use crate::{Asked, Begun, Missing, Opened, Record, RecordIndex, RunIdentity, Shard};
+use crate::{
+    Missing, Record, RecordIndex, RequestedOptions, RunIdentity, RunPlan, Shard, TrialStart,
+};
 
 /// A recorded run together with the runs that resumed it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Held {
+pub struct RecordedRun {
     /// Plan of the first run.
-    pub opened: Opened,
+    pub opened: RunPlan,
     /// Final record of each finished trial, by the trial's number.
     pub records: BTreeMap<u64, Record>,
     /// Numbers of the trials that have only a provisional record, because their GPU health check was interrupted.
-    pub not_looked: BTreeSet<u64>,
+    pub without_health_check: BTreeSet<u64>,
     /// Trials that began but have no record, by number. Each value is the line that was written when the trial last
     /// began.
-    pub lost: BTreeMap<u64, Begun>,
+    pub lost: BTreeMap<u64, TrialStart>,
 }
 
-impl Held {
+impl RecordedRun {
     /// Returns all runs in the text of a record file, see [`RecordIndex::read`]. Returns an empty list if the text
     /// cannot be read.
-    pub fn all(text: &str) -> Vec<Held> {
+    pub fn parse_all(text: &str) -> Vec<RecordedRun> {
         let Ok(index) = RecordIndex::read(text.as_bytes()) else { return Vec::new() };
-        index.runs.iter().filter_map(|run| run.held(text.as_bytes(), false).ok()).collect()
+        index.runs.iter().filter_map(|run| run.read_run(text.as_bytes(), false).ok()).collect()
     }
 
     /// Returns the last run in the text of a record file, see [`RecordIndex::last`]. If that is a shard, the other
     /// shards of the same run are included.
-    pub fn last(text: &str) -> Vec<Held> {
+    pub fn parse_last(text: &str) -> Vec<RecordedRun> {
         let Ok(index) = RecordIndex::read(text.as_bytes()) else { return Vec::new() };
         let last = index.last().into_iter();
-        last.filter_map(|run| run.held(text.as_bytes(), false).ok()).collect()
+        last.filter_map(|run| run.read_run(text.as_bytes(), false).ok()).collect()
     }
 
     /// Returns the planned trials that have no record.
@@ -46,16 +48,16 @@ impl Held {
     }
 
     /// Creates records without a verdict for the missing trials. Stack and device are copied from `like`.
-    pub fn not_run(&self, like: &Record) -> Vec<Record> {
+    pub fn missing_records(&self, like: &Record) -> Vec<Record> {
         let missing = self.missing().listed;
         let missing = missing.iter().map(|(number, trial)| (*number, trial.as_str()));
-        not_run_of(missing, self.records.values(), like)
+        not_run_records(missing, self.records.values(), like)
     }
 }
 
 /// Creates records without a verdict for trials that were not run. Stack and device are copied from `like`, titles from
 /// other records of the same cases.
-pub fn not_run_of<'r>(
+pub fn not_run_records<'r>(
     missing: impl IntoIterator<Item = (u64, &'r str)>,
     records: impl IntoIterator<Item = &'r Record>,
     like: &Record,
@@ -63,7 +65,7 @@ pub fn not_run_of<'r>(
     let titles: BTreeMap<&str, &str> =
         records.into_iter().map(|r| (r.case.as_str(), r.title.as_str())).collect();
     let missing = missing.into_iter().map(|(number, trial)| {
-        let record = not_run(like, number, trial);
+        let record = missing_record(like, number, trial);
         let title = titles.get(record.case.as_str()).copied().unwrap_or_default().to_owned();
         Record { title, ..record }
     });
@@ -71,7 +73,7 @@ pub fn not_run_of<'r>(
 }
 
 /// Creates a record without a verdict for a trial that was not run. The run is that of `like`.
-fn not_run(like: &Record, number: u64, trial: &str) -> Record {
+fn missing_record(like: &Record, number: u64, trial: &str) -> Record {
     let outcome = Outcome {
         kind: Kind::NoVerdict,
         signature: "no-verdict:not-run".to_owned(),
@@ -87,7 +89,7 @@ fn not_run(like: &Record, number: u64, trial: &str) -> Record {
         upstream: Vec::new(),
         faults: Vec::new(),
         // The digest in `like` belongs to another trial; that of this trial is unknown.
-        asked: like.asked.clone().map(|asked| Asked {
+        asked: like.asked.clone().map(|asked| RequestedOptions {
             text: String::new(),
             unnamed: String::new(),
             ..asked
@@ -108,7 +110,7 @@ fn not_run(like: &Record, number: u64, trial: &str) -> Record {
 
 /// Reason why the runs in several files are not the shards of one run.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotOne {
+pub enum ShardError {
     /// Two files contain runs with different plans. The values are the names of the files.
     #[error("{0} and {1} belong to different runs: their trials, options or libraries differ")]
     Different(String, String),
@@ -125,25 +127,27 @@ pub enum NotOne {
 ///
 /// # Errors
 /// Returns the first violation.
-pub fn shards(held: &[(String, RunIdentity)]) -> Result<(), NotOne> {
+pub fn check_shards(held: &[(String, RunIdentity)]) -> Result<(), ShardError> {
     let mut seen: BTreeMap<Option<Shard>, &str> = BTreeMap::new();
     let Some((first, whole)) = held.first() else { return Ok(()) };
     for (name, held) in held {
         let (ours, theirs) = (held.shard, whole.shard);
         if held.digest != whole.digest || ours.map(|s| s.of) != theirs.map(|s| s.of) {
-            return Err(NotOne::Different(first.clone(), name.clone()));
+            return Err(ShardError::Different(first.clone(), name.clone()));
         }
         if let Some(other) = seen.insert(ours, name) {
             let shard = ours.map_or("run".to_owned(), |shard| format!("shard, {shard}"));
-            return Err(NotOne::Twice(other.to_owned(), name.clone(), shard));
+            return Err(ShardError::Twice(other.to_owned(), name.clone(), shard));
         }
     }
     let all = whole.shard.into_iter().flat_map(|shard| shard.all());
     let missing: Vec<_> = all.filter(|shard| !seen.contains_key(&Some(*shard))).collect();
     match missing.as_slice() {
         [] => Ok(()),
-        [one] => Err(NotOne::Missing(format!("shard {one}"))),
-        [one, rest @ ..] => Err(NotOne::Missing(format!("shard {one} and {} others", rest.len()))),
+        [one] => Err(ShardError::Missing(format!("shard {one}"))),
+        [one, rest @ ..] => {
+            Err(ShardError::Missing(format!("shard {one} and {} others", rest.len())))
+        }
     }
 }
 
@@ -151,13 +155,13 @@ pub fn shards(held: &[(String, RunIdentity)]) -> Result<(), NotOne> {
 mod tests {
     use super::*;
     use crate::{
-        Ended, FORMAT, Over,
+        FORMAT, ProvisionalRecord, RunEnd,
         fixture::{failed, passed},
         to_line,
     };
 
-    fn opened(run: &str, resumes: Option<&str>, shard: Option<&str>) -> Opened {
-        Opened {
+    fn opened(run: &str, resumes: Option<&str>, shard: Option<&str>) -> RunPlan {
+        RunPlan {
             format: FORMAT,
             opened: "2026-11-22T01:02:03Z".to_owned(),
             run: run.to_owned(),
@@ -172,7 +176,7 @@ mod tests {
     }
 
     fn begun(run: &str, number: u64) -> String {
-        let begun = Begun {
+        let begun = TrialStart {
             format: FORMAT,
             begun: "2026-11-22T01:02:03Z".to_owned(),
             run: run.to_owned(),
@@ -191,8 +195,8 @@ mod tests {
 
     #[test]
     fn resumed_runs_are_one_run() {
-        let line = |opened: Opened| serde_json::to_string(&opened).unwrap();
-        let over = Over { format: FORMAT, over: "x".to_owned(), run: "q".to_owned() };
+        let line = |opened: RunPlan| serde_json::to_string(&opened).unwrap();
+        let over = RunEnd { format: FORMAT, over: "x".to_owned(), run: "q".to_owned() };
         let over = serde_json::to_string(&over).unwrap();
         let text = [
             line(opened("old", None, None)),
@@ -209,26 +213,26 @@ mod tests {
             // The trial is not lost, because its run gave it up and then ended in good order.
             over,
         ];
-        let held = Held::all(&text.join("\n")).pop().expect("a run");
+        let held = RecordedRun::parse_all(&text.join("\n")).pop().expect("a run");
         assert_eq!(held.opened.run, "p");
         assert_eq!(held.records.keys().collect::<Vec<_>>(), [&0, &2]);
         assert_eq!(held.lost.keys().collect::<Vec<_>>(), [&1]);
         let missing = [(1, "copies/a".to_owned()), (3, "copies/b".to_owned())];
         assert_eq!(held.missing().listed, missing);
-        let not_run = held.not_run(&held.records[&0]);
+        let not_run = held.missing_records(&held.records[&0]);
         assert_eq!(not_run[1].trial, "copies/b");
         assert!(not_run[1].again.contains("copies/b") && !not_run[1].again.contains("copies/a"));
         assert_eq!([&not_run[0].title, &not_run[1].title], [&held.records[&0].title, ""]);
         assert!(not_run.iter().all(|r| r.verdict.kind == VerdictKind::NoVerdict));
-        assert_eq!(Held::all(&trial("p", 0)), []);
+        assert_eq!(RecordedRun::parse_all(&trial("p", 0)), []);
     }
 
     /// The first run was killed during a trial. The run that resumed it could not start the trial, because the GPU was
     /// broken. The trial still counts as lost.
     #[test]
     fn giving_up_a_trial_keeps_its_earlier_begin() {
-        let line = |opened: Opened| serde_json::to_string(&opened).unwrap();
-        let over = Over { format: FORMAT, over: "x".to_owned(), run: "q".to_owned() };
+        let line = |opened: RunPlan| serde_json::to_string(&opened).unwrap();
+        let over = RunEnd { format: FORMAT, over: "x".to_owned(), run: "q".to_owned() };
         let mut text = vec![
             line(opened("p", None, None)),
             begun("p", 1),
@@ -237,7 +241,7 @@ mod tests {
             serde_json::to_string(&over).unwrap(),
         ];
         let lost = |text: &[String]| {
-            let held = Held::all(&text.join("\n")).pop().expect("a run");
+            let held = RecordedRun::parse_all(&text.join("\n")).pop().expect("a run");
             held.lost.into_values().map(|begun| (begun.number, begun.run)).collect::<Vec<_>>()
         };
         assert_eq!(lost(&text), [(1, "p".to_owned())]);
@@ -255,7 +259,7 @@ mod tests {
             let (run, gpu_after) = ("p".to_owned(), gpu_after.to_owned());
             Record { run, number: 1, gpu_after, ..failed("copies/a") }
         };
-        let ended = Ended {
+        let ended = ProvisionalRecord {
             format: FORMAT,
             ended: "2026-11-22T01:02:03Z".to_owned(),
             run: "p".to_owned(),
@@ -266,10 +270,10 @@ mod tests {
         let opened = serde_json::to_string(&opened("p", None, None)).unwrap();
         let check = |lines: &[&str], after: &str, not_looked: &[u64]| {
             let text = [&[&*opened, &*begun("p", 1)][..], lines].concat().join("\n");
-            let held = Held::all(&text).pop().expect("a run");
+            let held = RecordedRun::parse_all(&text).pop().expect("a run");
             assert_eq!(held.lost, BTreeMap::new());
             assert_eq!(held.records[&1].gpu_after, after);
-            assert_eq!(held.not_looked, not_looked.iter().copied().collect());
+            assert_eq!(held.without_health_check, not_looked.iter().copied().collect());
             let index = RecordIndex::read(text.as_bytes()).expect("a text");
             assert_eq!((index.torn.first, index.foreign.first), (vec![], vec![]));
             let records = crate::records(&text).expect("records");
@@ -289,8 +293,8 @@ mod tests {
         let ends = [line(passed("copies/a")), line(failed("copies/a")), line(passed("copies/a"))];
         let text =
             [&[serde_json::to_string(&opened("p", None, None)).unwrap()][..], &ends].concat();
-        let held = Held::all(&text.join("\n")).pop().expect("a run");
-        assert!(held.records[&0].verdict.kind.is_news(), "{held:?}");
+        let held = RecordedRun::parse_all(&text.join("\n")).pop().expect("a run");
+        assert!(held.records[&0].verdict.kind.is_unexpected(), "{held:?}");
     }
 
     #[test]
@@ -302,22 +306,22 @@ mod tests {
             line("b", Some("2/2")),
             line("c", Some("1/2")),
         ];
-        let last = Held::last(&text.join("\n"));
+        let last = RecordedRun::parse_last(&text.join("\n"));
         assert_eq!(
             last.iter().map(|held| held.opened.run.as_str()).collect::<Vec<_>>(),
             ["c", "b"]
         );
-        assert_eq!(Held::last(&text[0]).len(), 1);
+        assert_eq!(RecordedRun::parse_last(&text[0]).len(), 1);
     }
 
     #[test]
     fn accepts_only_complete_and_disjoint_shards() {
         let held = |name: &str, shard: Option<&str>, digest: &str| {
-            let opened = Opened { digest: digest.to_owned(), ..opened(name, None, shard) };
+            let opened = RunPlan { digest: digest.to_owned(), ..opened(name, None, shard) };
             (name.to_owned(), RunIdentity::from(&opened))
         };
         let check = |files: &[(String, RunIdentity)], expected: Option<&str>| {
-            assert_eq!(shards(files).err().map(|e| e.to_string()).as_deref(), expected);
+            assert_eq!(check_shards(files).err().map(|e| e.to_string()).as_deref(), expected);
         };
         let (a, b) = (held("a", Some("1/2"), "d"), held("b", Some("2/2"), "d"));
         check(&[held("w", None, "d")], None);

@@ -6,10 +6,10 @@ use judge::{FailureIdentity, Kind, Rate, VerdictKind, may_be_same};
 use serde::Serialize;
 
 use crate::{
-    Ground, Record,
-    conditions::text,
+    Record, RunConfiguration,
+    conditions::plan_digest,
     rates::percent,
-    words::{BOLD, DIM, count, counted, rank, styled},
+    words::{BOLD, DIM, count, count_label, rank, styled},
 };
 
 /// All stored results of a case.
@@ -26,7 +26,7 @@ pub struct History {
     /// Failures by signature, the most recent failure first.
     pub failures: Vec<Failure>,
     /// Results for each configuration. Results from different configurations are never counted together.
-    pub grounds: Vec<OnGround>,
+    pub grounds: Vec<ConfigurationHistory>,
 }
 
 /// A failure of the case, identified by its signature.
@@ -55,7 +55,7 @@ pub struct Sighting {
 
 /// Results of a case on one configuration.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct OnGround {
+pub struct ConfigurationHistory {
     /// Name of the configuration.
     pub ground: String,
     /// Description of the configuration for people.
@@ -73,12 +73,12 @@ pub struct OnGround {
     /// Number of records that are skipped or have no verdict. They count neither as passed nor as failed.
     pub not_counted: usize,
     /// Results of each trial.
-    pub trials: Vec<OfTrial>,
+    pub trials: Vec<TrialHistory>,
 }
 
 /// Results of one trial on one configuration.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct OfTrial {
+pub struct TrialHistory {
     /// Name of the trial.
     pub trial: String,
     /// Digest of the trial's plan or program, if its records contain one. After an edit of the case, the digest differs
@@ -94,12 +94,12 @@ pub struct OfTrial {
     /// Number of times that the trial ended with each signature.
     pub signatures: BTreeMap<String, u32>,
     /// Most recent signature, and the uninterrupted series of runs that ended with it.
-    pub lately: Lately,
+    pub lately: RecentRuns,
 }
 
 /// The most recent runs of a trial, as far back as their signatures are equal.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Lately {
+pub struct RecentRuns {
     /// Signature of the most recent runs.
     pub signature: String,
     /// Date on which the first of the most recent runs ended, RFC 3339 in UTC.
@@ -112,14 +112,14 @@ pub struct Lately {
 }
 
 /// Returns true if the record counts as passed or failed.
-fn counts(record: &Record) -> bool {
+fn has_result(record: &Record) -> bool {
     !matches!(record.outcome.kind, Kind::Skip | Kind::NoVerdict)
 }
 
 impl History {
     /// Returns the history of `asked`, a case or trial, from the records of runs and their configurations.
-    pub fn of(asked: &str, runs: &[(Ground, Vec<Record>)]) -> History {
-        let mut grounds: BTreeMap<&Ground, (usize, Vec<&Record>)> = BTreeMap::new();
+    pub fn from_runs(asked: &str, runs: &[(RunConfiguration, Vec<Record>)]) -> History {
+        let mut grounds: BTreeMap<&RunConfiguration, (usize, Vec<&Record>)> = BTreeMap::new();
         for (ground, records) in runs {
             let wanted = records.iter().filter(|r| r.case == asked || r.trial == asked);
             let wanted: Vec<&Record> = wanted.collect();
@@ -136,7 +136,7 @@ impl History {
         let all = || grounds.values().flat_map(|(_, records)| records.iter().copied());
         let mut verdicts = BTreeMap::new();
         for record in all() {
-            *verdicts.entry(counted(record.verdict.kind)).or_default() += 1;
+            *verdicts.entry(count_label(record.verdict.kind)).or_default() += 1;
         }
         let latest = all().max_by(|a, b| a.date.cmp(&b.date));
         History {
@@ -145,7 +145,10 @@ impl History {
             trials: all().count(),
             verdicts,
             failures: failures(&grounds),
-            grounds: grounds.iter().map(|(ground, (runs, all))| on(ground, *runs, all)).collect(),
+            grounds: grounds
+                .iter()
+                .map(|(ground, (runs, all))| summarize_configuration(ground, *runs, all))
+                .collect(),
         }
     }
 
@@ -158,8 +161,8 @@ impl History {
         let mut kinds = VerdictKind::ALL.to_vec();
         kinds.sort_by_key(|kind| rank(*kind));
         let numbers = kinds.into_iter().filter_map(|kind| {
-            let n = self.verdicts.get(counted(kind))?;
-            Some(format!("{n} {}", counted(kind)))
+            let n = self.verdicts.get(count_label(kind))?;
+            Some(format!("{n} {}", count_label(kind)))
         });
         let numbers: Vec<String> = numbers.collect();
         let _ = writeln!(
@@ -194,9 +197,9 @@ impl History {
 /// Number of hexadecimal digits of a case's digest that the text shows.
 const SHOWN: usize = 8;
 
-impl OnGround {
+impl ConfigurationHistory {
     /// Describes to which version of the case the results of `of` belong; an empty string if there is only one version.
-    fn version_of_case(&self, of: &OfTrial) -> String {
+    fn version_of_case(&self, of: &TrialHistory) -> String {
         let same = self.trials.iter().filter(|other| other.trial == of.trial).count();
         match &of.text {
             _ if same < 2 => String::new(),
@@ -261,7 +264,7 @@ impl OnGround {
                     let _ = writeln!(text, "        {n} x {signature}");
                 }
             }
-            let Lately { signature, since, times, before } = &trial.lately;
+            let RecentRuns { signature, since, times, before } = &trial.lately;
             let _ = match (before, times) {
                 (None, 1) => writeln!(text, "        {signature}, {since}"),
                 (None, times) => {
@@ -277,10 +280,10 @@ impl OnGround {
     }
 }
 
-fn failures(grounds: &BTreeMap<&Ground, (usize, Vec<&Record>)>) -> Vec<Failure> {
+fn failures(grounds: &BTreeMap<&RunConfiguration, (usize, Vec<&Record>)>) -> Vec<Failure> {
     let mut found: BTreeMap<&str, Vec<Sighting>> = BTreeMap::new();
     for (ground, (_, records)) in grounds {
-        for record in records.iter().filter(|r| counts(r) && r.outcome.kind.is_failure()) {
+        for record in records.iter().filter(|r| has_result(r) && r.outcome.kind.is_failure()) {
             let on = found.entry(&record.outcome.signature).or_default();
             match on.last_mut() {
                 Some(sighting) if sighting.ground == ground.name => {
@@ -308,10 +311,14 @@ fn failures(grounds: &BTreeMap<&Ground, (usize, Vec<&Record>)>) -> Vec<Failure> 
 
 /// Summarises the records of a case on one configuration. `runs` is the number of runs that contain the records.
 /// `records` is sorted by date and not empty.
-fn on(ground: &Ground, runs: usize, records: &[&Record]) -> OnGround {
+fn summarize_configuration(
+    ground: &RunConfiguration,
+    runs: usize,
+    records: &[&Record],
+) -> ConfigurationHistory {
     let mut trials: BTreeMap<(&str, Option<&str>), Vec<&Record>> = BTreeMap::new();
-    for record in records.iter().filter(|record| counts(record)) {
-        trials.entry((&record.trial, text(record))).or_default().push(record);
+    for record in records.iter().filter(|record| has_result(record)) {
+        trials.entry((&record.trial, plan_digest(record))).or_default().push(record);
     }
     let mut hip: Vec<(String, String)> = Vec::new();
     for record in records {
@@ -322,7 +329,7 @@ fn on(ground: &Ground, runs: usize, records: &[&Record]) -> OnGround {
         }
     }
     let end = |record: Option<&&Record>| record.map(|r| r.date.clone()).unwrap_or_default();
-    OnGround {
+    ConfigurationHistory {
         ground: ground.name.clone(),
         words: ground.words.clone(),
         emulated: records.first().is_some_and(|record| record.device.emulated),
@@ -330,15 +337,15 @@ fn on(ground: &Ground, runs: usize, records: &[&Record]) -> OnGround {
         first: end(records.first()),
         last: end(records.last()),
         hip,
-        not_counted: records.iter().filter(|record| !counts(record)).count(),
+        not_counted: records.iter().filter(|record| !has_result(record)).count(),
         trials: trials
             .into_iter()
-            .filter_map(|((trial, text), records)| of_trial(trial, text, &records))
+            .filter_map(|((trial, text), records)| summarize_trial(trial, text, &records))
             .collect(),
     }
 }
 
-fn of_trial(trial: &str, text: Option<&str>, records: &[&Record]) -> Option<OfTrial> {
+fn summarize_trial(trial: &str, text: Option<&str>, records: &[&Record]) -> Option<TrialHistory> {
     let mut signatures: BTreeMap<String, u32> = BTreeMap::new();
     for record in records {
         *signatures.entry(record.outcome.signature.clone()).or_default() += 1;
@@ -349,14 +356,14 @@ fn of_trial(trial: &str, text: Option<&str>, records: &[&Record]) -> Option<OfTr
     let lately = records.iter().rev().take_while(|r| may_be_same(&r.outcome.signature, signature));
     let times = lately.count();
     let (before, same) = records.split_at(records.len() - times);
-    Some(OfTrial {
+    Some(TrialHistory {
         trial: trial.to_owned(),
         text: text.map(str::to_owned),
         ran: rate.runs,
         failed: rate.hits,
         interval: rate.interval(),
         signatures,
-        lately: Lately {
+        lately: RecentRuns {
             signature: signature.clone(),
             since: same.first()?.date.clone(),
             times: u32::try_from(times).ok()?,
@@ -377,14 +384,16 @@ mod tests {
         record
     }
 
-    fn run(records: Vec<Record>) -> (Ground, Vec<Record>) {
-        (Ground::of(&records).expect("a ground"), records)
+    fn run(records: Vec<Record>) -> (RunConfiguration, Vec<Record>) {
+        (RunConfiguration::from_records(&records).expect("a ground"), records)
     }
 
     /// Records of different versions of a case, or with different options, are not counted together.
     #[test]
     fn versions_and_options_are_counted_separately() {
-        let history_text = |runs: &[(Ground, Vec<Record>)]| plain(&History::of("a/b", runs).text());
+        let history_text = |runs: &[(RunConfiguration, Vec<Record>)]| {
+            plain(&History::from_runs("a/b", runs).text())
+        };
         let text = history_text(&[
             run(vec![at(1, with_digest("0123456789", passed("a/b")))]),
             run(vec![at(2, with_digest("abcdefghij", failed("a/b")))]),
@@ -418,10 +427,10 @@ mod tests {
             run(vec![at(3, failed("a/b[x=1]")), at(3, unproven("a/b[x=2]"))]),
             run(vec![at(4, on_gpu(failed("a/b[x=1]")))]),
         ];
-        let history = History::of("a/b", &runs);
+        let history = History::from_runs("a/b", &runs);
         insta::assert_snapshot!(plain(&history.text()));
-        let one = History::of("a/b[x=2]", &runs);
+        let one = History::from_runs("a/b[x=2]", &runs);
         assert_eq!((one.trials, one.failures.len()), (3, 0));
-        assert_eq!(History::of("a/d", &runs).trials, 0);
+        assert_eq!(History::from_runs("a/d", &runs).trials, 0);
     }
 }

@@ -30,12 +30,13 @@ pub use address::{LIMIT, Link};
 pub use environment::{Driver, Environment, NotRead, StackFound, Variable, is_gpu_line};
 pub use filing::Filing;
 pub use findings::{
-    AsPrinted, Control, Duplicate, Findings, KnownBug, Log, Mistake, NotJudged, Own, Program,
+    Control, Duplicate, Findings, KnownBug, Log, PrintedProgramRun, Program, SanitizerError,
+    UnexportedProgram, UnjudgedRelease,
 };
 pub use form::Form;
 pub use given_values::private_values;
 pub use home::{Home, home};
-pub use program::is_of_a_library;
+pub use program::faulting_library;
 pub use publish::{publish, publish_json};
 pub use publish_file::publish_file;
 pub use redact::{Identity, Syntax, redact, redact_program};
@@ -76,7 +77,7 @@ struct Block {
 }
 
 impl Block {
-    fn kept(text: String) -> Block {
+    fn uncut(text: String) -> Block {
         Block { name: String::new(), text, cut: None }
     }
 }
@@ -87,8 +88,8 @@ impl Issue {
     pub fn new(findings: &Findings, form: Option<Form>) -> Issue {
         // The title is plain text, so it is written before the findings are escaped for Markdown.
         let title = title::title(findings);
-        let findings = &quoted::in_markdown(findings);
-        let home = match program::own(findings) {
+        let findings = &quoted::escape_markdown(findings);
+        let home = match program::unexported_program(findings) {
             Some(_) => program::home(&findings.record),
             None => home(&findings.record, &findings.libraries),
         };
@@ -133,7 +134,7 @@ fn body(blocks: &[Block]) -> String {
 
 fn blocks(findings: &Findings, home: &Home, form: Form, content: Content) -> Vec<Block> {
     let record = &findings.record;
-    let one = |text: String| vec![Block::kept(text)];
+    let one = |text: String| vec![Block::uncut(text)];
     match content {
         Content::Problem => problem(findings),
         Content::OperatingSystem => {
@@ -160,7 +161,7 @@ fn blocks(findings: &Findings, home: &Home, form: Form, content: Content) -> Vec
             blocks.extend(logs(findings));
             blocks.extend(machine(findings));
             blocks.extend(case(findings));
-            blocks.push(Block::kept(write::colophon(findings)));
+            blocks.push(Block::uncut(write::colophon(findings)));
             blocks
         }
         // Forms with this field have only one field for everything that is needed to reproduce the failure.
@@ -173,7 +174,7 @@ fn blocks(findings: &Findings, home: &Home, form: Form, content: Content) -> Vec
                 blocks.extend(logs(findings));
             }
             blocks.extend(case(findings));
-            blocks.push(Block::kept(write::colophon(findings)));
+            blocks.push(Block::uncut(write::colophon(findings)));
             blocks
         }
         Content::ErrorLogs => {
@@ -198,27 +199,27 @@ fn comment(findings: &Findings) -> Vec<Block> {
     let mut blocks = problem(findings);
     blocks.extend(steps(findings));
     blocks.extend(evidence(findings));
-    blocks.push(Block::kept(write::builds_and_environment(findings)));
+    blocks.push(Block::uncut(write::builds_and_environment(findings)));
     blocks.extend(logs(findings));
     blocks.extend(machine(findings));
     blocks.extend(case(findings));
-    blocks.push(Block::kept(write::colophon(findings)));
+    blocks.push(Block::uncut(write::colophon(findings)));
     blocks
 }
 
 fn problem(findings: &Findings) -> Vec<Block> {
     let mut blocks = vec![
-        Block::kept(write::warnings(findings)),
-        Block::kept(overview::overview(findings)),
-        Block::kept(write::notice(findings)),
-        Block::kept(write::expected_and_actual(findings)),
+        Block::uncut(write::warnings(findings)),
+        Block::uncut(overview::overview(findings)),
+        Block::uncut(write::emulation_notice(findings)),
+        Block::uncut(write::expected_and_actual(findings)),
     ];
     let name = || findings.program.as_ref().map_or("program", |p| p.file.as_str()).to_owned();
     let program = overview::program(findings);
     blocks.extend(program.map(|text| Block { name: name(), text, cut: Some(8) }));
-    blocks.extend(known::duplicates(findings).map(Block::kept));
-    blocks.extend(overview::tested_property(findings).map(Block::kept));
-    blocks.push(Block::kept(overview::controls(findings)));
+    blocks.extend(known::duplicates(findings).map(Block::uncut));
+    blocks.extend(overview::tested_property(findings).map(Block::uncut));
+    blocks.push(Block::uncut(overview::controls(findings)));
     let since = since::versions(findings).map(|text| markdown::folded_section(&text));
     blocks.extend(since.map(|text| Block {
         name: "version window".to_owned(),
@@ -229,7 +230,7 @@ fn problem(findings: &Findings) -> Vec<Block> {
 }
 
 fn steps(findings: &Findings) -> Vec<Block> {
-    vec![Block::kept(write::steps(findings))]
+    vec![Block::uncut(write::steps(findings))]
 }
 
 fn evidence(findings: &Findings) -> Vec<Block> {
@@ -244,7 +245,7 @@ fn evidence(findings: &Findings) -> Vec<Block> {
 
 fn about_the_run(findings: &Findings, home: &Home) -> Vec<Block> {
     [write::repository(findings, home), write::builds_and_environment(findings)]
-        .map(Block::kept)
+        .map(Block::uncut)
         .into()
 }
 
@@ -266,7 +267,8 @@ fn case(findings: &Findings) -> Option<Block> {
     let cut = if findings.program.is_some() { 3 } else { 8 };
     // A trial that runs a command has no case file. If the issue prints the program, the case file would only repeat
     // it, but the commands for a shortened program need that file.
-    let is_printed = program::own(findings).is_some_and(|own| own.in_case && own.text_is_whole)
+    let is_printed = program::unexported_program(findings)
+        .is_some_and(|own| own.in_case && own.text_is_whole)
         && findings.shortened.is_none();
     let there = !findings.case.is_empty() && !is_printed;
     there.then(|| Block { name: "case".to_owned(), text: write::case(findings), cut: Some(cut) })
@@ -281,14 +283,16 @@ fn machine(findings: &Findings) -> Option<Block> {
 }
 
 fn versions(findings: &Findings, content: Content) -> Vec<Block> {
-    let mut blocks = vec![Block::kept(format!("{}\n{}", gpu(findings), rocm_version(findings)))];
+    let mut blocks = vec![Block::uncut(format!("{}\n{}", gpu(findings), rocm_version(findings)))];
     let text = match &findings.environment.torch {
         Some(torch) if content == Content::Versions => torch.clone(),
         _ => {
-            if findings.environment.torch.is_none() && program::own(findings).is_none() {
+            if findings.environment.torch.is_none()
+                && program::unexported_program(findings).is_none()
+            {
                 let none = "PyTorch is not installed here and not involved in the failure. Instead of collect_env.py, \
                             this is the output of `rocrepro doctor`.";
-                blocks.push(Block::kept(none.to_owned()));
+                blocks.push(Block::uncut(none.to_owned()));
             }
             findings.environment.text()
         }

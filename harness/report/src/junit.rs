@@ -5,7 +5,7 @@ use quick_junit::{NonSuccessKind, Property, TestCase, TestCaseStatus, TestSuite}
 
 use crate::{
     Record,
-    explain::{explain, next},
+    explain::{advice, explain},
     visible, words,
 };
 
@@ -42,7 +42,7 @@ fn test(record: &Record) -> TestCase {
         ("emulated", if record.device.emulated { "true" } else { "false" }),
         ("bdf", if on_gpu { &record.device.bdf } else { "" }),
         ("signature", &record.outcome.signature),
-        ("verdict", words::word(record.verdict.kind)),
+        ("verdict", words::verdict_label(record.verdict.kind)),
     ];
     let optional = ["title", "bdf"];
     let filled = properties
@@ -59,7 +59,7 @@ fn test(record: &Record) -> TestCase {
             (VerdictKind::Difference, Some(why)) => {
                 format!("Difference, not a bug of ROCm: {why}")
             }
-            _ => format!("Failed as expected: {}", words::window(known)),
+            _ => format!("Failed as expected: {}", words::describe_expected_failure(known)),
         };
         test.set_system_out(visible(&format!("{text}\n{summary}")));
     }
@@ -84,7 +84,7 @@ fn status(record: &Record) -> TestCaseStatus {
         }
     };
     let message = match record.verdict.kind {
-        VerdictKind::NewsFixed => next(record),
+        VerdictKind::NewsFixed => advice(record),
         _ => None,
     };
     status.set_message(visible(message.as_ref().unwrap_or(&record.outcome.summary)));

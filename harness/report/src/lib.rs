@@ -50,42 +50,49 @@ mod words;
 mod fixture;
 
 pub use annotations::annotations;
-pub use asked::Asked;
+pub use asked::RequestedOptions;
 pub use audit::{AuditFinding, MissingOpcode, audit};
 pub use barriers::{BarrierFinding, KernelFinding, OutstandingOperation, barriers};
 pub use bisected::bisected;
 pub use bugs::{Bug, BugBuild, BugOptions, BugSeries, BugState, BugTrial, Bugs, Series};
 pub use builds::Builds;
-pub use changed::{Change, Changed, Changes, FaultDifference, Side};
-pub use complete::{Incomplete, complete, exit_status};
+pub use changed::{Change, Changed, Changes, FaultDifference, RunSummary};
+pub use complete::{Incomplete, check_complete, exit_status};
 pub use conditions::may_be_one_text;
 pub use demo::{
-    DemoFinding, Demonstrated, demonstration_begins, demonstration_ends, demonstration_status,
+    DemoFinding, Demonstrated, demonstration_header, demonstration_status, demonstration_summary,
 };
 pub use explain::explain;
 pub use gpu::{Errors, Gpu, Link};
-pub use ground::{Ground, Grounds, by_ground};
-pub use held::index::{OddLine, OddLines, RecordIndex, RunIdentity, RunIndex, Source};
-pub use held::{Held, NotOne, not_run_of, shards};
-pub use history::{Failure, History, Lately, OfTrial, OnGround, Sighting};
+pub use ground::{RunConfiguration, RunConfigurations, group_by_configuration};
+pub use held::index::{
+    InvalidLine, InvalidLines, RecordIndex, RecordSource, RunIdentity, RunIndex,
+};
+pub use held::{RecordedRun, ShardError, check_shards, not_run_records};
+pub use history::{ConfigurationHistory, Failure, History, RecentRuns, Sighting, TrialHistory};
 pub use junit::junit;
 
-pub use merged::{Merged, Merging, MissingTrials, Part};
+pub use merged::{MergedRun, MissingTrials, ShardMerger, ShardPlan};
 pub use minimised::{minimised, minimised_program};
 pub use mitigations::mitigations;
-pub use must::must_hold;
+pub use must::expected_behaviour;
 pub use pages::{
-    BugPages, BugProgram, Column, Dot, MatrixPage, PageFile, Past, SearchPage, Stretch, Tested,
+    BugPages, BugProgram, BuildRange, Column, MatrixPage, PageFile, PastRun, RunMark, SearchPage,
+    TestedBuild,
 };
 pub use program::{CheckRun, ProgramRun};
-pub use prove::{Cell, Mutation, Proof, Racy, Row, Unnoticed, matrix, prove, racy, result};
+pub use prove::{
+    FaultCell, Mutation, Proof, ProofRow, RacyTrial, UnneededStatement, describe_result,
+    find_racy_trials, matrix, prove,
+};
 
 pub use record::{
-    Device, FORMAT, Lateness, Library, Record, RecordError, Stack, confined, date, found,
-    output_tail, to_line,
+    Device, FORMAT, InjectedDelays, Library, Record, RecordError, Stack, date,
+    describe_confinement, output_tail, reported_environment, to_line,
 };
 pub use run::{
-    Begun, Ended, Line, MOST_REPETITIONS, Missing, Opened, Over, parse, records, schema, unfinished,
+    Line, MOST_REPETITIONS, Missing, ProvisionalRecord, RunEnd, RunPlan, TrialStart, parse,
+    records, schema, unfinished,
 };
 pub use shard::Shard;
 pub use sink::{note, print};
@@ -93,4 +100,4 @@ pub use stream::ResultStream;
 pub use table::{ViewOptions, run_end, run_view, sentence, skips};
 pub use tap::tap;
 pub use text::{one_line, terminal, visible};
-pub use words::{count, how_long, without_lines};
+pub use words::{count, format_duration, without_lines};

@@ -2,51 +2,51 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Held, NotOne, Opened, Record, Shard, words::count};
+use crate::{Record, RecordedRun, RunPlan, Shard, ShardError, words::count};
 
 /// Maximum number of trials that an error message names.
 const NAMED: usize = 10;
 
 /// A run that was merged from its shards.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Merged {
+pub struct MergedRun {
     /// Plan of the whole run.
-    pub opened: Opened,
+    pub opened: RunPlan,
     /// Records of the finished trials, with their numbers in the whole run.
     pub records: Vec<Record>,
     /// Planned trials without a record, each with the file in which it is missing.
     pub missing: MissingTrials,
 }
 
-impl Merged {
+impl MergedRun {
     /// Merges the shards of one run, each given with its file name. All shards must have the same plan and rocrepro
     /// version, and each trial must be in exactly one shard.
     ///
     /// # Errors
     /// Returns all violations of these conditions.
-    pub fn of(held: &[(String, Held)]) -> Result<Merged, Vec<String>> {
-        let part = |(file, held): &(String, Held)| Part {
+    pub fn from_shards(held: &[(String, RecordedRun)]) -> Result<MergedRun, Vec<String>> {
+        let part = |(file, held): &(String, RecordedRun)| ShardPlan {
             file: file.clone(),
             opened: held.opened.clone(),
             numbers: held.records.keys().copied().collect(),
         };
-        let mut merging = Merging::of(held.iter().map(part).collect());
+        let mut merging = ShardMerger::new(held.iter().map(part).collect());
         let order = merging.order().to_vec();
         let records =
             order.iter().flat_map(|at| held[*at].1.records.values().map(move |r| (*at, r)));
-        let records = records.map(|(at, record)| merging.take(at, record.clone())).collect();
+        let records = records.map(|(at, record)| merging.add_record(at, record.clone())).collect();
         let (opened, missing) = merging.end()?;
-        Ok(Merged { opened, records, missing })
+        Ok(MergedRun { opened, records, missing })
     }
 }
 
 /// One shard, as it is known before its records are read: its plan and the numbers of its finished trials.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct ShardPlan {
     /// Name of the shard's file.
     pub file: String,
     /// First line of the shard's file, which contains the plan of the shard.
-    pub opened: Opened,
+    pub opened: RunPlan,
     /// Numbers of the trials that have a record.
     pub numbers: BTreeSet<u64>,
 }
@@ -63,13 +63,13 @@ pub struct MissingTrials {
 
 /// Merges shards record by record, so that only one record at a time is in memory.
 #[derive(Debug)]
-pub struct Merging {
-    parts: Vec<Part>,
+pub struct ShardMerger {
+    parts: Vec<ShardPlan>,
     /// Indices into `parts`, in the order of the shards. Empty if the parts are not the shards of one run.
     order: Vec<usize>,
     /// For each part, the number of its first trial in the whole run.
     first: Vec<u64>,
-    opened: Option<Opened>,
+    opened: Option<RunPlan>,
     problems: Vec<String>,
     /// First errors about single trials.
     wrong: Vec<String>,
@@ -78,13 +78,13 @@ pub struct Merging {
     versions: BTreeSet<String>,
 }
 
-impl Merging {
+impl ShardMerger {
     /// Checks the plans of the shards and prepares the merge.
-    pub fn of(parts: Vec<Part>) -> Merging {
-        let (mut problems, same) = plans(&parts);
+    pub fn new(parts: Vec<ShardPlan>) -> ShardMerger {
+        let (mut problems, same) = check_plans(&parts);
         // If the plans differ or a shard occurs twice, errors about single trials would only repeat this.
         let wrong = if same { planned(&parts) } else { Vec::new() };
-        let mut merging = Merging {
+        let mut merging = ShardMerger {
             order: Vec::new(),
             first: vec![0; parts.len()],
             opened: None,
@@ -114,7 +114,7 @@ impl Merging {
         }
         let all = || order.iter().map(|at| &parts[*at].opened);
         let builds: BTreeSet<&str> = all().map(|opened| opened.build.as_str()).collect();
-        self.opened = parts.first().map(|whole| Opened {
+        self.opened = parts.first().map(|whole| RunPlan {
             opened: all().map(|opened| opened.opened.clone()).min().unwrap_or_default(),
             run: merged_name(all()),
             resumes: None,
@@ -134,14 +134,14 @@ impl Merging {
     }
 
     /// Returns the plan of the whole run; `None` if the parts are not the shards of one run.
-    pub fn opened(&self) -> Option<&Opened> {
+    pub fn opened(&self) -> Option<&RunPlan> {
         self.opened.as_ref()
     }
 
     /// Checks a record of the part with index `part`, and returns it with its number in the whole run. The records of a
     /// part must be passed in the order of their numbers.
-    pub fn take(&mut self, part: usize, record: Record) -> Record {
-        let Part { file, opened, .. } = &self.parts[part];
+    pub fn add_record(&mut self, part: usize, record: Record) -> Record {
+        let ShardPlan { file, opened, .. } = &self.parts[part];
         let trial = opened.trial(record.number);
         if trial != Some(&record.trial) {
             let otherwise = match trial {
@@ -167,8 +167,9 @@ impl Merging {
     ///
     /// # Errors
     /// Returns all reasons why the parts are not the shards of one run by one version of rocrepro.
-    pub fn end(self) -> Result<(Opened, MissingTrials), Vec<String>> {
-        let Merging { parts, order, opened, mut problems, mut wrong, more, versions, .. } = self;
+    pub fn end(self) -> Result<(RunPlan, MissingTrials), Vec<String>> {
+        let ShardMerger { parts, order, opened, mut problems, mut wrong, more, versions, .. } =
+            self;
         let more = wrong.len().saturating_sub(NAMED) + more;
         if more > 0 {
             wrong.truncate(NAMED);
@@ -185,7 +186,7 @@ impl Merging {
         let Some(opened) = opened.filter(|_| problems.is_empty()) else { return Err(problems) };
         let mut missing = MissingTrials::default();
         for at in order {
-            let Part { file, opened, numbers } = &parts[at];
+            let ShardPlan { file, opened, numbers } = &parts[at];
             let of_part = opened.missing(numbers.iter().copied());
             missing.count = missing.count.saturating_add(of_part.count);
             let named = of_part.listed.into_iter().map(|(_, trial)| (file.clone(), trial));
@@ -196,44 +197,44 @@ impl Merging {
 }
 
 /// Returns the name of the merged run, which depends only on the names of the shards' runs.
-fn merged_name<'o>(parts: impl Iterator<Item = &'o Opened>) -> String {
+fn merged_name<'o>(parts: impl Iterator<Item = &'o RunPlan>) -> String {
     let names: Vec<&str> = parts.map(|opened| opened.run.as_str()).collect();
     format!("merged-{}", names.join("+"))
 }
 
 /// Returns the differences between the plans, and the shards that are missing. The second value is true if the parts
 /// are distinct shards of one plan, even if some shards are missing.
-fn plans(parts: &[Part]) -> (Vec<String>, bool) {
+fn check_plans(parts: &[ShardPlan]) -> (Vec<String>, bool) {
     let mut problems = Vec::new();
     let mut seen: BTreeMap<Option<Shard>, &str> = BTreeMap::new();
-    let Some(Part { file: first, opened: whole, .. }) = parts.first() else {
+    let Some(ShardPlan { file: first, opened: whole, .. }) = parts.first() else {
         return (vec!["no run".to_owned()], false);
     };
-    for Part { file: name, opened, .. } in parts {
+    for ShardPlan { file: name, opened, .. } in parts {
         let (ours, theirs) = (opened.shard, whole.shard);
         let of = |shard: Option<Shard>| shard.map(|s| s.of);
         if (&opened.digest, opened.repeat, of(ours)) != (&whole.digest, whole.repeat, of(theirs)) {
-            problems.push(NotOne::Different(first.clone(), name.clone()).to_string());
+            problems.push(ShardError::Different(first.clone(), name.clone()).to_string());
         } else if let Some(other) = seen.insert(ours, name) {
             let shard = ours.map_or("run".to_owned(), |shard| format!("shard, {shard}"));
-            problems.push(NotOne::Twice(other.to_owned(), name.clone(), shard).to_string());
+            problems.push(ShardError::Twice(other.to_owned(), name.clone(), shard).to_string());
         }
     }
     let same = problems.is_empty();
     let all = whole.shard.into_iter().flat_map(Shard::all);
     let missing = all.filter(|shard| !seen.contains_key(&Some(*shard)));
-    problems.extend(missing.map(|shard| NotOne::Missing(format!("shard {shard}")).to_string()));
+    problems.extend(missing.map(|shard| ShardError::Missing(format!("shard {shard}")).to_string()));
     (problems, same)
 }
 
 /// Checks the plans of all parts. Returns an error for each planned trial that belongs to another shard, and for each
 /// trial that two plans contain.
-fn planned(parts: &[Part]) -> Vec<String> {
+fn planned(parts: &[ShardPlan]) -> Vec<String> {
     let mut problems = Vec::new();
     let mut planned: BTreeMap<&str, &str> = BTreeMap::new();
-    for Part { file, opened, .. } in parts {
+    for ShardPlan { file, opened, .. } in parts {
         for trial in &opened.trials {
-            if opened.shard.is_some_and(|shard| !shard.holds(trial)) {
+            if opened.shard.is_some_and(|shard| !shard.contains(trial)) {
                 problems.push(format!(
                     "the plan in {file} contains {trial}, which belongs to another shard"
                 ));
@@ -263,19 +264,19 @@ mod tests {
         }
     }
 
-    type Parts = Vec<(String, Held)>;
+    type Parts = Vec<(String, RecordedRun)>;
 
-    fn shards(of: u32, trials: usize, repeat: u32) -> Vec<(String, Held)> {
+    fn shards(of: u32, trials: usize, repeat: u32) -> Vec<(String, RecordedRun)> {
         (1..=of)
             .map(|number| {
                 let shard = Shard { number, of };
                 let names = (0..trials).map(|n| format!("copies/sizes[n={n}]"));
-                let opened = Opened {
+                let opened = RunPlan {
                     format: FORMAT,
                     opened: "2026-11-22T01:02:03Z".to_owned(),
                     run: format!("r{number}"),
                     resumes: None,
-                    trials: names.filter(|name| shard.holds(name)).collect(),
+                    trials: names.filter(|name| shard.contains(name)).collect(),
                     repeat,
                     shard: Some(shard),
                     digest: "d".to_owned(),
@@ -293,7 +294,12 @@ mod tests {
                     .collect();
                 (
                     format!("part-{number}"),
-                    Held { records, opened, not_looked: BTreeSet::new(), lost: BTreeMap::new() },
+                    RecordedRun {
+                        records,
+                        opened,
+                        without_health_check: BTreeSet::new(),
+                        lost: BTreeMap::new(),
+                    },
                 )
             })
             .collect()
@@ -314,11 +320,12 @@ mod tests {
                     .values()
                     .for_each(|r| *wanted.entry(r.trial.clone()).or_default() += 1);
             }
-            let Merged { opened, records, missing } = Merged::of(&parts).expect("one run");
+            let MergedRun { opened, records, missing } =
+                MergedRun::from_shards(&parts).expect("one run");
             assert_eq!(missing, MissingTrials::default());
             let mut lines = vec![serde_json::to_string(&Line::Opened(opened)).expect("JSON")];
             lines.extend(records.iter().map(|r| crate::to_line(r).expect("JSON")));
-            let read = Held::last(&lines.join("\n"));
+            let read = RecordedRun::parse_last(&lines.join("\n"));
             assert_eq!((read.len(), read[0].missing().count), (1, 0));
             let mut got: BTreeMap<String, usize> = BTreeMap::new();
             read[0].records.values().for_each(|r| *got.entry(r.trial.clone()).or_default() += 1);
@@ -334,7 +341,7 @@ mod tests {
             let merge_changed = |change: &dyn Fn(&mut Parts)| {
                 let mut parts = shards(7, 80, 2);
                 change(&mut parts);
-                Merged::of(&parts).map_err(|problems| problems.join("\n"))
+                MergedRun::from_shards(&parts).map_err(|problems| problems.join("\n"))
             };
             let name = format!("part-{}", at + 1);
             let shard = format!("{}/7", at + 1);

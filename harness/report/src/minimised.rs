@@ -4,12 +4,12 @@ use std::{collections::BTreeSet, fmt::Write, path::Path, time::Duration};
 
 use crate::{
     count,
-    evidence::{Minimised, MinimisedProgram, Needed, Rate},
+    evidence::{MinimiseEvidence, MinimisedProgram, NeededElement, Rate},
 };
 
 /// Formats a reduced case: the case itself, the number of runs, and the failure rates with and without each element.
 /// `again` is the command that runs the reduced case.
-pub fn minimised(found: &Minimised, complete: bool, time: Duration, again: &str) -> String {
+pub fn minimised(found: &MinimiseEvidence, complete: bool, time: Duration, again: &str) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "{}\n{}\n", found.trial, found.signature);
     for line in found.yaml.lines() {
@@ -29,7 +29,7 @@ pub fn minimised(found: &Minimised, complete: bool, time: Duration, again: &str)
             "The budget was spent: the case still fails, but may not be minimal; `--resume` continues the search.\n",
         );
     }
-    let [needed, structural, open] = Needed::by_proof(&found.elements);
+    let [needed, structural, open] = NeededElement::split_by_evidence(&found.elements);
     let shown: BTreeSet<&str> = needed.iter().map(|e| e.what.as_str()).collect();
     let own = needed.iter().any(|e| e.instead.iter().any(|met| met.own.is_some()));
     if !needed.is_empty() {
@@ -45,7 +45,7 @@ pub fn minimised(found: &Minimised, complete: bool, time: Duration, again: &str)
             let _ =
                 writeln!(out, "  {what:width$}  {line:>8}  with {with:>7}  without {without:>7}");
             for met in &element.instead {
-                let own = met.own.map(|why| format!(" ({})", why.mark())).unwrap_or_default();
+                let own = met.own.map(|why| format!(" ({})", why.label())).unwrap_or_default();
                 let _ = writeln!(
                     out,
                     "  {:width$}  {} {}{own}",
@@ -61,10 +61,10 @@ pub fn minimised(found: &Minimised, complete: bool, time: Duration, again: &str)
             "  A failure marked as own does not count: the smaller case itself may be wrong.\n",
         );
     }
-    if found.elements.iter().any(Needed::makes_it_more_frequent) {
+    if found.elements.iter().any(NeededElement::makes_it_more_frequent) {
         out.push_str("  An element that also has failures without it was kept, because the failure is rarer then.\n");
     }
-    let names = |elements: &[&Needed]| {
+    let names = |elements: &[&NeededElement]| {
         let names = elements.iter().map(|e| e.what.as_str()).filter(|what| !shown.contains(what));
         names.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join("; ")
     };

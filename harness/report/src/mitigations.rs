@@ -6,7 +6,7 @@ use anstyle::{AnsiColor, Style};
 
 use crate::{
     evidence::{Factor, FactorKind, FactorVerdict, Mitigations},
-    failures::otherwise,
+    failures::other_failure_count,
     words::{BOLD, DIM, count, styled},
 };
 
@@ -16,7 +16,7 @@ pub fn mitigations(found: &Mitigations) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "{}", styled(BOLD, &found.trial));
     let _ = write!(text, "  {} in {} runs without any change", found.signature, found.base);
-    match otherwise(&found.base_others) {
+    match other_failure_count(&found.base_others) {
         0 => text.push_str("\n\n"),
         other => {
             let _ = writeln!(text, ", another failure in {other}\n");
@@ -107,7 +107,7 @@ mod tests {
             trial: "a/b".to_owned(),
             digest: String::new(),
             signature: "hang:hipMemcpy".to_owned(),
-            on: Setting::of(&failed("a/b")),
+            on: Setting::from_record(&failed("a/b")),
             base: Rate { failed: 2, runs: 2 },
             base_others: Vec::new(),
             runs: 2,

@@ -6,7 +6,7 @@ use crate::words::without_lines;
 
 /// Describes, in one sentence without a full stop, what should have happened: `hipMemcpyAsync returns hipSuccess`. The
 /// sentence is the title of a reduced case and the expected behaviour in a report.
-pub fn must_hold(failure: &Outcome) -> String {
+pub fn expected_behaviour(failure: &Outcome) -> String {
     let summary = without_lines(&failure.summary);
     let parts: Vec<&str> = failure.signature.split(':').collect();
     let part = |n: usize| parts.get(n).copied().unwrap_or_default();
@@ -68,7 +68,7 @@ mod tests {
         let (signature, summary) = (signature.to_owned(), summary.to_owned());
         let at = Location::default();
         let outcome = Outcome { kind, signature, at, summary, details: Vec::new() };
-        assert_eq!(must_hold(&outcome), expected);
+        assert_eq!(expected_behaviour(&outcome), expected);
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod over_time;
 #[cfg(test)]
 mod tests;
 
-pub use bisect::{Dot, SearchPage, Stretch, Tested};
+pub use bisect::{BuildRange, RunMark, SearchPage, TestedBuild};
 pub use bug_files::{BugPages, BugProgram, PageFile};
 pub use matrix::MatrixPage;
-pub use over_time::{Column, Past};
+pub use over_time::{Column, PastRun};

@@ -12,7 +12,7 @@ use crate::{
 
 /// Result of a case under one injected fault. Every trial that ran with the fault must detect it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Cell {
+pub enum FaultCell {
     /// All trials detected the fault.
     Caught {
         /// Signatures of the failures with which the trials detected the fault, without duplicates.
@@ -32,13 +32,13 @@ pub enum Cell {
 
 /// Results of one case under all faults that it declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct ProofRow {
     /// Name of the case.
     pub case: String,
     /// Trials with an unexpected result or no verdict without faults, each with its signature.
     pub unhealthy: Vec<(String, String)>,
     /// Result under each fault that the case declares.
-    pub cells: BTreeMap<Fault, Cell>,
+    pub cells: BTreeMap<Fault, FaultCell>,
     /// For each fault, the trials with an expected failure that did not detect the fault. They do not count against the
     /// case.
     pub hidden: BTreeMap<Fault, Vec<String>>,
@@ -52,7 +52,7 @@ pub struct Row {
 /// A trial whose result depends on the schedule: another legal order of its work changes the result. Two accesses to
 /// memory are unordered, so neither result says anything about ROCm.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Racy {
+pub struct RacyTrial {
     /// Name of the trial.
     pub trial: String,
     /// Schedule with which the result differs from the result with the eager schedule.
@@ -71,12 +71,12 @@ pub struct Mutation {
     /// Number of checks and expected results in trials that pass without faults.
     pub all: usize,
     /// Checks and expected results that could be removed without any declared fault going undetected.
-    pub unnoticed: Vec<Unnoticed>,
+    pub unnoticed: Vec<UnneededStatement>,
 }
 
 /// A check or expected result without which the case still detects all faults that it declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unnoticed {
+pub struct UnneededStatement {
     /// Name of the case.
     pub case: String,
     /// Line of the check or expected result in the case file.
@@ -88,7 +88,7 @@ pub struct Unnoticed {
 }
 
 /// Describes the result of a trial in one line.
-pub fn result(record: &Record) -> String {
+pub fn describe_result(record: &Record) -> String {
     let outcome = &record.outcome;
     let line = outcome.at.line.map_or(String::new(), |line| format!(" at line {line}"));
     let details: Vec<&str> = outcome.details.iter().take(2).map(String::as_str).collect();
@@ -98,8 +98,8 @@ pub fn result(record: &Record) -> String {
 
 /// Compares the results of trials with the eager schedule to the results of the same trials with other schedules.
 /// Returns the trials whose results differ.
-pub fn racy(eager: &[Record], others: &[(Schedule, Vec<Record>)]) -> Vec<Racy> {
-    let mut found: Vec<Racy> = Vec::new();
+pub fn find_racy_trials(eager: &[Record], others: &[(Schedule, Vec<Record>)]) -> Vec<RacyTrial> {
+    let mut found: Vec<RacyTrial> = Vec::new();
     for (schedule, records) in others {
         for record in records {
             let first = eager.iter().find(|r| r.faults.is_empty() && r.trial == record.trial);
@@ -108,11 +108,11 @@ pub fn racy(eager: &[Record], others: &[(Schedule, Vec<Record>)]) -> Vec<Racy> {
                 continue;
             };
             if found.iter().all(|racy| racy.trial != record.trial) {
-                found.push(Racy {
+                found.push(RacyTrial {
                     trial: record.trial.clone(),
                     schedule: *schedule,
-                    eager: result(first),
-                    other: result(record),
+                    eager: describe_result(first),
+                    other: describe_result(record),
                     watched: None,
                 });
             }
@@ -125,9 +125,9 @@ pub fn racy(eager: &[Record], others: &[(Schedule, Vec<Record>)]) -> Vec<Racy> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proof {
     /// Results of each case.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ProofRow>,
     /// Trials whose result depends on the schedule.
-    pub racy: Vec<Racy>,
+    pub racy: Vec<RacyTrial>,
     /// Faults that a case declares but that cannot be injected on this device, each with the name of the case.
     pub left_out: BTreeSet<(String, Fault)>,
     /// Result of mutation testing; `None` if it was not requested.
@@ -141,7 +141,7 @@ impl Proof {
     /// 3 if a result has no verdict, 4 if no fault was injected.
     pub fn exit_status(&self) -> u8 {
         let cells = || self.rows.iter().flat_map(|row| row.cells.values());
-        let missed = cells().any(|cell| matches!(cell, Cell::Missed { .. }));
+        let missed = cells().any(|cell| matches!(cell, FaultCell::Missed { .. }));
         let unnoticed = self.mutation.as_ref().is_some_and(|m| !m.unnoticed.is_empty());
         if missed
             || unnoticed
@@ -149,7 +149,7 @@ impl Proof {
             || self.rows.iter().any(|row| !row.unhealthy.is_empty() || !row.unturned.is_empty())
         {
             1
-        } else if cells().any(|cell| matches!(cell, Cell::Unsure { .. })) {
+        } else if cells().any(|cell| matches!(cell, FaultCell::Unsure { .. })) {
             3
         } else if cells().next().is_none() {
             4
@@ -180,13 +180,13 @@ pub fn prove(records: &[Record], signature: impl Fn(&Record, Fault) -> Option<St
         if alone.contains(&(record.trial.as_str(), got)) {
             return Err(format!("{got}, as without the fault"));
         }
-        noticed(fault, record, pattern)
+        check_detected(fault, record, pattern)
     };
     let rows = cases.into_iter().map(|(case, records)| {
         let unhealthy = records
             .iter()
             .filter(|r| r.faults.is_empty())
-            .filter(|r| r.verdict.is_news() || r.verdict.kind == VerdictKind::NoVerdict)
+            .filter(|r| r.verdict.is_unexpected() || r.verdict.kind == VerdictKind::NoVerdict)
             .map(|r| {
                 let expected = match r.verdict.kind {
                     VerdictKind::NewsFixed => ", but the case expects a failure",
@@ -217,7 +217,14 @@ pub fn prove(records: &[Record], signature: impl Fn(&Record, Fault) -> Option<St
         let cells = under
             .into_iter()
             .map(|(fault, records)| (fault, cell(fault, &records, &idle, &signature, noticed)));
-        Row { case: case.to_owned(), unhealthy, cells: cells.collect(), hidden, skipped, unturned }
+        ProofRow {
+            case: case.to_owned(),
+            unhealthy,
+            cells: cells.collect(),
+            hidden,
+            skipped,
+            unturned,
+        }
     });
     Proof {
         rows: rows.collect(),
@@ -234,7 +241,7 @@ fn cell(
     idle: &BTreeSet<&str>,
     signature: impl Fn(&Record, Fault) -> Option<String>,
     noticed: impl Fn(Fault, &Record, Option<String>) -> Result<(), String>,
-) -> Cell {
+) -> FaultCell {
     let mut by = BTreeSet::new();
     let mut missed = Vec::new();
     let mut unclear = None;
@@ -255,11 +262,11 @@ fn cell(
         }
     }
     if !missed.is_empty() {
-        return Cell::Missed { trials: missed };
+        return FaultCell::Missed { trials: missed };
     }
     match unclear {
-        Some(why) => Cell::Unsure { why: why.clone() },
-        None => Cell::Caught { by: by.into_iter().collect() },
+        Some(why) => FaultCell::Unsure { why: why.clone() },
+        None => FaultCell::Caught { by: by.into_iter().collect() },
     }
 }
 
@@ -267,7 +274,7 @@ fn cell(
 ///
 /// # Errors
 /// Returns the reason why the trial did not detect the fault.
-fn noticed(fault: Fault, record: &Record, pattern: Option<String>) -> Result<(), String> {
+fn check_detected(fault: Fault, record: &Record, pattern: Option<String>) -> Result<(), String> {
     let outcome = &record.outcome;
     let got = &outcome.signature;
     // If the process crashed, the fault may have taken effect after the worker reported how often it did.
@@ -311,7 +318,8 @@ const OPEN: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::M
 
 /// Formats the results for people: a table of cases and faults, the faults that were missed, and the totals.
 pub fn matrix(proof: &Proof) -> String {
-    let of = |row: &Row| row.cells.keys().chain(row.hidden.keys()).copied().collect::<Vec<_>>();
+    let of =
+        |row: &ProofRow| row.cells.keys().chain(row.hidden.keys()).copied().collect::<Vec<_>>();
     let faults: BTreeSet<Fault> = proof.rows.iter().flat_map(of).collect();
     let width = proof.rows.iter().map(|row| row.case.chars().count()).max().unwrap_or(0);
     let mut text = String::new();
@@ -327,9 +335,9 @@ pub fn matrix(proof: &Proof) -> String {
         let marks: Vec<String> = faults
             .iter()
             .map(|fault| match row.cells.get(fault) {
-                Some(Cell::Caught { .. }) => styled(GOOD, "x"),
-                Some(Cell::Missed { .. }) => styled(BAD, "-"),
-                Some(Cell::Unsure { .. }) => styled(OPEN, "?"),
+                Some(FaultCell::Caught { .. }) => styled(GOOD, "x"),
+                Some(FaultCell::Missed { .. }) => styled(BAD, "-"),
+                Some(FaultCell::Unsure { .. }) => styled(OPEN, "?"),
                 None if row.hidden.contains_key(fault) => styled(OPEN, "k"),
                 None => " ".to_owned(),
             })
@@ -346,7 +354,7 @@ pub fn matrix(proof: &Proof) -> String {
         text.push('\n');
     }
     let cells = || proof.rows.iter().flat_map(|row| row.cells.values());
-    let caught = cells().filter(|cell| matches!(cell, Cell::Caught { .. })).count();
+    let caught = cells().filter(|cell| matches!(cell, FaultCell::Caught { .. })).count();
     text.push_str(&format!(
         "{} of {} detected in {}\n",
         caught,
@@ -380,7 +388,7 @@ pub fn matrix(proof: &Proof) -> String {
 fn problems(proof: &Proof) -> Vec<String> {
     let mut lines = Vec::new();
     for unnoticed in proof.mutation.iter().flat_map(|mutation| &mutation.unnoticed) {
-        let Unnoticed { case, line, statement, trial } = unnoticed;
+        let UnneededStatement { case, line, statement, trial } = unnoticed;
         lines.push(format!(
             "{} {case}, line {line}: {statement}; every declared fault is detected without it, too (seen in {trial})",
             styled(BAD, "UNNOTICED")
@@ -438,13 +446,13 @@ fn problems(proof: &Proof) -> Vec<String> {
         }
         for (fault, cell) in &row.cells {
             match cell {
-                Cell::Caught { .. } => {}
-                Cell::Missed { trials } => {
+                FaultCell::Caught { .. } => {}
+                FaultCell::Missed { trials } => {
                     lines.extend(trials.iter().map(|(trial, why)| {
                         format!("{} {trial} under {fault}: {why}", styled(BAD, "MISSED"))
                     }));
                 }
-                Cell::Unsure { why } => {
+                FaultCell::Unsure { why } => {
                     lines.push(format!("{} {} under {fault}: {why}", styled(OPEN, "?"), row.case));
                 }
             }

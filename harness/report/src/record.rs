@@ -1,14 +1,14 @@
 use std::{collections::BTreeMap, time::SystemTime};
 
 use chrono::{DateTime, SecondsFormat, Utc};
-use device::{Acts, Identity, Planted};
+use device::{FaultActivations, FaultSpec, Identity};
 use judge::{End, Location, Outcome, PhaseUse, Verdict, VerdictKind};
 use plan::{Event, LoadedLibrary, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Asked, Errors, Gpu, ProgramRun,
+    Errors, Gpu, ProgramRun, RequestedOptions,
     text::{escape, one_line},
 };
 
@@ -52,10 +52,10 @@ pub struct Record {
     /// ROCm release.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "texts")]
     #[schemars(with = "Vec<String>")]
-    pub faults: Vec<Planted>,
+    pub faults: Vec<FaultSpec>,
     /// Options with which the trial was run; absent in records of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub asked: Option<Asked>,
+    pub asked: Option<RequestedOptions>,
     /// ROCm stack with which the trial ran.
     pub stack: Stack,
     /// GPU or emulated device on which the trial ran.
@@ -72,10 +72,10 @@ pub struct Record {
     /// list is empty if the worker ended earlier.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<serde_json::Value>")]
-    pub acts: Vec<Acts>,
+    pub acts: Vec<FaultActivations>,
     /// Injected delays (`--late`); absent if none were requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub late: Option<Lateness>,
+    pub late: Option<InjectedDelays>,
     /// Verdict: the meaning of the outcome, given the failures that the case expects.
     pub verdict: Verdict,
     /// Exit status or signal of the worker process or of the program.
@@ -126,7 +126,7 @@ pub struct Record {
 impl Record {
     /// Removes the fields that no view of a run shows, if the trial passed or was skipped. This saves memory in large
     /// runs. The record file keeps these fields.
-    pub fn let_go(&mut self) {
+    pub fn trim(&mut self) {
         if !matches!(self.verdict.kind, VerdictKind::Pass | VerdictKind::Skip) {
             return;
         }
@@ -179,7 +179,7 @@ impl Record {
 
 /// Delays that were injected into a trial.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Lateness {
+pub struct InjectedDelays {
     /// Requested distribution of the delays, for example `seeded=7`.
     pub asked: String,
     /// Number of injected delays. The worker reports it before its teardown, so it is absent if the worker ended
@@ -190,16 +190,16 @@ pub struct Lateness {
 
 /// Serialises faults in the format of the command line, for example `copy.late,ms=50`.
 mod texts {
-    use device::Planted;
+    use device::FaultSpec;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
-    pub(super) fn serialize<S: Serializer>(all: &[Planted], to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(all.iter().map(Planted::to_string))
+    pub(super) fn serialize<S: Serializer>(all: &[FaultSpec], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(all.iter().map(FaultSpec::to_string))
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         from: D,
-    ) -> Result<Vec<Planted>, D::Error> {
+    ) -> Result<Vec<FaultSpec>, D::Error> {
         let texts = Vec::<String>::deserialize(from)?;
         texts.iter().map(|text| text.parse().map_err(D::Error::custom)).collect()
     }
@@ -207,7 +207,9 @@ mod texts {
 
 /// Returns the environment variables and the resource limits that a worker reported. Both are empty if the worker
 /// reported none.
-pub fn found(events: &[Event]) -> (BTreeMap<String, String>, BTreeMap<String, String>) {
+pub fn reported_environment(
+    events: &[Event],
+) -> (BTreeMap<String, String>, BTreeMap<String, String>) {
     let hello = events.iter().find_map(|event| match event {
         Event::Hello { environment, limits, .. } => Some((environment.clone(), limits.clone())),
         _ => None,
@@ -216,7 +218,7 @@ pub fn found(events: &[Event]) -> (BTreeMap<String, String>, BTreeMap<String, St
 }
 
 /// Describes the sandbox that confined the worker, as the worker reported it.
-pub fn confined(events: &[Event]) -> String {
+pub fn describe_confinement(events: &[Event]) -> String {
     let said = events.iter().find_map(|event| match event {
         Event::Confined { complete, devices, why } => Some((*complete, devices, why)),
         _ => None,
@@ -263,7 +265,7 @@ impl Stack {
     }
 
     /// Creates the description of a stack from its name and the libraries that the worker reported.
-    pub fn seen(spec: &str, root: &str, rocm: Option<Version>, events: &[Event]) -> Self {
+    pub fn from_events(spec: &str, root: &str, rocm: Option<Version>, events: &[Event]) -> Self {
         let mut libraries: Vec<Library> = Vec::new();
         for event in events {
             if let Event::Loaded { libraries: loaded } = event {
@@ -328,7 +330,7 @@ pub struct Device {
 
 impl Device {
     /// Returns the device that the worker reported, or the requested device if the worker reported none.
-    pub fn seen(events: &[Event], planned_gfx: &str, planned_emulated: bool) -> Self {
+    pub fn from_events(events: &[Event], planned_gfx: &str, planned_emulated: bool) -> Self {
         let found = events.iter().find_map(|event| match event {
             Event::Device { count, name, gfx, bdf, emulated, .. } if *count > 0 => Some(Device {
                 name: one_line(&name.replace('\n', " ")),

@@ -9,7 +9,8 @@ use crate::{FORMAT, Record, RecordError, Shard, text::escape};
 
 /// Plan of a run, written as the first line of the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Opened {
+#[schemars(rename = "Opened")]
+pub struct RunPlan {
     /// Version of the record format, 1.
     pub format: u32,
     /// Date on which the run began, RFC 3339 in UTC.
@@ -40,7 +41,7 @@ pub struct Opened {
     pub merged: Vec<String>,
 }
 
-impl Opened {
+impl RunPlan {
     /// Returns the name of the trial with this number; `None` if no such number is planned.
     pub fn trial(&self, number: u64) -> Option<&String> {
         let at = number.checked_div(u64::from(self.repeat))?;
@@ -59,7 +60,7 @@ impl Opened {
     pub fn missing(&self, recorded: impl IntoIterator<Item = u64>) -> Missing {
         let planned = self.planned();
         let recorded: BTreeSet<u64> = recorded.into_iter().filter(|n| *n < planned).collect();
-        let of_each = LISTED.checked_div(self.trials.len()).unwrap_or_default().max(1);
+        let of_each = MAX_LISTED.checked_div(self.trials.len()).unwrap_or_default().max(1);
         let repeat = u64::from(self.repeat);
         let listed = (0..).zip(&self.trials).flat_map(|(at, trial)| {
             let numbers = at * repeat..(at + 1) * repeat;
@@ -72,7 +73,7 @@ impl Opened {
 
 /// Maximum number of missing repetitions that are listed by name. If a run has more trials than this, one repetition of
 /// each trial is listed.
-const LISTED: usize = 10_000;
+const MAX_LISTED: usize = 10_000;
 
 /// Planned trials of a run that have no record.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -89,7 +90,7 @@ pub const MOST_REPETITIONS: u32 = 1_000_000;
 
 fn shard<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Shard>, D::Error> {
     let shard = Option::<Shard>::deserialize(from)?;
-    shard.map(Shard::checked).transpose().map_err(D::Error::custom)
+    shard.map(Shard::validated).transpose().map_err(D::Error::custom)
 }
 
 fn repetitions<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
@@ -102,7 +103,8 @@ fn repetitions<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
 
 /// A trial begins. If no [`Record`] of the trial follows, the trial may have crashed the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Begun {
+#[schemars(rename = "Begun")]
+pub struct TrialStart {
     /// Version of the record format, 1.
     pub format: u32,
     /// Date on which the trial began, RFC 3339 in UTC.
@@ -124,7 +126,8 @@ pub struct Begun {
 /// Provisional result of a trial, written before its GPU health check. The final [`Record`] follows. If rocrepro is
 /// killed during the check, the provisional result is used as the trial's result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Ended {
+#[schemars(rename = "Ended")]
+pub struct ProvisionalRecord {
     /// Version of the record format, 1.
     pub format: u32,
     /// Date on which the trial ended, RFC 3339 in UTC.
@@ -140,7 +143,8 @@ pub struct Ended {
 /// End of a run: the run finished or was interrupted, or a run that resumed it found that it had ended. Trials that
 /// began but have no record were given up, so they do not count as lost.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Over {
+#[schemars(rename = "Over")]
+pub struct RunEnd {
     /// Version of the record format, 1.
     pub format: u32,
     /// Date on which the run ended, RFC 3339 in UTC.
@@ -154,13 +158,13 @@ pub struct Over {
 #[serde(untagged)]
 pub enum Line {
     /// A run begins.
-    Opened(Opened),
+    Opened(RunPlan),
     /// A trial begins.
-    Begun(Begun),
+    Begun(TrialStart),
     /// A trial ended, and its GPU health check follows.
-    Ended(Ended),
+    Ended(ProvisionalRecord),
     /// A run is over.
-    Over(Over),
+    Over(RunEnd),
     /// A trial has its final record.
     Trial(Box<Record>),
 }
@@ -172,7 +176,7 @@ impl Line {
     /// The text is not such a line, or has another version of the format.
     pub fn parse(line: &str) -> Result<Line, RecordError> {
         #[derive(Deserialize)]
-        struct Head {
+        struct LineHeader {
             format: u32,
             opened: Option<serde::de::IgnoredAny>,
             begun: Option<serde::de::IgnoredAny>,
@@ -180,16 +184,16 @@ impl Line {
             over: Option<serde::de::IgnoredAny>,
         }
         // The version of the format is checked first, because a line with a later version may lack required fields.
-        let head: Head = serde_json::from_str(line)?;
+        let head: LineHeader = serde_json::from_str(line)?;
         if head.format != FORMAT {
             return Err(RecordError::Format(head.format));
         }
         let mut line = match head {
-            Head { opened: Some(_), .. } => Line::Opened(serde_json::from_str(line)?),
-            Head { begun: Some(_), .. } => Line::Begun(serde_json::from_str(line)?),
-            Head { ended: Some(_), .. } => Line::Ended(serde_json::from_str(line)?),
-            Head { over: Some(_), .. } => Line::Over(serde_json::from_str(line)?),
-            Head { .. } => Line::Trial(Box::new(serde_json::from_str(line)?)),
+            LineHeader { opened: Some(_), .. } => Line::Opened(serde_json::from_str(line)?),
+            LineHeader { begun: Some(_), .. } => Line::Begun(serde_json::from_str(line)?),
+            LineHeader { ended: Some(_), .. } => Line::Ended(serde_json::from_str(line)?),
+            LineHeader { over: Some(_), .. } => Line::Over(serde_json::from_str(line)?),
+            LineHeader { .. } => Line::Trial(Box::new(serde_json::from_str(line)?)),
         };
         line.escape_names();
         Ok(line)
@@ -198,20 +202,20 @@ impl Line {
     /// Escapes control characters in all names, see [`Record::escape_names`].
     fn escape_names(&mut self) {
         match self {
-            Line::Opened(Opened {
+            Line::Opened(RunPlan {
                 opened, run, resumes, trials, digest, build, merged, ..
             }) => {
                 [opened, run, digest, build].into_iter().chain(resumes).for_each(escape);
                 trials.iter_mut().chain(merged).for_each(escape);
             }
-            Line::Begun(Begun { begun, run, trial, again, boot, .. }) => {
+            Line::Begun(TrialStart { begun, run, trial, again, boot, .. }) => {
                 [begun, run, trial, again, boot].into_iter().for_each(escape);
             }
-            Line::Ended(Ended { ended, run, record, .. }) => {
+            Line::Ended(ProvisionalRecord { ended, run, record, .. }) => {
                 [ended, run].into_iter().for_each(escape);
                 record.escape_names();
             }
-            Line::Over(Over { over, run, .. }) => [over, run].into_iter().for_each(escape),
+            Line::Over(RunEnd { over, run, .. }) => [over, run].into_iter().for_each(escape),
             Line::Trial(record) => record.escape_names(),
         }
     }
@@ -244,7 +248,7 @@ pub fn records(text: &str) -> Result<Vec<Record>, RecordError> {
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
         match Line::parse(line)? {
             Line::Trial(record) => records.push(*record),
-            Line::Ended(Ended { record, .. }) => ended.push(*record),
+            Line::Ended(ProvisionalRecord { record, .. }) => ended.push(*record),
             Line::Opened(_) | Line::Begun(_) | Line::Over(_) => {}
         }
     }
@@ -259,28 +263,29 @@ pub fn records(text: &str) -> Result<Vec<Record>, RecordError> {
 
 /// Returns the trials that began but have no record, in the order in which they began. Trials whose run has ended are
 /// left out, and so are trials that have a record in a run that resumed their run. Incomplete lines are skipped.
-pub fn unfinished(lines: impl IntoIterator<Item = impl AsRef<str>>) -> Vec<Begun> {
+pub fn unfinished(lines: impl IntoIterator<Item = impl AsRef<str>>) -> Vec<TrialStart> {
     /// Fields that show whether a line ends a trial. The rest of a long record is not parsed.
     #[derive(Deserialize)]
-    struct Of {
+    struct LineIdentity {
         run: String,
         number: Option<u64>,
         begun: Option<serde::de::IgnoredAny>,
         opened: Option<serde::de::IgnoredAny>,
         resumes: Option<String>,
     }
-    let mut begun: Vec<Begun> = Vec::new();
+    let mut begun: Vec<TrialStart> = Vec::new();
     let (mut over, mut ended) = (BTreeSet::new(), BTreeSet::new());
     let mut resumed: BTreeMap<String, String> = BTreeMap::new();
     for line in lines {
         let line = line.as_ref();
-        let Ok(Of { run, number, begun: begins, opened, resumes }) = serde_json::from_str(line)
+        let Ok(LineIdentity { run, number, begun: begins, opened, resumes }) =
+            serde_json::from_str(line)
         else {
             continue;
         };
         match (begins, number) {
             _ if opened.is_some() => drop(resumes.map(|first| resumed.insert(run, first))),
-            (Some(_), _) => begun.extend(serde_json::from_str::<Begun>(line)),
+            (Some(_), _) => begun.extend(serde_json::from_str::<TrialStart>(line)),
             (None, Some(number)) => drop(ended.insert((run, number))),
             (None, None) => drop(over.insert(run)),
         }
@@ -305,7 +310,7 @@ mod tests {
     use crate::{fixture::passed, to_line};
 
     fn begun(run: &str, number: u64) -> String {
-        let begun = Begun {
+        let begun = TrialStart {
             format: FORMAT,
             begun: "2026-11-21T01:02:03Z".to_owned(),
             run: run.to_owned(),
@@ -319,7 +324,7 @@ mod tests {
     }
 
     fn over(run: &str) -> String {
-        let over = Over { format: FORMAT, over: "later".to_owned(), run: run.to_owned() };
+        let over = RunEnd { format: FORMAT, over: "later".to_owned(), run: run.to_owned() };
         serde_json::to_string(&over).unwrap()
     }
 
@@ -379,7 +384,7 @@ mod tests {
 
     #[test]
     fn missing_trials_are_counted_without_listing_all() {
-        let opened = |trials: usize, repeat: u32| Opened {
+        let opened = |trials: usize, repeat: u32| RunPlan {
             format: FORMAT,
             opened: String::new(),
             run: "a".to_owned(),

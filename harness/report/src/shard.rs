@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-const MOST: u32 = 10_000;
+const MAX_SHARDS: u32 = 10_000;
 
 /// One of several parts into which the trials of a run are divided, for example `2/5`: the second of five.
 #[derive(
@@ -25,7 +25,7 @@ impl Shard {
 
     /// Returns true if a trial belongs to the shard. The result depends only on the trial's name, so a trial does not
     /// move to another shard when other trials are added or removed.
-    pub fn holds(self, trial: &str) -> bool {
+    pub fn contains(self, trial: &str) -> bool {
         // The hash is 64-bit FNV-1a (Fowler, Noll, Vo). It is mixed afterwards, because its low bits depend only on the
         // last letters.
         let hash = trial.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -40,10 +40,10 @@ impl Shard {
     ///
     /// # Errors
     /// A message that contains the invalid numbers.
-    pub(crate) fn checked(self) -> Result<Shard, String> {
+    pub(crate) fn validated(self) -> Result<Shard, String> {
         let Shard { number, of } = self;
         match of {
-            of if of > MOST => Err(format!("a run has at most {MOST} shards")),
+            of if of > MAX_SHARDS => Err(format!("a run has at most {MAX_SHARDS} shards")),
             of if (1..=of).contains(&number) => Ok(self),
             of => Err(format!("shard {number} of {of} does not exist")),
         }
@@ -64,7 +64,7 @@ impl FromStr for Shard {
             Some(Shard { number: number.parse().ok()?, of: of.parse().ok()? })
         });
         match parsed {
-            Some(shard) => shard.checked(),
+            Some(shard) => shard.validated(),
             None => {
                 Err("write the number of the shard and of all shards, such as `2/5`".to_owned())
             }
@@ -83,7 +83,7 @@ mod tests {
             let mut sizes = vec![0; of as usize];
             for n in 0..700 {
                 let name = format!("copies/small-sizes[bytes={n},host=pageable]");
-                let holding: Vec<_> = shards.iter().filter(|s| s.holds(&name)).collect();
+                let holding: Vec<_> = shards.iter().filter(|s| s.contains(&name)).collect();
                 assert_eq!(holding.len(), 1, "{name}");
                 sizes[holding[0].number as usize - 1] += 1;
             }

@@ -49,13 +49,13 @@ impl ResultStream {
 
     /// Returns the lines of the cases that still have unfinished trials. An empty line follows if the run has any
     /// lines.
-    pub fn end(&mut self) -> String {
-        let rest = if self.options.trials { String::new() } else { self.rest() };
+    pub fn finish(&mut self) -> String {
+        let rest = if self.options.trials { String::new() } else { self.complete_all() };
         let blank = if self.has_lines || !rest.is_empty() { "\n" } else { "" };
         rest + blank
     }
 
-    fn rest(&mut self) -> String {
+    fn complete_all(&mut self) -> String {
         let cases: Vec<String> = self.cases.keys().cloned().collect();
         let lines: String = cases.iter().map(|case| self.complete(case)).collect();
         let left = std::mem::take(&mut self.families);
@@ -111,8 +111,8 @@ mod tests {
         assert_eq!(add(passed("copies/a[n=2]")), both);
         assert_eq!(add(skipped("rng/c")), "");
         // The run was interrupted before rng/d.
-        assert_eq!(plain(&stream.end()), "\n");
-        assert_eq!(ResultStream::new(ViewOptions::default(), cases).end(), "");
+        assert_eq!(plain(&stream.finish()), "\n");
+        assert_eq!(ResultStream::new(ViewOptions::default(), cases).finish(), "");
     }
 
     #[test]
@@ -120,7 +120,7 @@ mod tests {
         let mut stream =
             ResultStream::new(ViewOptions::default(), ["copies/a", "copies/a", "rng/b"]);
         assert_eq!(stream.add(&passed("copies/a[n=1]")), "");
-        assert_eq!(plain(&stream.end()), line("ok", "copies/a: 1 of 1 trial passed") + "\n");
+        assert_eq!(plain(&stream.finish()), line("ok", "copies/a: 1 of 1 trial passed") + "\n");
     }
 
     #[test]
@@ -129,6 +129,6 @@ mod tests {
         let mut stream = ResultStream::new(options, ["copies/a", "copies/a"]);
         let text = plain(&stream.add(&failed("copies/a[n=1]")));
         assert_eq!(text, line("FAIL", "copies/a[n=1]: 43 ms: wrong-data:back:zero"));
-        assert_eq!(stream.end(), "\n");
+        assert_eq!(stream.finish(), "\n");
     }
 }

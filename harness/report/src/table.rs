@@ -8,7 +8,10 @@ use crate::{
     conditions::passes_with,
     explain::explanations,
     rates::rates,
-    words::{count, counted, faults, place, rank, style, styled, unique, without_lines, word},
+    words::{
+        count, count_label, describe_setup, faults, rank, style, styled, unique, verdict_label,
+        without_lines,
+    },
 };
 
 /// Options of the view of a run.
@@ -107,7 +110,7 @@ pub(crate) struct TableLine {
 impl TableLine {
     /// Formats the line. The spaces after the verdict make continuation lines align with the name.
     pub(crate) fn text(&self) -> String {
-        let word = word(self.kind);
+        let word = verdict_label(self.kind);
         let gap = " ".repeat(NAME_COLUMN - word.len());
         let note = if self.note.is_empty() { String::new() } else { format!(": {}", self.note) };
         format!("{}{gap}{}{note}\n", styled(style(self.kind), word), self.name)
@@ -163,7 +166,7 @@ fn reason(record: &Record, verbose: bool) -> String {
     };
     match (record.verdict.kind, &record.verdict.known) {
         (VerdictKind::Pass, None) => String::new(),
-        (VerdictKind::Pass, Some(_)) => avoided(record),
+        (VerdictKind::Pass, Some(_)) => describe_avoided(record),
         (VerdictKind::Difference, _) => format!(
             "{}; neither documentation nor CUDA rules this out{}",
             without_lines(&record.outcome.summary),
@@ -180,7 +183,7 @@ fn reason(record: &Record, verbose: bool) -> String {
 
 /// Describes an expected failure as a sentence with its issue, for example `the copy arrives as zeros (ROCm/hip#1)`.
 fn expected_failure(known: &Known) -> String {
-    if known.is_of_a_file() {
+    if known.is_from_file() {
         let place = known.upstream.as_deref().unwrap_or_default();
         return format!("listed as an expected failure in {place}");
     }
@@ -192,7 +195,7 @@ fn expected_failure(known: &Known) -> String {
 }
 
 /// Describes the options with which an expected failure did not occur.
-fn avoided(record: &Record) -> String {
+fn describe_avoided(record: &Record) -> String {
     format!("passes with {}; expected to fail without it", passes_with(record))
 }
 
@@ -251,7 +254,7 @@ pub fn sentence(records: &[Record]) -> String {
         .filter_map(|kind| {
             let n = records.iter().filter(|r| r.verdict.kind == kind).count();
             let always = kind == VerdictKind::Pass;
-            (n > 0 || always).then(|| styled(style(kind), format!("{n} {}", counted(kind))))
+            (n > 0 || always).then(|| styled(style(kind), format!("{n} {}", count_label(kind))))
         })
         .collect();
 
@@ -268,9 +271,9 @@ fn summary(records: &[Record], wall: Option<Duration>) -> String {
     );
     // A skipped trial started nothing, so its stack and device are shown only if no other trial ran.
     let ran = records.iter().filter(|r| r.verdict.kind != VerdictKind::Skip);
-    let mut places = unique(ran.map(place));
+    let mut places = unique(ran.map(describe_setup));
     if places.is_empty() {
-        places = unique(records.iter().map(place));
+        places = unique(records.iter().map(describe_setup));
     }
     for place in places {
         text.push_str(&format!("{place}; {date}\n"));
@@ -279,7 +282,7 @@ fn summary(records: &[Record], wall: Option<Duration>) -> String {
     for confined in unique(confined) {
         text.push_str(&format!("Cases from elsewhere: {confined}\n"));
     }
-    for (fault, trials) in idle(records) {
+    for (fault, trials) in inactive_faults(records) {
         let trials = count(trials, "trial");
         text.push_str(&format!("The injected fault {fault} was never triggered, in {trials}\n"));
     }
@@ -289,7 +292,7 @@ fn summary(records: &[Record], wall: Option<Duration>) -> String {
 /// Returns the injected faults that never took effect, each with the number of trials into which it was injected. A
 /// fault is left out if one of these trials did not end normally, because the fault may have taken effect after the
 /// process reported how often it did.
-fn idle(records: &[Record]) -> Vec<(Fault, usize)> {
+fn inactive_faults(records: &[Record]) -> Vec<(Fault, usize)> {
     let mut faults: BTreeMap<Fault, (usize, bool)> = BTreeMap::new();
     for record in records {
         let acts_complete = record.exit == End::Exited(plan::WORKER_DONE);
@@ -336,7 +339,7 @@ mod tests {
         let mut records = records();
         records.push(on_gpu(passed("copies/offsets")));
         let mut short = records.clone();
-        short.iter_mut().for_each(Record::let_go);
+        short.iter_mut().for_each(Record::trim);
         assert_ne!(short, records);
         let shown = |records: &[Record]| {
             let junit = crate::junit(records).expect("its texts are harmless");

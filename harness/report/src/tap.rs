@@ -4,7 +4,7 @@ use judge::{Verdict, VerdictKind};
 
 use crate::{
     Record,
-    explain::{explain, next},
+    explain::{advice, explain},
     one_line, visible, words,
 };
 
@@ -32,7 +32,9 @@ fn test_point(out: &mut String, number: usize, record: &Record) {
     };
     let directive = match (verdict.kind, &verdict.known) {
         (VerdictKind::Skip, _) => format!(" # SKIP {}", reason(&outcome.summary)),
-        (VerdictKind::Known, Some(known)) => format!(" # TODO {}", reason(&words::window(known))),
+        (VerdictKind::Known, Some(known)) => {
+            format!(" # TODO {}", reason(&words::describe_expected_failure(known)))
+        }
         _ => String::new(),
     };
     let _ = writeln!(out, "{ok} {number} - {}{directive}", escaped(&one_line(&record.trial)));
@@ -49,7 +51,7 @@ fn diagnostics(out: &mut String, record: &Record) {
     let message = match verdict {
         Verdict { kind: VerdictKind::Pass, .. } => None,
         Verdict { kind: VerdictKind::NewsFixed, .. } => {
-            Some(next(record).unwrap_or_else(|| outcome.summary.clone()))
+            Some(advice(record).unwrap_or_else(|| outcome.summary.clone()))
         }
         Verdict { kind: VerdictKind::Difference, known: Some(known) } => {
             known.difference.as_ref().map(|why| format!("difference, not a fault of ROCm: {why}"))
@@ -57,7 +59,7 @@ fn diagnostics(out: &mut String, record: &Record) {
         _ => Some(outcome.summary.clone()),
     };
     let fields = [
-        ("verdict", words::word(verdict.kind)),
+        ("verdict", words::verdict_label(verdict.kind)),
         ("signature", &outcome.signature),
         ("message", message.as_deref().unwrap_or_default()),
         ("stack", &record.stack.spec),

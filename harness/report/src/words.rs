@@ -5,7 +5,7 @@ use std::fmt::Display;
 use anstyle::{AnsiColor, Style};
 use judge::{Known, VerdictKind};
 
-use crate::{Record, conditions::asked};
+use crate::{Record, conditions::unusual_options};
 
 pub(crate) const BOLD: Style = Style::new().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();
@@ -25,11 +25,11 @@ pub fn without_lines(text: &str) -> String {
         rest = &from[end + 1..];
     }
     out += rest;
-    without_number(&out, " at line ", "")
+    replace_numbered(&out, " at line ", "")
 }
 
 /// Replaces every occurrence of `words`, together with the number that follows it, by `by`.
-fn without_number(text: &str, words: &str, by: &str) -> String {
+fn replace_numbered(text: &str, words: &str, by: &str) -> String {
     let mut parts = text.split(words);
     let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -40,7 +40,7 @@ fn without_number(text: &str, words: &str, by: &str) -> String {
 }
 
 /// Returns the label that a table shows for a verdict.
-pub(crate) fn word(kind: VerdictKind) -> &'static str {
+pub(crate) fn verdict_label(kind: VerdictKind) -> &'static str {
     match kind {
         VerdictKind::Pass => "ok",
         VerdictKind::Known => "known",
@@ -54,7 +54,7 @@ pub(crate) fn word(kind: VerdictKind) -> &'static str {
 }
 
 /// Returns the label that follows a number of trials with this verdict.
-pub(crate) fn counted(kind: VerdictKind) -> &'static str {
+pub(crate) fn count_label(kind: VerdictKind) -> &'static str {
     match kind {
         VerdictKind::Pass => "passed",
         VerdictKind::Known => "failed as known",
@@ -77,7 +77,7 @@ pub(crate) fn style(kind: VerdictKind) -> Style {
         VerdictKind::NoVerdict => AnsiColor::Magenta,
     };
     let style = Style::new().fg_color(Some(color.into()));
-    if kind.is_news() { style.bold() } else { style }
+    if kind.is_unexpected() { style.bold() } else { style }
 }
 
 /// Returns the position of a verdict in the sort order: verdicts that need attention have low numbers.
@@ -96,17 +96,17 @@ pub(crate) fn rank(kind: VerdictKind) -> u8 {
 
 /// Describes stack, device and unusual options of a trial: `ROCm 7.2.4 (debian:7.2.4) on the emulated gfx1151; not a
 /// GPU result`.
-pub(crate) fn place(record: &Record) -> String {
-    let start = stack_on(record, true);
-    asked(record).into_iter().fold(start, |text, asked| format!("{text}; {asked}"))
+pub(crate) fn describe_setup(record: &Record) -> String {
+    let start = describe_stack(record, true);
+    unusual_options(record).into_iter().fold(start, |text, asked| format!("{text}; {asked}"))
 }
 
 /// Describes stack and device of a trial without the device's PCI address.
 pub(crate) fn stack_and_device(record: &Record) -> String {
-    stack_on(record, false)
+    describe_stack(record, false)
 }
 
-fn stack_on(record: &Record, with_address: bool) -> String {
+fn describe_stack(record: &Record, with_address: bool) -> String {
     let stack = match &record.stack.rocm {
         Some(version) => format!("ROCm {version} ({})", record.stack.identity()),
         None => format!("ROCm of {}", record.stack.identity()),
@@ -142,8 +142,8 @@ pub(crate) fn faults(record: &Record) -> Option<String> {
 
 /// Describes an expected failure and where it is expected: `wrong-data:back:zero in ROCm >=7.0 <7.1 on gfx1100
 /// (ROCm/rocm-systems#1)`.
-pub(crate) fn window(known: &Known) -> String {
-    if known.is_of_a_file() {
+pub(crate) fn describe_expected_failure(known: &Known) -> String {
+    if known.is_from_file() {
         let place = known.upstream.as_deref().unwrap_or_default();
         return format!("{} by {place}", known.signature);
     }
@@ -183,7 +183,7 @@ pub fn count<N: From<u8> + PartialEq + Display>(n: N, what: &str) -> String {
 }
 
 /// Formats a duration in its largest suitable unit: `25 s`, `8 min`, `3 h`.
-pub fn how_long(seconds: f64) -> String {
+pub fn format_duration(seconds: f64) -> String {
     match seconds {
         s if s < 90.0 => format!("{s:.0} s"),
         s if s < 90.0 * 60.0 => format!("{:.0} min", s / 60.0),
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn durations_have_the_unit_that_suits_them() {
-        assert_eq!([30.0, 300.0, 9000.0].map(how_long), ["30 s", "5 min", "2 h"]);
+        assert_eq!([30.0, 300.0, 9000.0].map(format_duration), ["30 s", "5 min", "2 h"]);
     }
 
     #[test]

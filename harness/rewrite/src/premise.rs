@@ -34,8 +34,8 @@ use std::{
 };
 
 use plan::{
-    Call, CaptureMode, CaptureRole, Captures, Choice, DEFAULT_STREAM, FieldKind, Named, NamedAs,
-    OnCaptures, OnMemory, Plan, Step, Thing, accepts_success, api,
+    Call, CaptureEffect, CaptureMode, CaptureRole, Captures, Choice, DEFAULT_STREAM, FieldKind,
+    MemoryEffect, NamedObject, ObjectKind, ObjectUse, Plan, Step, accepts_success, api,
 };
 
 use crate::uses::{block, reads, writes};
@@ -87,7 +87,7 @@ impl Premises {
     /// Returns the premises of the steps in a plan that state an expected result, and of the step `must_succeed`, which
     /// failed although the case expects its success. Other steps have no premise, because nothing shows that the calls
     /// before them were needed.
-    pub fn of(plan: &Plan, must_succeed: Option<u32>) -> Premises {
+    pub fn for_plan(plan: &Plan, must_succeed: Option<u32>) -> Premises {
         let entries = entries(plan);
         let premise = |(at, entry): (usize, &Entry<'_>)| {
             let stated = states(entry.step);
@@ -98,8 +98,8 @@ impl Premises {
     }
 
     /// Returns the premise of one step, which states an expected result or must succeed.
-    pub fn of_step(plan: &Plan, id: u32) -> Premises {
-        let mut all = Premises::of(plan, Some(id));
+    pub fn for_step(plan: &Plan, id: u32) -> Premises {
+        let mut all = Premises::for_plan(plan, Some(id));
         all.0.retain(|step, _| *step == id);
         all
     }
@@ -107,7 +107,7 @@ impl Premises {
     /// Returns the functions of the calls on which the result of a step depends. A reduction of a program's text must
     /// keep calls of these functions.
     pub fn functions(plan: &Plan, id: u32) -> BTreeSet<&'static str> {
-        let Premises(all) = Premises::of_step(plan, id);
+        let Premises(all) = Premises::for_step(plan, id);
         let facts = all.values().flatten();
         let calls = facts.filter_map(|fact| match fact {
             Fact::Mode(mode) if *mode != CaptureMode::Global.word() => {
@@ -133,7 +133,7 @@ impl Premises {
     /// Compares these premises with those of a smaller plan, and returns the first fact that the premise of a step has
     /// gained or lost. Steps that the smaller plan does not contain are ignored.
     pub fn lost(&self, smaller: &Plan, must_succeed: Option<u32>) -> Option<LostPremise> {
-        let after = Premises::of(smaller, must_succeed);
+        let after = Premises::for_plan(smaller, must_succeed);
         let steps = smaller.steps();
         after.0.iter().find_map(|(id, now)| {
             let before = self.0.get(id)?;
@@ -230,7 +230,7 @@ impl<'p> Walk<'p> {
             {
                 self.open.push((stream, *mode, thread));
             }
-            if let OnCaptures::End { stream, .. } = step.call.on_captures() {
+            if let CaptureEffect::End { stream, .. } = step.call.capture_effect() {
                 self.open.retain(|(origin, ..)| *origin != stream);
             }
         }
@@ -241,9 +241,9 @@ impl<'p> Walk<'p> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Aspect<'p> {
     /// The existence of an object, given by its kind and name. Steps that create or destroy the object change it.
-    Life(Thing, &'p str),
+    Life(ObjectKind, &'p str),
     /// The state of an object, given by its kind and name. Every step that uses the object may change it.
-    Use(Thing, &'p str),
+    Use(ObjectKind, &'p str),
     /// The nodes in the capture that began on this stream.
     Nodes(&'p str),
     /// The bytes in a buffer.
@@ -289,7 +289,7 @@ fn premise(plan: &Plan, entries: &[Entry<'_>], at: usize, stated: bool) -> BTree
         facts.insert(Fact::Step(step.id, description(plan, step, stated)));
         let around = loops.iter().filter(|one| !entry.loops.contains(one));
         facts.extend(around.map(|(id, count)| Fact::Iterations(*id, *count)));
-        for name in named(&step.call).filter(|named| named.thing == Thing::Buffer) {
+        for name in named(&step.call).filter(|named| named.kind == ObjectKind::Buffer) {
             facts.extend(memory(plan, name.name));
         }
     }
@@ -307,8 +307,8 @@ fn state(plan: &Plan, entry: &Entry<'_>, stated: bool) -> BTreeSet<Fact> {
     }));
     facts.extend(node_of.map(|origin| Fact::Captured(origin.to_owned())));
     for named in named(&step.call) {
-        match named.thing {
-            Thing::Stream => {
+        match named.kind {
+            ObjectKind::Stream => {
                 let kind = plan.streams.get(named.name).map(|kind| kind.word());
                 let flags = match named.name {
                     DEFAULT_STREAM => "null stream".to_owned(),
@@ -322,22 +322,22 @@ fn state(plan: &Plan, entry: &Entry<'_>, stated: bool) -> BTreeSet<Fact> {
                 };
                 facts.insert(Fact::Stream(flags.trim().to_owned()));
             }
-            Thing::Buffer => facts.extend(memory(plan, named.name)),
-            Thing::Kernel
-            | Thing::Event
-            | Thing::Graph
-            | Thing::Exec
-            | Thing::Generator
-            | Thing::Blaslt
-            | Thing::Rocblas
-            | Thing::Value => {}
+            ObjectKind::Buffer => facts.extend(memory(plan, named.name)),
+            ObjectKind::Kernel
+            | ObjectKind::Event
+            | ObjectKind::Graph
+            | ObjectKind::Exec
+            | ObjectKind::Generator
+            | ObjectKind::Blaslt
+            | ObjectKind::Rocblas
+            | ObjectKind::Value => {}
         }
     }
     facts.insert(Fact::Step(step.id, description(plan, step, stated)));
     facts
 }
 
-fn named(call: &Call) -> impl Iterator<Item = Named<'_>> {
+fn named(call: &Call) -> impl Iterator<Item = NamedObject<'_>> {
     call.all_named().into_iter()
 }
 
@@ -351,11 +351,11 @@ fn existing(entries: &[Entry<'_>]) -> BTreeSet<Fact> {
     let mut found = BTreeSet::new();
     for entry in entries.iter().filter(|entry| plan::may_succeed(entry.step)) {
         for object in named(&entry.step.call) {
-            let fact = Fact::Exists(format!("{} {}", object.thing, object.name));
+            let fact = Fact::Exists(format!("{} {}", object.kind, object.name));
             match object.role {
-                NamedAs::Made => drop(found.insert(fact)),
-                NamedAs::Ended => drop(found.remove(&fact)),
-                NamedAs::Used | NamedAs::Read | NamedAs::Written | NamedAs::Updated => {}
+                ObjectUse::Created => drop(found.insert(fact)),
+                ObjectUse::Destroyed => drop(found.remove(&fact)),
+                ObjectUse::Used | ObjectUse::Read | ObjectUse::Written | ObjectUse::Updated => {}
             }
         }
     }
@@ -368,7 +368,7 @@ fn aspects<'p>(entry: &Entry<'p>, stated: bool, first: bool) -> Vec<Aspect<'p>> 
     let step = entry.step;
     let call = &step.call;
     let mut found = Vec::new();
-    for Named { thing, name, .. } in named(call) {
+    for NamedObject { kind: thing, name, .. } in named(call) {
         if name != DEFAULT_STREAM {
             found.push(Aspect::Life(thing, name));
         }
@@ -376,15 +376,15 @@ fn aspects<'p>(entry: &Entry<'p>, stated: bool, first: bool) -> Vec<Aspect<'p>> 
         // progress of the stream.
         let marks = matches!(call, Call::EventRecord { .. });
         let all = match thing {
-            Thing::Stream => first || marks,
-            Thing::Buffer | Thing::Kernel => false,
-            Thing::Event
-            | Thing::Graph
-            | Thing::Exec
-            | Thing::Generator
-            | Thing::Blaslt
-            | Thing::Rocblas
-            | Thing::Value => true,
+            ObjectKind::Stream => first || marks,
+            ObjectKind::Buffer | ObjectKind::Kernel => false,
+            ObjectKind::Event
+            | ObjectKind::Graph
+            | ObjectKind::Exec
+            | ObjectKind::Generator
+            | ObjectKind::Blaslt
+            | ObjectKind::Rocblas
+            | ObjectKind::Value => true,
         };
         if stated && all {
             found.push(Aspect::Use(thing, name));
@@ -393,14 +393,14 @@ fn aspects<'p>(entry: &Entry<'p>, stated: bool, first: bool) -> Vec<Aspect<'p>> 
     if !stated {
         return found;
     }
-    if let OnCaptures::End { stream, .. } = call.on_captures() {
+    if let CaptureEffect::End { stream, .. } = call.capture_effect() {
         found.push(Aspect::Nodes(stream));
     }
     if let Call::Equal { a, b } | Call::Differ { a, b } = call {
         found.extend([Aspect::Content(a), Aspect::Content(b)]);
     } else if let Call::AtLeast { buffer, .. } = call {
         found.push(Aspect::Content(buffer));
-    } else if !writes(call).is_empty() || matches!(call.on_memory(), OnMemory::Replay(_)) {
+    } else if !writes(call).is_empty() || matches!(call.memory_effect(), MemoryEffect::Replay(_)) {
         found.extend(reads(call).into_iter().map(Aspect::Content).filter(|_| !first));
     }
     if first && (!entry.open.is_empty() || asks_last_error(call)) {
@@ -425,15 +425,15 @@ fn aspects<'p>(entry: &Entry<'p>, stated: bool, first: bool) -> Vec<Aspect<'p>> 
 fn touches(entry: &Entry<'_>, aspect: Aspect<'_>) -> bool {
     let step = entry.step;
     let call = &step.call;
-    let names = |thing: Thing, name: &str, such: fn(NamedAs) -> bool| {
-        named(call).any(|n| n.thing == thing && n.name == name && such(n.role))
+    let names = |thing: ObjectKind, name: &str, such: fn(ObjectUse) -> bool| {
+        named(call).any(|n| n.kind == thing && n.name == name && such(n.role))
     };
-    let replays = matches!(call.on_memory(), OnMemory::Replay(_));
+    let replays = matches!(call.memory_effect(), MemoryEffect::Replay(_));
     match aspect {
         Aspect::Life(thing, name) => {
-            names(thing, name, |role| matches!(role, NamedAs::Made | NamedAs::Ended))
+            names(thing, name, |role| matches!(role, ObjectUse::Created | ObjectUse::Destroyed))
         }
-        Aspect::Use(Thing::Stream, _) if matches!(call, Call::DeviceSynchronize) => true,
+        Aspect::Use(ObjectKind::Stream, _) if matches!(call, Call::DeviceSynchronize) => true,
         Aspect::Use(thing, name) => names(thing, name, |_| true),
         Aspect::Nodes(of) => entry.node_of == Some(of),
         Aspect::Content(buffer) => replays || writes(call).contains(&buffer),
@@ -442,7 +442,7 @@ fn touches(entry: &Entry<'_>, aspect: Aspect<'_>) -> bool {
         Aspect::FreeMemory => matches!(call, Call::MemGetInfo | Call::TrimPool),
         Aspect::Intervals => matches!(call, Call::EventElapsed { .. }),
         Aspect::Process => {
-            let uses = |n: Named<'_>| n.role != NamedAs::Made;
+            let uses = |n: NamedObject<'_>| n.role != ObjectUse::Created;
             matches!(call, Call::Hip { .. }) && !named(call).any(uses)
         }
     }
@@ -460,10 +460,10 @@ fn description(plan: &Plan, step: &Step, stated: bool) -> String {
     if must_fail(step) || matches!(work, Call::Hip { .. } | Call::HipValue { .. }) {
         return format!("{work:?}");
     }
-    let sized = !matches!(work.on_memory(), OnMemory::Nothing);
+    let sized = !matches!(work.memory_effect(), MemoryEffect::Nothing);
     let mut parts = vec![api(&step.call, plan).to_owned()];
     for field in work.fields() {
-        let part = match field.holds {
+        let part = match field.value_type {
             FieldKind::Word | FieldKind::Text => true,
             FieldKind::Number => !sized,
             FieldKind::Name(..) | FieldKind::Place(_) => stated,

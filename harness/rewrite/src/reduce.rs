@@ -14,7 +14,8 @@ mod tests;
 use std::collections::BTreeSet;
 
 use plan::{
-    Arg, Buffer, Call, DEFAULT_STREAM, Dtype, Library, Memory, Place, Plan, Step, StreamKind, Thing,
+    Arg, Buffer, BufferAddress, Call, DEFAULT_STREAM, Dtype, Library, Memory, ObjectKind, Plan,
+    Step, StreamKind,
 };
 
 pub use self::{describe::describe, list::reductions};
@@ -228,17 +229,17 @@ fn change_and_tidy(plan: &mut Plan, change: impl FnOnce(&mut Plan)) {
 }
 
 fn library(call: &Call) -> Option<Library> {
-    call.named().into_iter().find_map(|named| match named.thing {
-        Thing::Generator => Some(Library::Hiprand),
-        Thing::Blaslt => Some(Library::Hipblaslt),
-        Thing::Rocblas => Some(Library::Rocblas),
-        Thing::Buffer
-        | Thing::Stream
-        | Thing::Kernel
-        | Thing::Event
-        | Thing::Graph
-        | Thing::Exec
-        | Thing::Value => None,
+    call.named().into_iter().find_map(|named| match named.kind {
+        ObjectKind::Generator => Some(Library::Hiprand),
+        ObjectKind::Blaslt => Some(Library::Hipblaslt),
+        ObjectKind::Rocblas => Some(Library::Rocblas),
+        ObjectKind::Buffer
+        | ObjectKind::Stream
+        | ObjectKind::Kernel
+        | ObjectKind::Event
+        | ObjectKind::Graph
+        | ObjectKind::Exec
+        | ObjectKind::Value => None,
     })
 }
 
@@ -338,8 +339,9 @@ fn simplify_kernel(plan: &mut Plan, id: u32, name: &str) {
     change_and_tidy(plan, |plan| {
         change(plan, id, |call| {
             if let Call::Launch { kernel, grid, block, args, .. } = call {
-                let places: Vec<Place> = args.iter().filter_map(Arg::place).cloned().collect();
-                let room = |place: &Place| {
+                let places: Vec<BufferAddress> =
+                    args.iter().filter_map(Arg::place).cloned().collect();
+                let room = |place: &BufferAddress| {
                     sizes.get(&place.buffer).map_or(0, |b| b.bytes.saturating_sub(place.offset)) / 4
                 };
                 let (new, words) = match (name, places.as_slice()) {

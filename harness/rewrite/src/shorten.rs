@@ -4,9 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use plan::{Call, NamedAs, Plan, Step, Thing};
+use plan::{Call, ObjectKind, ObjectUse, Plan, Step};
 
-use search::reduce::Tree;
+use search::reduce::EditTree;
 
 use crate::uses::{block, block_mut, calls};
 
@@ -75,8 +75,8 @@ fn without(plan: &mut Plan, ids: &BTreeSet<u32>) {
     remove(&mut plan.teardown, ids);
     let steps: Vec<Step> = plan.steps().into_iter().cloned().collect();
     let used: BTreeSet<_> = steps.iter().flat_map(|s| named_objects(&s.call)).collect();
-    plan.kernels.retain(|name, _| used.contains(&(Thing::Kernel, name)));
-    plan.buffers.retain(|name, _| used.contains(&(Thing::Buffer, name)));
+    plan.kernels.retain(|name, _| used.contains(&(ObjectKind::Kernel, name)));
+    plan.buffers.retain(|name, _| used.contains(&(ObjectKind::Buffer, name)));
 }
 
 /// Applies one edit to a plan.
@@ -107,11 +107,11 @@ fn empty_launches(steps: &mut [Step]) {
 }
 
 /// Returns the edits to try: empty kernels, then all steps that name one object, then single steps.
-pub fn shorten_edits(plan: &Plan, failing: Option<u32>) -> Tree<ShortenEdit> {
+pub fn shorten_edits(plan: &Plan, failing: Option<u32>) -> EditTree<ShortenEdit> {
     let all = all_calls(plan);
-    let drop = |steps: Vec<u32>| Tree::Edit(vec![ShortenEdit::Drop(steps)]);
+    let drop = |steps: Vec<u32>| EditTree::Edit(vec![ShortenEdit::Drop(steps)]);
     let named: BTreeSet<_> = all.iter().flat_map(|s| named_objects(&s.call)).collect();
-    let with = |thing: &(Thing, &str)| {
+    let with = |thing: &(ObjectKind, &str)| {
         let ids = all.iter().filter(|s| named_objects(&s.call).contains(thing));
         ids.map(|s| s.id).collect::<Vec<u32>>()
     };
@@ -119,11 +119,11 @@ pub fn shorten_edits(plan: &Plan, failing: Option<u32>) -> Tree<ShortenEdit> {
     together.retain(|ids| !failing.is_some_and(|id| ids.contains(&id)));
     let together = together.into_iter().map(drop).collect();
     let singles = all.iter().filter(|s| Some(s.id) != failing).map(|s| drop(vec![s.id]));
-    let mut trees = vec![Tree::Halves(together), Tree::Halves(singles.collect())];
+    let mut trees = vec![EditTree::Halves(together), EditTree::Halves(singles.collect())];
     if !plan.kernels.is_empty() {
-        trees.insert(0, Tree::Edit(vec![ShortenEdit::EmptyKernels]));
+        trees.insert(0, EditTree::Edit(vec![ShortenEdit::EmptyKernels]));
     }
-    Tree::Each(trees)
+    EditTree::Each(trees)
 }
 
 /// Returns the calls of the set-up, the body and the teardown.
@@ -132,18 +132,18 @@ fn all_calls(plan: &Plan) -> Vec<&Step> {
 }
 
 /// Returns the objects that a call names, including those that an added graph node names. The null stream is left out.
-fn named_objects(call: &Call) -> Vec<(Thing, &str)> {
-    let named = call.all_named().into_iter().map(|n| (n.thing, n.name));
-    named.filter(|thing| *thing != (Thing::Stream, plan::DEFAULT_STREAM)).collect()
+fn named_objects(call: &Call) -> Vec<(ObjectKind, &str)> {
+    let named = call.all_named().into_iter().map(|n| (n.kind, n.name));
+    named.filter(|thing| *thing != (ObjectKind::Stream, plan::DEFAULT_STREAM)).collect()
 }
 
 /// Returns a message about the first object that a step uses before any step has created it; `None` if every object is
 /// created first.
 pub fn used_before_creation(plan: &Plan) -> Option<String> {
-    let mut made: BTreeSet<(Thing, &str)> = BTreeSet::new();
+    let mut made: BTreeSet<(ObjectKind, &str)> = BTreeSet::new();
     for step in all_calls(plan) {
-        let makes = step.call.named().into_iter().filter(|n| n.role == NamedAs::Made);
-        made.extend(makes.map(|n| (n.thing, n.name)));
+        let makes = step.call.named().into_iter().filter(|n| n.role == ObjectUse::Created);
+        made.extend(makes.map(|n| (n.kind, n.name)));
         if let Some((_, name)) =
             named_objects(&step.call).into_iter().find(|thing| !made.contains(thing))
         {
@@ -203,8 +203,8 @@ mod tests {
     #[test]
     fn empty_kernels_take_no_arguments() {
         let mut plan = plan("  - launch: {kernel: fill_u32, args: [a, 16, 1], stream: s}\n");
-        let Tree::Each(trees) = shorten_edits(&plan, None) else { panic!("in turn") };
-        assert_eq!(trees[0], Tree::Edit(vec![ShortenEdit::EmptyKernels]));
+        let EditTree::Each(trees) = shorten_edits(&plan, None) else { panic!("in turn") };
+        assert_eq!(trees[0], EditTree::Edit(vec![ShortenEdit::EmptyKernels]));
         apply_shorten_edit(&mut plan, &ShortenEdit::EmptyKernels);
         let launches: Vec<_> = plan
             .body

@@ -25,7 +25,7 @@ pub struct Statement {
     /// Kind of the statement.
     pub what: StatementKind,
     /// Description of the statement, for example `check of h` or `returns of hipMemcpy`.
-    pub of: String,
+    pub subject: String,
 }
 
 /// Returns all statements of a plan that apply to a ROCm version. A list of accepted statuses or values is not a
@@ -34,7 +34,7 @@ pub fn statements(plan: &Plan, version: &Version) -> Vec<Statement> {
     let mut found = Vec::new();
     for step in plan.steps().into_iter().filter(|step| step.line > 0) {
         let mut add = |what, of: &str| {
-            found.push(Statement { step: step.id, line: step.line, what, of: of.to_owned() });
+            found.push(Statement { step: step.id, line: step.line, what, subject: of.to_owned() });
         };
         if let Call::Check { buffer, .. } = &step.call {
             add(StatementKind::Check, &format!("check of {buffer}"));
@@ -135,7 +135,7 @@ faults: [copy.zero]
         let plan = case::lower(&case, trial, &Default::default(), &[]).expect("it lowers").plan;
         let version = Version::new(7, 2, 4);
         let found = statements(&plan, &version);
-        let short: Vec<_> = found.iter().map(|s| (s.line, s.what, s.of.as_str())).collect();
+        let short: Vec<_> = found.iter().map(|s| (s.line, s.what, s.subject.as_str())).collect();
         let expected = [
             (6, StatementKind::Returns, "returns of hipMemcpy"),
             (15, StatementKind::Gives, "gives of hipMemGetInfo"),

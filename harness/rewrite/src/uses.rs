@@ -1,11 +1,11 @@
 //! Finds the buffers, streams and other objects that calls use.
 
-use plan::{Call, Named, Plan, Step, Thing, kernel};
+use plan::{Call, NamedObject, ObjectKind, Plan, Step, kernel};
 
 /// Returns the buffers that a call names and that satisfy a condition.
-fn filter_buffers(call: &Call, are: fn(&Named<'_>) -> bool) -> Vec<&str> {
+fn filter_buffers(call: &Call, are: fn(&NamedObject<'_>) -> bool) -> Vec<&str> {
     let named = call.work().named().into_iter();
-    named.filter(|n| n.thing == Thing::Buffer && are(n)).map(|n| n.name).collect()
+    named.filter(|n| n.kind == ObjectKind::Buffer && are(n)).map(|n| n.name).collect()
 }
 
 /// Returns the buffers that a call reads. A kernel without a reference implementation may read all its buffers.
@@ -26,10 +26,10 @@ pub(crate) fn buffers(call: &Call) -> Vec<&str> {
 }
 
 /// Returns the objects that a call names, except buffers, kernels and streams.
-pub(crate) fn objects(call: &Call) -> Vec<(Thing, &str)> {
-    let plain = [Thing::Buffer, Thing::Kernel, Thing::Stream];
+pub(crate) fn objects(call: &Call) -> Vec<(ObjectKind, &str)> {
+    let plain = [ObjectKind::Buffer, ObjectKind::Kernel, ObjectKind::Stream];
     let named = call.named().into_iter();
-    named.filter(|n| !plain.contains(&n.thing)).map(|n| (n.thing, n.name)).collect()
+    named.filter(|n| !plain.contains(&n.kind)).map(|n| (n.kind, n.name)).collect()
 }
 
 /// Returns true if two calls name the same event, graph, executable graph, generator or handle.

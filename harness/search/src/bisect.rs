@@ -1,9 +1,9 @@
 //! Finds the build of an ordered history at which a failure begins. Runs may fail only sometimes.
 //!
-//! Build 0 passes, build [`Setup::bad`] fails, and the failure begins somewhere between them. Neither the failure rate
-//! `p` of bad builds nor the rate `q` of good builds is known. [`next`] decides from the observations so far what to do
-//! next. The caller does it and adds the outcome to the [`State`]. The same observations always give the same decision,
-//! so a journal of observations is enough to resume or replay a search.
+//! Build 0 passes, build [`BisectSettings::bad`] fails, and the failure begins somewhere between them. Neither the
+//! failure rate `p` of bad builds nor the rate `q` of good builds is known. [`next_action`] decides from the
+//! observations so far what to do next. The caller does it and adds the outcome to the [`State`]. The same observations
+//! always give the same decision, so a journal of observations is enough to resume or replay a search.
 //!
 //! # How the search decides
 //!
@@ -11,14 +11,14 @@
 //!   (`posterior`). Good builds share one failure rate and bad builds another, except that some builds may have rates
 //!   of their own (`rates`). The posterior density is constant between tested builds.
 //! * The next run goes to the build that gives the most information about the place of the change. A build that has
-//!   to be installed first must give more than the active one ([`Setup::install_cost`]).
+//!   to be installed first must give more than the active one ([`BisectSettings::install_cost`]).
 //! * "The good end fails too" is one of the hypotheses, so the good end is run only when such a run gives enough
 //!   information.
 //! * A build that cannot be tested is neither good nor bad. The search then chooses a build farther away; the more
 //!   builds nearby are untestable, the farther, because breakage usually lasts for days.
-//! * An answer needs [`Setup::confidence`], [`GOOD_RUNS`] passes of the last good build, and an alternation of pass,
-//!   failure, pass, failure between the last good and the first bad build, which a drifting machine would not show.
-//!   More confidence is needed if good builds, or bad builds, have different rates among themselves.
+//! * An answer needs [`BisectSettings::confidence`], [`GOOD_RUNS`] passes of the last good build, and an alternation of
+//!   pass, failure, pass, failure between the last good and the first bad build, which a drifting machine would not
+//!   show. More confidence is needed if good builds, or bad builds, have different rates among themselves.
 //! * Failures of builds before the first bad build are classified (`earlier_failures`) as noise of all builds, as
 //!   single builds that fail, or as the same failure at a lower rate. If no build before it has failed, the last good
 //!   build is run until a failure rate of a tenth would have shown.
@@ -38,7 +38,7 @@ mod threshold_band;
 pub use answer::{Answer, Edge};
 pub use posterior::{Interval, Posterior};
 pub use remaining::Remaining;
-pub use state::{DEFAULT_RUNS, Event, SearchBudget, Seen, Setup, State, Tally};
+pub use state::{BisectSettings, BuildOutcome, DEFAULT_RUNS, Event, SearchBudget, State, Tally};
 pub use threshold_band::{Band, find_band};
 
 use earlier_failures::{Classification, classify};
@@ -61,10 +61,11 @@ const BAD_END_FAILURES: [u32; 2] = [4, 5];
 const CLOSING_FAILURES: [u32; 2] = [2, 3];
 const OFTEN: f64 = 0.8;
 
-/// If the good builds probably have different failure rates among themselves (probability above `DIFFERING`), or the
-/// bad builds do, the allowed doubt about the place of the change is multiplied by `STRICTER`.
-const DIFFERING: f64 = 0.3;
-const STRICTER: f64 = 0.2;
+/// If the good builds probably have different failure rates among themselves (probability above
+/// `DIFFERING_PROBABILITY`), or the bad builds do, the allowed doubt about the place of the change is multiplied by
+/// `STRICTER_FACTOR`.
+const DIFFERING_PROBABILITY: f64 = 0.3;
+const STRICTER_FACTOR: f64 = 0.2;
 
 /// Minimum probability that an answer is wrong, because the history may fit none of the hypotheses. The second number
 /// applies if good builds, or bad builds, have different failure rates among themselves. Both numbers were tuned on the
@@ -110,11 +111,11 @@ pub enum Action {
 }
 
 /// Decides what the caller has to do next, from the observations alone.
-pub fn next(state: &State) -> Action {
+pub fn next_action(state: &State) -> Action {
     let setup = state.setup();
     let bad = setup.bad();
     for end in [bad, 0] {
-        if state.unusable(end) {
+        if state.is_unusable(end) {
             return Action::Finish(Answer::EndUnusable { end });
         }
     }
@@ -123,13 +124,13 @@ pub fn next(state: &State) -> Action {
     if let Some(action) = check_exchanged(state) {
         return action;
     }
-    if seen.bad < BAD_END_FAILURES[usize::from(seen.good > 0)] || state.doubtful(bad) {
+    if seen.bad < BAD_END_FAILURES[usize::from(seen.good > 0)] || state.needs_more_runs(bad) {
         if seen.good >= setup.patience * (1 + seen.bad) {
             return Action::Finish(Answer::NotReproducible { runs: seen.runs(), bad: seen.bad });
         }
         return within_budget(state, bad, None);
     }
-    if state.tally(0).runs() < GOOD_END_RUNS || state.doubtful(0) {
+    if state.tally(0).runs() < GOOD_END_RUNS || state.needs_more_runs(0) {
         return within_budget(state, 0, None);
     }
 
@@ -147,7 +148,7 @@ pub fn next(state: &State) -> Action {
     if posterior.good_end_fails() >= setup.confidence && good_end.bad >= GOOD_END_RUNS {
         return Action::Finish(Answer::GoodEndFails { runs: good_end.runs(), bad: good_end.bad });
     }
-    if state.suspicious(SUSPICIOUS_BUILDS) {
+    if state.is_suspicious(SUSPICIOUS_BUILDS) {
         return within_budget(state, 0, Some(&posterior));
     }
     match settled_edge(state, &posterior) {
@@ -178,7 +179,7 @@ fn order_chance(passes: u32, failures: u32) -> f64 {
 }
 
 /// Returns true if one of the edge's two builds is an end of the search that belongs to another line of history
-/// ([`Setup::other_line`]).
+/// ([`BisectSettings::other_line`]).
 fn is_other_line(state: &State, edge: &Edge) -> bool {
     let [good, bad] = state.setup().other_line;
     good && edge.last_good == 0 || bad && edge.first_bad == state.setup().bad()
@@ -203,7 +204,7 @@ fn settled_edge(state: &State, posterior: &Posterior) -> Option<Edge> {
     let interval = posterior.likeliest();
     let doubt = 1.0 - state.setup().confidence;
     let needed = match posterior.rates_differ() {
-        true => 1.0 - doubt * STRICTER,
+        true => 1.0 - doubt * STRICTER_FACTOR,
         false => 1.0 - doubt,
     };
     let whole =
@@ -231,7 +232,7 @@ fn closing_build(state: &State, edge: &Edge) -> Option<usize> {
     if state.alternations(edge.last_good, edge.first_bad) < ALTERNATIONS
         || state.tally_not_after_failure(edge.first_bad).bad < failures
     {
-        return Some(if state.just_failed() { edge.last_good } else { edge.first_bad });
+        return Some(if state.last_run_failed() { edge.last_good } else { edge.first_bad });
     }
     (state.tally(edge.last_good).good < GOOD_RUNS).then_some(edge.last_good)
 }
@@ -240,7 +241,7 @@ fn closing_build(state: &State, edge: &Edge) -> Option<usize> {
 /// change.
 fn within_budget(state: &State, build: usize, posterior: Option<&Posterior>) -> Action {
     let install = state.active() != Some(build);
-    if let Some(spent) = state.spent(install && !state.installed(build)) {
+    if let Some(spent) = state.exhausted_limit(install && !state.installed(build)) {
         let (last_good, first_bad, mass) = match posterior {
             Some(posterior) => posterior.range(),
             None => (0, state.setup().bad(), 0.0),

@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 
 use crate::{
     fisher::Count,
-    reduce::Seen,
-    sequential::{evidence, lower_bound, passes_needed},
+    reduce::CandidateOutcome,
+    sequential::{log_likelihood_ratio, lower_bound, passes_needed},
 };
 
 /// Error probability and run limits of a search.
@@ -73,22 +73,24 @@ impl FactorRuns {
     }
 
     /// Returns the number of failures with the signature that the search is about.
-    fn same(&self) -> Count {
+    fn same_failures(&self) -> Count {
         Count { failed: self.same, runs: self.runs() }
     }
 
     /// Returns the number of failures with any signature.
-    fn any(&self) -> Count {
+    fn any_failures(&self) -> Count {
         Count { failed: self.runs() - self.passes, runs: self.runs() }
     }
 
-    fn add(&mut self, seen: Seen) {
+    fn add(&mut self, seen: CandidateOutcome) {
         match seen {
-            Seen::Same => self.same += 1,
-            Seen::Pass => self.passes += 1,
-            Seen::Other(signature) => *self.others.entry(signature).or_default() += 1,
-            Seen::Invalid(signature, _) => *self.invalid.entry(signature).or_default() += 1,
-            Seen::NoVerdict => self.no_verdict += 1,
+            CandidateOutcome::Same => self.same += 1,
+            CandidateOutcome::Pass => self.passes += 1,
+            CandidateOutcome::Other(signature) => *self.others.entry(signature).or_default() += 1,
+            CandidateOutcome::Invalid(signature, _) => {
+                *self.invalid.entry(signature).or_default() += 1
+            }
+            CandidateOutcome::NoVerdict => self.no_verdict += 1,
         }
     }
 }
@@ -129,11 +131,11 @@ pub struct Mitigation {
 }
 
 /// Callback that runs the trial the given number of times with a set of changes, and returns the outcomes.
-pub type RunFactors<'r> = dyn FnMut(&[usize], u32) -> Option<Vec<Seen>> + 'r;
+pub type RunFactors<'r> = dyn FnMut(&[usize], u32) -> Option<Vec<CandidateOutcome>> + 'r;
 
 /// Callback that receives the outcomes of the runs without any change, and the effects of the changes that were tried
 /// so far.
-pub type Tried<'r> = dyn FnMut(&FactorRuns, &[(ChangeEffect, FactorRuns)]) + 'r;
+pub type ProgressCallback<'r> = dyn FnMut(&FactorRuns, &[(ChangeEffect, FactorRuns)]) + 'r;
 
 /// Searches among `factors` changes for one, or for a smallest set, that makes the failure go away.
 ///
@@ -147,7 +149,7 @@ pub fn search(
     together: &dyn Fn(usize, usize) -> bool,
     settings: &MitigateSettings,
     run: &mut RunFactors<'_>,
-    tried: &mut Tried<'_>,
+    tried: &mut ProgressCallback<'_>,
 ) -> Option<Mitigation> {
     let mut runs = 0;
     let mut counted = |set: &[usize], count: u32| {
@@ -170,12 +172,12 @@ pub fn search(
     let most = settings.factor_runs;
     let significant = (1..=most).find(|runs| {
         let count = Count { failed: 0, runs: *runs };
-        count.is_rarer(base.same(), level)
+        count.is_rarer(base.same_failures(), level)
     });
-    let limits = Limits {
+    let limits = StopRule {
         rate: f64::from(base.same) / f64::from(base.runs()),
-        same: base.same(),
-        any: base.any(),
+        same: base.same_failures(),
+        any: base.any_failures(),
         level,
         passes: passes.max(significant.unwrap_or(most)).min(most),
         enough: passes <= most && significant.is_some(),
@@ -196,7 +198,7 @@ pub fn search(
 
 /// Stopping rule for the test of one change or set of changes.
 #[derive(Clone, Copy)]
-struct Limits {
+struct StopRule {
     /// Failure rate without any change, 0 to 1.
     rate: f64,
     /// Failures without any change that have the signature of the search.
@@ -214,19 +216,20 @@ struct Limits {
 }
 
 /// Likelihood ratio from which the counts favour one of two failure rates.
-const ODDS: f64 = 15.0;
+const LIKELIHOOD_RATIO: f64 = 15.0;
 /// A failure counts as rarer if its rate is at most this share of the base rate.
-const SHARE: f64 = 0.25;
+const RARER_SHARE: f64 = 0.25;
 
-impl Limits {
+impl StopRule {
     /// Decides by Wald's sequential test ("Sequential tests of statistical hypotheses", 1945) whether counts with at
     /// least one failure fit the base rate or a quarter of it. Returns `None` while neither is clearly favoured.
     fn compare(self, tally: &FactorRuns) -> Option<ChangeEffect> {
         // A failure that occurred in every run so far may still be intermittent.
         let rate = self.rate.min(0.98);
-        match evidence(tally.same, tally.runs() - tally.same, rate, rate * SHARE) {
-            log if log >= ODDS.ln() => Some(ChangeEffect::Nothing),
-            log if log <= -ODDS.ln() => Some(ChangeEffect::Rarer),
+        match log_likelihood_ratio(tally.same, tally.runs() - tally.same, rate, rate * RARER_SHARE)
+        {
+            log if log >= LIKELIHOOD_RATIO.ln() => Some(ChangeEffect::Nothing),
+            log if log <= -LIKELIHOOD_RATIO.ln() => Some(ChangeEffect::Rarer),
             _ => None,
         }
     }
@@ -263,7 +266,7 @@ impl Limits {
         mut tally: FactorRuns,
         run: &mut RunFactors<'_>,
     ) -> Option<(ChangeEffect, FactorRuns)> {
-        let expected = |runs: u32| (f64::from(runs) * self.rate * SHARE).ceil() as u32;
+        let expected = |runs: u32| (f64::from(runs) * self.rate * RARER_SHARE).ceil() as u32;
         let needed = (tally.runs()..=self.most).find(|runs| {
             let count = Count { failed: expected(*runs), runs: *runs };
             count.is_rarer(self.same, self.level)
@@ -272,10 +275,10 @@ impl Limits {
         while tally.runs() < needed && tally.no_verdict <= self.most {
             run(&[factor], needed - tally.runs())?.into_iter().for_each(|seen| tally.add(seen));
         }
-        let effect = if tally.same().is_rarer(self.same, self.level) {
+        let effect = if tally.same_failures().is_rarer(self.same, self.level) {
             // If the trial fails in another way instead, it does not fail less often.
             match most_frequent(&tally.others).or_else(|| most_frequent(&tally.invalid)) {
-                Some(other) if !tally.any().is_rarer(self.any, self.level) => {
+                Some(other) if !tally.any_failures().is_rarer(self.any, self.level) => {
                     match tally.others.is_empty() {
                         true => ChangeEffect::Invalid(other),
                         false => ChangeEffect::Changed(other),
@@ -327,7 +330,7 @@ impl Limits {
 fn smallest_set(
     single: &[(ChangeEffect, FactorRuns)],
     together: &dyn Fn(usize, usize) -> bool,
-    limits: Limits,
+    limits: StopRule,
     run: &mut RunFactors<'_>,
 ) -> Option<Vec<usize>> {
     let mut set: Vec<usize> = Vec::new();
@@ -379,13 +382,13 @@ mod tests {
     fn simulate(
         factors: usize,
         seed: u64,
-        fails: impl Fn(&[usize]) -> Result<f64, Seen>,
+        fails: impl Fn(&[usize]) -> Result<f64, CandidateOutcome>,
     ) -> Option<Mitigation> {
         let mut dice = Dice(seed);
         let mut run = |set: &[usize], count: u32| {
             let one = |dice: &mut Dice| match fails(set) {
-                Ok(p) if dice.below(p) => Seen::Same,
-                Ok(_) => Seen::Pass,
+                Ok(p) if dice.below(p) => CandidateOutcome::Same,
+                Ok(_) => CandidateOutcome::Pass,
                 Err(other) => other,
             };
             Some((0..count).map(|_| one(&mut dice)).collect())
@@ -401,8 +404,8 @@ mod tests {
     fn single_changes_are_classified_by_their_effect() {
         let found = simulate(4, 1, |set| match set {
             [0] => Ok(0.0),
-            [2] => Err(Seen::Other("hang".to_owned())),
-            [3] => Err(Seen::Invalid("query".to_owned(), InvalidReason::Answer)),
+            [2] => Err(CandidateOutcome::Other("hang".to_owned())),
+            [3] => Err(CandidateOutcome::Invalid("query".to_owned(), InvalidReason::Answer)),
             _ => Ok(1.0),
         });
         let found = found.expect("it fails");
@@ -446,7 +449,13 @@ mod tests {
         let settings = MitigateSettings { factor_runs: 4, ..MitigateSettings::default() };
         let mut count = 0;
         let mut run = |set: &[usize], runs: u32| {
-            let one = |n: u32| if set.is_empty() || n % 3 == 2 { Seen::Same } else { Seen::Pass };
+            let one = |n: u32| {
+                if set.is_empty() || n % 3 == 2 {
+                    CandidateOutcome::Same
+                } else {
+                    CandidateOutcome::Pass
+                }
+            };
             count += runs;
             Some((count - runs..count).map(one).collect())
         };
@@ -489,8 +498,8 @@ mod tests {
         let mut dice = Dice(1);
         let mut run = |set: &[usize], count: u32| {
             let one = |dice: &mut Dice| match (set.is_empty(), dice.below(0.05)) {
-                (true, _) | (_, true) => Seen::Same,
-                _ => Seen::Other("hang".to_owned()),
+                (true, _) | (_, true) => CandidateOutcome::Same,
+                _ => CandidateOutcome::Other("hang".to_owned()),
             };
             Some((0..count).map(|_| one(&mut dice)).collect())
         };
@@ -512,7 +521,7 @@ mod tests {
     fn incompatible_changes_are_never_combined() {
         let mut run = |set: &[usize], count: u32| {
             assert!(!(set.contains(&0) && set.contains(&1)));
-            Some(vec![Seen::Same; count as usize])
+            Some(vec![CandidateOutcome::Same; count as usize])
         };
         let together = |a: usize, b: usize| a + b != 1;
         assert!(
@@ -525,14 +534,16 @@ mod tests {
         assert_eq!(simulate(3, 1, |_| Ok(0.0)), None);
         let settings = MitigateSettings::default();
         assert_eq!(search(3, &|_, _| true, &settings, &mut |_, _| None, &mut |_, _| ()), None);
-        let mut nothing = |_: &[usize], count: u32| Some(vec![Seen::NoVerdict; count as usize]);
+        let mut nothing =
+            |_: &[usize], count: u32| Some(vec![CandidateOutcome::NoVerdict; count as usize]);
         assert_eq!(search(3, &|_, _| true, &settings, &mut nothing, &mut |_, _| ()), None);
     }
 
     #[test]
     fn runs_without_verdict_leave_a_change_undecided() {
         let mut run = |set: &[usize], count: u32| {
-            let seen = if set.is_empty() { Seen::Same } else { Seen::NoVerdict };
+            let seen =
+                if set.is_empty() { CandidateOutcome::Same } else { CandidateOutcome::NoVerdict };
             Some(vec![seen; count as usize])
         };
         let found = search(1, &|_, _| true, &MitigateSettings::default(), &mut run, &mut |_, _| ())

@@ -1,9 +1,9 @@
 //! Minimises a failing candidate of any type. The failure may occur only in some runs.
 //!
-//! [`reduce`] works on any type with edits that make it smaller ([`Space`]) and requests one run at a time, so the
-//! search does not depend on processes or clocks. Delta debugging (Zeller and Hildebrandt, IEEE TSE 28, 2002) tries
-//! arbitrary subsets; this search follows a [`Tree`] of edits that the space provides: first all edits at once, then
-//! groups of related edits, then single edits. Sizes are reduced by bisection. A candidate that is not well-formed
+//! [`reduce`] works on any type with edits that make it smaller ([`SearchSpace`]) and requests one run at a time, so
+//! the search does not depend on processes or clocks. Delta debugging (Zeller and Hildebrandt, IEEE TSE 28, 2002) tries
+//! arbitrary subsets; this search follows an [`EditTree`] of edits that the space provides: first all edits at once,
+//! then groups of related edits, then single edits. Sizes are reduced by bisection. A candidate that is not well-formed
 //! costs no run.
 //!
 //! An intermittent failure must remain as frequent: a smaller candidate is accepted once its runs favour the failure
@@ -26,7 +26,7 @@ pub use self::{
 
 /// Outcome of one run of a candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum CandidateOutcome {
     /// The candidate failed with the signature that the search is about.
     Same,
     /// The candidate passed.
@@ -52,36 +52,38 @@ pub enum InvalidReason {
 
 /// Edits of a candidate, in the order in which they are worth trying.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Tree<E> {
+pub enum EditTree<E> {
     /// One edit in several strengths, the strongest first. If the failure survives an edit, it usually survives the
     /// weaker ones too.
     Edit(Vec<E>),
     /// All children at once, then each half of them, then each quarter, and so on.
-    Halves(Vec<Tree<E>>),
+    Halves(Vec<EditTree<E>>),
     /// All children at once, then each child alone.
-    Each(Vec<Tree<E>>),
+    Each(Vec<EditTree<E>>),
     /// Each child alone. When all edits of the tree are tried at once, only the first child is used.
-    Turn(Vec<Tree<E>>),
+    Turn(Vec<EditTree<E>>),
 }
 
-impl<E: Clone> Tree<E> {
+impl<E: Clone> EditTree<E> {
     /// Returns the edits that are applied when the whole tree is tried at once.
     fn strongest(&self) -> Vec<E> {
         match self {
-            Tree::Edit(levels) => levels.first().cloned().into_iter().collect(),
-            Tree::Halves(children) | Tree::Each(children) => {
-                children.iter().flat_map(Tree::strongest).collect()
+            EditTree::Edit(levels) => levels.first().cloned().into_iter().collect(),
+            EditTree::Halves(children) | EditTree::Each(children) => {
+                children.iter().flat_map(EditTree::strongest).collect()
             }
-            Tree::Turn(children) => children.first().map(Tree::strongest).unwrap_or_default(),
+            EditTree::Turn(children) => {
+                children.first().map(EditTree::strongest).unwrap_or_default()
+            }
         }
     }
 
     /// Returns each edit of the tree as the list of its strengths.
     fn leaves(&self) -> Vec<&[E]> {
         match self {
-            Tree::Edit(levels) => vec![levels],
-            Tree::Halves(children) | Tree::Each(children) | Tree::Turn(children) => {
-                children.iter().flat_map(Tree::leaves).collect()
+            EditTree::Edit(levels) => vec![levels],
+            EditTree::Halves(children) | EditTree::Each(children) | EditTree::Turn(children) => {
+                children.iter().flat_map(EditTree::leaves).collect()
             }
         }
     }
@@ -89,7 +91,7 @@ impl<E: Clone> Tree<E> {
 
 /// Result of applying edits to a candidate.
 #[derive(Clone, Debug)]
-pub enum Made<C> {
+pub enum EditResult<C> {
     /// The smaller candidate.
     Candidate(C),
     /// The candidate is unchanged, because the edits do not apply to it.
@@ -99,16 +101,20 @@ pub enum Made<C> {
 }
 
 /// Search space: candidates, and the edits that lead from one candidate to a smaller one.
-pub trait Space {
+pub trait SearchSpace {
     /// An input of the test, for example a plan.
     type Candidate: Clone;
     /// A change that makes a candidate smaller or simpler. No candidate can be edited infinitely often.
     type Edit: Clone;
 
     /// Returns the edits that apply to a candidate.
-    fn edits(&self, candidate: &Self::Candidate) -> Tree<Self::Edit>;
+    fn edits(&self, candidate: &Self::Candidate) -> EditTree<Self::Edit>;
     /// Applies edits one after the other. An edit that does not apply is skipped.
-    fn apply(&self, candidate: &Self::Candidate, edits: &[Self::Edit]) -> Made<Self::Candidate>;
+    fn apply(
+        &self,
+        candidate: &Self::Candidate,
+        edits: &[Self::Edit],
+    ) -> EditResult<Self::Candidate>;
     /// Returns a text that is equal for two candidates if they behave the same.
     fn key(&self, candidate: &Self::Candidate) -> String;
 }
@@ -116,7 +122,7 @@ pub trait Space {
 /// Runs the candidates of a search.
 pub trait Runner<C> {
     /// Runs a candidate once in a fresh process. `None` ends the search with the best result so far.
-    fn run(&mut self, candidate: &C, key: &str) -> Option<Seen>;
+    fn run(&mut self, candidate: &C, key: &str) -> Option<CandidateOutcome>;
     /// Receives each smaller candidate that the search accepts.
     fn accepted(&mut self, _candidate: &C) {}
 }
@@ -171,10 +177,10 @@ pub struct SubstituteFailure {
 }
 
 /// Error: the runner ended the search.
-struct Stopped;
+struct SearchEnded;
 
 /// Reduces `start`, which must fail at least sometimes, until no single edit keeps the failure.
-pub fn reduce<S: Space>(
+pub fn reduce<S: SearchSpace>(
     space: &S,
     start: S::Candidate,
     settings: ReduceSettings,
@@ -197,7 +203,7 @@ pub fn reduce<S: Space>(
     }
 }
 
-struct Search<'s, S: Space> {
+struct Search<'s, S: SearchSpace> {
     space: &'s S,
     current: S::Candidate,
     key: String,
@@ -212,9 +218,9 @@ enum Attempt {
     Unchanged,
 }
 
-impl<S: Space> Search<'_, S> {
+impl<S: SearchSpace> Search<'_, S> {
     /// Reduces `start`. If the result turns out to fail less often than `start`, reduces `start` again.
-    fn run(&mut self, start: &S::Candidate) -> Result<(), Stopped> {
+    fn run(&mut self, start: &S::Candidate) -> Result<(), SearchEnded> {
         loop {
             (self.current, self.key) = (start.clone(), self.space.key(start));
             self.sampler.estimate_rate(&self.current, &self.key, self.runner)?;
@@ -226,7 +232,7 @@ impl<S: Space> Search<'_, S> {
     }
 
     /// Reduces the current candidate. Returns false if the result turns out to fail less often than the original.
-    fn descend(&mut self) -> Result<bool, Stopped> {
+    fn descend(&mut self) -> Result<bool, SearchEnded> {
         let mut tree = self.space.edits(&self.current);
         // If all edits at once are accepted, the new candidate has a new tree of edits.
         while self.attempt(&tree.strongest())? == Attempt::Accepted {
@@ -234,7 +240,7 @@ impl<S: Space> Search<'_, S> {
         }
         self.visit(&tree)?;
         loop {
-            self.singles()?;
+            self.try_each_edit()?;
             if !self.sampler.check_result(&self.current, &self.key, self.runner)? {
                 return Ok(false);
             }
@@ -245,11 +251,11 @@ impl<S: Space> Search<'_, S> {
     }
 
     /// Applies edits to the current candidate. If the new candidate still fails, it becomes the current one.
-    fn attempt(&mut self, edits: &[S::Edit]) -> Result<Attempt, Stopped> {
+    fn attempt(&mut self, edits: &[S::Edit]) -> Result<Attempt, SearchEnded> {
         let candidate = match self.space.apply(&self.current, edits) {
-            Made::Candidate(candidate) => candidate,
-            Made::Unchanged => return Ok(Attempt::Unchanged),
-            Made::IllFormed(_) => return Ok(Attempt::Rejected),
+            EditResult::Candidate(candidate) => candidate,
+            EditResult::Unchanged => return Ok(Attempt::Unchanged),
+            EditResult::IllFormed(_) => return Ok(Attempt::Rejected),
         };
         let key = self.space.key(&candidate);
         if key == self.key {
@@ -267,34 +273,34 @@ impl<S: Space> Search<'_, S> {
     }
 
     /// Tries the edits of a tree, in the order that the kind of the tree determines.
-    fn visit(&mut self, tree: &Tree<S::Edit>) -> Result<(), Stopped> {
-        if let Tree::Turn(children) = tree {
+    fn visit(&mut self, tree: &EditTree<S::Edit>) -> Result<(), SearchEnded> {
+        if let EditTree::Turn(children) = tree {
             return children.iter().try_for_each(|child| self.visit(child));
         }
         let attempt = self.attempt(&tree.strongest())?;
         match tree {
-            Tree::Edit(levels) if attempt == Attempt::Rejected => self.levels(levels),
-            Tree::Halves(children) if attempt == Attempt::Rejected && children.len() > 1 => {
+            EditTree::Edit(levels) if attempt == Attempt::Rejected => self.find_strongest(levels),
+            EditTree::Halves(children) if attempt == Attempt::Rejected && children.len() > 1 => {
                 let (first, second) = children.split_at(children.len() / 2);
                 for half in [first, second] {
                     match half {
                         [one] => self.visit(one)?,
-                        many => self.visit(&Tree::Halves(many.to_vec()))?,
+                        many => self.visit(&EditTree::Halves(many.to_vec()))?,
                     }
                 }
                 Ok(())
             }
-            Tree::Halves(children) if attempt == Attempt::Rejected => {
+            EditTree::Halves(children) if attempt == Attempt::Rejected => {
                 children.iter().try_for_each(|child| self.visit(child))
             }
-            Tree::Each(children) => children.iter().try_for_each(|child| self.visit(child)),
+            EditTree::Each(children) => children.iter().try_for_each(|child| self.visit(child)),
             _ => Ok(()),
         }
     }
 
     /// Finds, by bisection, the strongest form of an edit with which the failure remains. `levels` contains the forms,
     /// the strongest first, which has already been rejected.
-    fn levels(&mut self, levels: &[S::Edit]) -> Result<(), Stopped> {
+    fn find_strongest(&mut self, levels: &[S::Edit]) -> Result<(), SearchEnded> {
         let (mut gone, mut fails) = (0, levels.len());
         while fails - gone > 1 {
             let middle = gone + (fails - gone) / 2;
@@ -307,7 +313,7 @@ impl<S: Space> Search<'_, S> {
     }
 
     /// Tries each edit alone, and repeats this until no edit is accepted.
-    fn singles(&mut self) -> Result<(), Stopped> {
+    fn try_each_edit(&mut self) -> Result<(), SearchEnded> {
         loop {
             let before = self.key.clone();
             let tree = self.space.edits(&self.current);
@@ -315,7 +321,7 @@ impl<S: Space> Search<'_, S> {
                 if let Some(strongest) = levels.first()
                     && self.attempt(std::slice::from_ref(strongest))? == Attempt::Rejected
                 {
-                    self.levels(levels)?;
+                    self.find_strongest(levels)?;
                 }
             }
             if self.key == before {
@@ -326,7 +332,7 @@ impl<S: Space> Search<'_, S> {
 
     /// Tests those rejected candidates again on which the claim "the result is minimal" rests, with as many passes as
     /// the failure rate requires. Returns true if one of them was rejected wrongly.
-    fn confirm(&mut self) -> Result<bool, Stopped> {
+    fn confirm(&mut self) -> Result<bool, SearchEnded> {
         let candidates = self.rejected();
         let elements = candidates.len() as u32;
         for (candidate, key) in candidates {
@@ -347,8 +353,8 @@ impl<S: Space> Search<'_, S> {
         let tree = self.space.edits(&self.current);
         let mut found: Vec<(S::Candidate, String)> = Vec::new();
         for levels in tree.leaves() {
-            for edit in ends(levels) {
-                if let Made::Candidate(candidate) =
+            for edit in extreme_levels(levels) {
+                if let EditResult::Candidate(candidate) =
                     self.space.apply(&self.current, std::slice::from_ref(edit))
                 {
                     let key = self.space.key(&candidate);
@@ -369,16 +375,16 @@ impl<S: Space> Search<'_, S> {
         let mut keys = Vec::new();
         for levels in tree.leaves() {
             let mut found = None;
-            for edit in ends(levels) {
+            for edit in extreme_levels(levels) {
                 let without = match self.space.apply(&self.current, std::slice::from_ref(edit)) {
-                    Made::Unchanged => continue,
-                    Made::IllFormed(why) => {
+                    EditResult::Unchanged => continue,
+                    EditResult::IllFormed(why) => {
                         if found.is_none() {
                             found = Some((edit, Rejection::IllFormed(why)));
                         }
                         continue;
                     }
-                    Made::Candidate(candidate) => {
+                    EditResult::Candidate(candidate) => {
                         let key = self.space.key(&candidate);
                         if key == self.key || keys.contains(&key) {
                             continue;
@@ -399,7 +405,7 @@ impl<S: Space> Search<'_, S> {
 }
 
 /// Returns the strongest and the weakest form of an edit; a single form if the edit has only one.
-fn ends<E>(levels: &[E]) -> impl Iterator<Item = &E> {
+fn extreme_levels<E>(levels: &[E]) -> impl Iterator<Item = &E> {
     let last = if levels.len() > 1 { levels.last() } else { None };
     levels.first().into_iter().chain(last)
 }

@@ -21,7 +21,7 @@ pub fn passes_needed(rate: f64, error: f64) -> u32 {
 ///
 /// Wald's test decides once the value leaves the range `ln(b)` to `ln(1 / a)`. Then a share of about `b` of all
 /// subjects that fail at `rate` is rejected, and a share of about `a` of those that fail at `other` is accepted.
-pub fn evidence(hits: u32, misses: u32, rate: f64, other: f64) -> f64 {
+pub fn log_likelihood_ratio(hits: u32, misses: u32, rate: f64, other: f64) -> f64 {
     let odds = |now: f64, then: f64| (now / then).ln();
     f64::from(hits) * odds(rate, other) + f64::from(misses) * odds(1.0 - rate, 1.0 - other)
 }
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn evidence_is_a_ratio_of_likelihoods() {
         let check = |hits, misses, expected: f64| {
-            let got = evidence(hits, misses, 0.5, 0.25).exp();
+            let got = log_likelihood_ratio(hits, misses, 0.5, 0.25).exp();
             assert!((got - expected).abs() < 1e-9, "{hits} and {misses}: {got}");
         };
         check(0, 0, 1.0);

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use search::bisect::{Action, Answer, Edge, Event, SearchBudget, Seen, Setup, State, next};
+use search::bisect::{
+    Action, Answer, BisectSettings, BuildOutcome, Edge, Event, SearchBudget, State, next_action,
+};
 
 struct Random(u64);
 
@@ -21,17 +23,17 @@ impl Random {
 /// # Panics
 /// Panics if the search runs a build that is not active, or installs a build again that cannot be tested.
 fn search(
-    setup: Setup,
+    setup: BisectSettings,
     usable: impl Fn(usize) -> bool,
-    mut run: impl FnMut(usize) -> Seen,
+    mut run: impl FnMut(usize) -> BuildOutcome,
 ) -> (Answer, State, Vec<Event>) {
     let mut state = State::new(setup);
     let mut events = Vec::new();
     for _ in 0..100_000 {
-        let event = match next(&state) {
+        let event = match next_action(&state) {
             Action::Finish(answer) => return (answer, state, events),
             Action::Install(build) => {
-                assert!(!state.tally(build).unusable(), "{build} cannot be tested");
+                assert!(!state.tally(build).is_unusable(), "{build} cannot be tested");
                 match usable(build) {
                     true => Event::Installed { build, seconds: 1.0 },
                     false => Event::Unusable { build, seconds: 1.0 },
@@ -48,8 +50,8 @@ fn search(
     panic!("no end after {} runs", state.runs());
 }
 
-fn seen(bad: bool) -> Seen {
-    if bad { Seen::Bad } else { Seen::Good }
+fn seen(bad: bool) -> BuildOutcome {
+    if bad { BuildOutcome::Bad } else { BuildOutcome::Good }
 }
 
 #[track_caller]
@@ -79,9 +81,9 @@ proptest! {
         let inner = |build: usize| build != 0 && build != bad && broken.contains(&build);
         // Broken builds either cannot be installed or fail with another signature.
         let (answer, state, _) = search(
-            Setup::new(bad),
+            BisectSettings::new(bad),
             |build| other || !inner(build),
-            |build| if inner(build) { Seen::Other } else { seen(build >= first_bad) },
+            |build| if inner(build) { BuildOutcome::Other } else { seen(build >= first_bad) },
         );
         prop_assert_eq!(found(&answer), naive(bad, first_bad, &broken));
         let bound = 50 + 3 * (bad as f64).log2().ceil() as u32;
@@ -95,7 +97,7 @@ proptest! {
             (Just(bad), 1..=bad, prop::collection::vec(prop::sample::select(vec![0.05, 1.0]), bad + 1))
         }),
     ) {
-        let setup = Setup::new(bad).weighted(&weights);
+        let setup = BisectSettings::new(bad).with_weights(&weights);
         let (answer, ..) = search(setup, |_| true, |build| seen(build >= first_bad));
         prop_assert_eq!(found(&answer), (first_bad - 1, first_bad));
     }
@@ -105,13 +107,13 @@ proptest! {
         bad in 1_usize..60,
         kinds in prop::collection::vec(0_u8..12, 400),
     ) {
-        let mut setup = Setup::new(bad);
+        let mut setup = BisectSettings::new(bad);
         setup.budget = SearchBudget { runs: Some(150), installs: Some(20), seconds: None };
         let mut kinds = kinds.iter().cycle();
         let (_, state, _) = search(setup, |build| build % 7 != 3, |_| match kinds.next() {
-            Some(0) => Seen::Other,
+            Some(0) => BuildOutcome::Other,
             Some(kind) => seen(kind % 2 == 0),
-            None => Seen::Good,
+            None => BuildOutcome::Good,
         });
         prop_assert!(state.runs() <= 150 && state.installs() <= 20);
     }
@@ -119,19 +121,19 @@ proptest! {
     #[test]
     fn same_observations_give_same_decisions(seed in any::<u64>(), first_bad in 1_usize..=64) {
         let mut random = Random(seed);
-        let (answer, _, events) = search(Setup::new(64), |b| b % 9 != 4, |build| {
+        let (answer, _, events) = search(BisectSettings::new(64), |b| b % 9 != 4, |build| {
             seen(random.chance(if build >= first_bad { 0.6 } else { 0.0 }))
         });
-        let mut state = State::new(Setup::new(64));
+        let mut state = State::new(BisectSettings::new(64));
         for event in events {
-            match (next(&state), event) {
+            match (next_action(&state), event) {
                 (Action::Install(want), Event::Installed { build, .. } | Event::Unusable { build, .. })
                 | (Action::Run(want), Event::Ran { build, .. }) => prop_assert_eq!(want, build),
                 (action, event) => prop_assert!(false, "{:?} and {:?}", action, event),
             }
             state.observe(event);
         }
-        prop_assert_eq!(next(&state), Action::Finish(answer));
+        prop_assert_eq!(next_action(&state), Action::Finish(answer));
     }
 }
 
@@ -143,7 +145,7 @@ fn flaky_changes_are_found() {
             let mut random = Random(seed * 7_777_777);
             let first_bad = 1 + (seed as usize * 37) % 128;
             let (answer, ..) = search(
-                Setup::new(128),
+                BisectSettings::new(128),
                 |_| true,
                 |build| seen(random.chance(if build >= first_bad { p } else { q })),
             );
@@ -170,7 +172,7 @@ fn few_builds_are_spent_on_long_breakage() {
         let first_bad = 1 + (seed as usize * 101) % 256;
         let end = |build: usize| build == 0 || build == 256;
         let (answer, state, _) =
-            search(Setup::new(256), |b| end(b) || usable[b], |b| seen(b >= first_bad));
+            search(BisectSettings::new(256), |b| end(b) || usable[b], |b| seen(b >= first_bad));
         let (last_good, found_bad) = found(&answer);
         assert!(last_good < first_bad && first_bad <= found_bad);
         installs += state.tallies().filter(|(build, _)| !end(*build)).count() as f64;
@@ -183,19 +185,20 @@ fn few_builds_are_spent_on_long_breakage() {
 
 #[test]
 fn failing_and_unusable_ends_are_reported() {
-    let passes = search(Setup::new(9), |_| true, |_| Seen::Good).0;
+    let passes = search(BisectSettings::new(9), |_| true, |_| BuildOutcome::Good).0;
     assert_eq!(passes, Answer::NotReproducible { runs: 150, bad: 0 });
-    let fails = search(Setup::new(9), |_| true, |_| Seen::Bad).0;
+    let fails = search(BisectSettings::new(9), |_| true, |_| BuildOutcome::Bad).0;
     assert!(matches!(fails, Answer::GoodEndFails { .. }), "{fails:?}");
     for end in [0, 9] {
-        let answer = search(Setup::new(9), |build| build != end, |build| seen(build > 4)).0;
+        let answer =
+            search(BisectSettings::new(9), |build| build != end, |build| seen(build > 4)).0;
         assert_eq!(answer, Answer::EndUnusable { end });
     }
 }
 
 #[test]
 fn exchanged_ends_are_detected_within_eight_runs() {
-    let (answer, state, _) = search(Setup::new(99), |_| true, |build| seen(build < 40));
+    let (answer, state, _) = search(BisectSettings::new(99), |_| true, |build| seen(build < 40));
     assert_eq!(answer, Answer::Exchanged { passes: 4, failures: 4 });
     assert_eq!(state.runs(), 8);
 }
@@ -208,7 +211,8 @@ fn failure_that_becomes_frequent_later_is_reported_as_worse() {
         let mut random = Random(seed * 31_337);
         let rate =
             |build: usize| [0.0, 0.2, 1.0][usize::from(build >= 30) + usize::from(build >= 60)];
-        let answer = search(Setup::new(128), |_| true, |build| seen(random.chance(rate(build)))).0;
+        let answer =
+            search(BisectSettings::new(128), |_| true, |build| seen(random.chance(rate(build)))).0;
         if let Answer::Worse { after, until, edge, .. } = answer {
             worse += 1;
             right += u32::from(after < 30 && 30 <= until && edge.first_bad == 60);
@@ -223,7 +227,7 @@ fn wrong_user_rate_does_not_change_the_answer() {
     let mut wrong = 0;
     for seed in 1..=30_u64 {
         let mut random = Random(seed * 4_242);
-        let mut setup = Setup::new(128);
+        let mut setup = BisectSettings::new(128);
         setup.rate = Some(1.0);
         let first_bad = 1 + (seed as usize * 37) % 128;
         let fails = |build: usize| if build >= first_bad { 0.4 } else { 0.0 };
@@ -250,7 +254,7 @@ fn sticky_failure_state_is_not_a_regression() {
             failed = random.chance(if failed { f64::max(fails, 0.3) } else { fails });
             seen(failed)
         };
-        match search(Setup::new(128), |_| true, run).0 {
+        match search(BisectSettings::new(128), |_| true, run).0 {
             Answer::Found(edge) | Answer::Increase { edge } if edge.first_bad == first_bad => {
                 right += 1;
             }
@@ -266,7 +270,7 @@ fn wedged_device_is_detected() {
     for wedged_after in 7..12 {
         let mut runs = 0;
         let (answer, ..) = search(
-            Setup::new(256),
+            BisectSettings::new(256),
             |_| true,
             |build| {
                 runs += 1;
@@ -280,7 +284,7 @@ fn wedged_device_is_detected() {
 #[test]
 fn spent_budget_gives_a_range_that_contains_the_change() {
     for runs in 1..20 {
-        let mut setup = Setup::new(256);
+        let mut setup = BisectSettings::new(256);
         setup.budget.runs = Some(runs);
         match search(setup, |_| true, |build| seen(build >= 77)).0 {
             Answer::Range { last_good, first_bad, mass, spent } => {
@@ -295,16 +299,17 @@ fn spent_budget_gives_a_range_that_contains_the_change() {
 
 #[test]
 fn two_regressions_are_reported_as_several() {
-    let mut state = State::new(Setup::new(12));
+    let mut state = State::new(BisectSettings::new(12));
     let runs = [(12, 0, 8), (0, 8, 0), (3, 0, 9), (6, 30, 0), (9, 0, 9), (2, 20, 0), (8, 20, 0)];
     for (build, good, bad) in runs {
-        let each = std::iter::repeat_n(Seen::Good, good).chain(std::iter::repeat_n(Seen::Bad, bad));
+        let each = std::iter::repeat_n(BuildOutcome::Good, good)
+            .chain(std::iter::repeat_n(BuildOutcome::Bad, bad));
         for seen in each {
             state.observe(Event::Ran { build, seen, seconds: 0.0 });
         }
     }
     let answer = loop {
-        match next(&state) {
+        match next_action(&state) {
             Action::Finish(answer) => break answer,
             Action::Install(build) => state.observe(Event::Installed { build, seconds: 0.0 }),
             Action::Run(build) => {

@@ -1,6 +1,6 @@
 //! Compares the estimated remaining effort with the effort that the search needed afterwards.
 
-use search::bisect::{Action, Event, Posterior, Seen, Setup, State, next};
+use search::bisect::{Action, BisectSettings, BuildOutcome, Event, Posterior, State, next_action};
 
 /// Estimated and actual remaining effort after a share of the runs, each as numbers of runs and of newly installed
 /// builds, summed over all searches.
@@ -18,15 +18,15 @@ fn bisect(rate: f64, seed: u64) -> Vec<(u32, u32, f64, f64)> {
         numbers = numbers.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (numbers >> 11) as f64 / (1_u64 << 53) as f64
     };
-    let mut state = State::new(Setup::new(256));
+    let mut state = State::new(BisectSettings::new(256));
     let mut estimates = Vec::new();
     loop {
-        let event = match next(&state) {
+        let event = match next_action(&state) {
             Action::Finish(_) => break,
             Action::Install(build) => Event::Installed { build, seconds: 0.0 },
             Action::Run(build) => {
                 let fails = build >= first_bad && share() < rate;
-                let seen = if fails { Seen::Bad } else { Seen::Good };
+                let seen = if fails { BuildOutcome::Bad } else { BuildOutcome::Good };
                 Event::Ran { build, seen, seconds: 0.0 }
             }
         };

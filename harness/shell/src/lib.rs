@@ -29,7 +29,7 @@ pub fn quote(word: &str) -> String {
     let mut out = String::with_capacity(word.len() + 2);
     let (mut before, mut printed) = (None, false);
     for c in word.chars() {
-        let style = match Style::of(c) {
+        let style = match Style::for_char(c) {
             // If `"$(...)"` precedes single quotes in a word, fish 3.6 looks for variables even inside the single
             // quotes.
             Style::Quoted if c == '$' && printed => Style::Escaped,
@@ -76,7 +76,7 @@ enum Style {
 }
 
 impl Style {
-    fn of(c: char) -> Style {
+    fn for_char(c: char) -> Style {
         match c {
             '\'' | '\\' => Style::Escaped,
             '\n' | ' '..='~' => Style::Quoted,

@@ -17,6 +17,6 @@ pub(crate) use blobs::{AddError, Blobs};
 pub use cache::StackCache;
 pub use cross::Component;
 pub use error::ObtainError;
-pub use file_lock::{FileLock, LONGEST_WAIT, LockError, LockMode};
+pub use file_lock::{FileLock, LockError, LockMode, MAX_LOCK_WAIT};
 pub use prefetch::Prefetch;
 pub use store::{BuildEvent, BuildProgress, BuildStore, ObtainedBuild};

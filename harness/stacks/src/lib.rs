@@ -27,7 +27,7 @@ mod path_error;
 mod transfer;
 mod unpack;
 mod watch;
-pub use watch::Patience;
+pub use watch::CleanupLimit;
 
 pub use builds::{
     Archive, Build, BuildLocation, BuildQuery, BuildSource, ComponentChange, ComponentPin,
@@ -40,7 +40,7 @@ pub use debian::{
 };
 pub use hint::Hint;
 pub use keep::{
-    BuildEvent, BuildProgress, BuildStore, Component, FileLock, LONGEST_WAIT, LockError, LockMode,
+    BuildEvent, BuildProgress, BuildStore, Component, FileLock, LockError, LockMode, MAX_LOCK_WAIT,
     ObtainError, ObtainedBuild, Prefetch, StackCache,
 };
 pub use locate::{

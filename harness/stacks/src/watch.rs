@@ -15,13 +15,13 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// Time limit of clean-up work, for example of removing a folder: one second after a request to stop.
 #[derive(Debug)]
-pub struct Patience<S> {
+pub struct CleanupLimit<S> {
     stop: S,
-    /// Time at which [`Patience::is_over`] first saw the request to stop.
+    /// Time at which [`CleanupLimit::is_over`] first saw the request to stop.
     since: OnceLock<Instant>,
 }
 
-impl<S: Deref<Target = AtomicBool>> Patience<S> {
+impl<S: Deref<Target = AtomicBool>> CleanupLimit<S> {
     /// Returns a time limit that begins to run when `stop` becomes true.
     pub fn new(stop: S) -> Self {
         Self { stop, since: OnceLock::new() }
@@ -34,12 +34,12 @@ impl<S: Deref<Target = AtomicBool>> Patience<S> {
 }
 
 /// Interval between two checks of the flag, and between two calls of `stopped` in [`watched`].
-const LOOK: Duration = Duration::from_millis(20);
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Guard that ends the watching thread when the work ends, even by a panic.
-struct Ends<'a>(&'a AtomicBool);
+struct WatchGuard<'a>(&'a AtomicBool);
 
-impl Drop for Ends<'_> {
+impl Drop for WatchGuard<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -58,12 +58,12 @@ pub(crate) fn watched<T>(
             if stop.load(Ordering::Relaxed) {
                 stopped();
             }
-            thread::sleep(LOOK);
+            thread::sleep(CHECK_INTERVAL);
         }
     };
     thread::scope(|scope| {
         let _watches = thread::Builder::new().spawn_scoped(scope, watch);
-        let _ends = Ends(&ended);
+        let _ends = WatchGuard(&ended);
         work()
     })
 }
@@ -91,7 +91,7 @@ mod tests {
             || {
                 stop.store(true, Ordering::Relaxed);
                 while !seen.load(Ordering::Relaxed) {
-                    thread::sleep(LOOK);
+                    thread::sleep(CHECK_INTERVAL);
                 }
             },
         );

@@ -18,22 +18,22 @@ use std::{
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 pub use self::{
-    add::{Added, Adding, SEVERAL},
-    read::{Ground, Kept},
+    add::{AddStatistics, AddTransaction, SEPARATOR},
+    read::{RunConfiguration, StoredRun},
 };
 
 /// Version of the database tables. It increases when the meaning of a table changes.
 pub const VERSION: u32 = 1;
 
 /// Application id in the header of the SQLite files that rocrepro writes: "rocr".
-const OURS: u32 = 0x726f_6372;
+const APPLICATION_ID: u32 = 0x726f_6372;
 
 /// Time between two attempts to use a store that another process writes to.
-const PAUSE: Duration = Duration::from_millis(50);
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Maximum number of attempts to use a store that another process writes to: 5 s when reading, 120 s when writing.
-const READER: i32 = 100;
-const WRITER: i32 = 2400;
+const READ_ATTEMPTS: i32 = 100;
+const WRITE_ATTEMPTS: i32 = 2400;
 
 const TABLES: &str = "
 -- JSON that records share.
@@ -55,7 +55,7 @@ CREATE INDEX trial_of_case ON trial (of_case);
 ";
 
 /// Fields of a record whose values many records share. Each value is stored as a row of the table `part`.
-const SHARED: [&str; 4] = ["stack", "device", "environment", "limits"];
+const SHARED_FIELDS: [&str; 4] = ["stack", "device", "environment", "limits"];
 
 /// An open results store.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ pub struct Store {
 
 /// Reason why a results store cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum Trouble {
+pub enum ResultsStoreError {
     /// The file does not exist. The value is its path.
     #[error("store `{}` does not exist; `rocrepro records store add` creates one", .0.display())]
     Missing(PathBuf),
@@ -120,50 +120,50 @@ pub enum Trouble {
     Merged(String, String),
 }
 
-impl From<rusqlite::Error> for Trouble {
-    fn from(error: rusqlite::Error) -> Trouble {
+impl From<rusqlite::Error> for ResultsStoreError {
+    fn from(error: rusqlite::Error) -> ResultsStoreError {
         match error.sqlite_error_code() {
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Trouble::Busy,
-            _ => Trouble::Sqlite(error),
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => ResultsStoreError::Busy,
+            _ => ResultsStoreError::Sqlite(error),
         }
     }
 }
 
 /// Function that reports that this process waits. It is static, because SQLite calls a plain function without data.
-static TELL: OnceLock<fn()> = OnceLock::new();
+static WAIT_CALLBACK: OnceLock<fn()> = OnceLock::new();
 
 /// Sets the function that is called each time this process begins to wait for another process that writes to a store.
 /// Only the first call has an effect.
-pub fn tell_waits(tell: fn()) {
-    let _ = TELL.set(tell);
+pub fn set_wait_callback(tell: fn()) {
+    let _ = WAIT_CALLBACK.set(tell);
 }
 
 /// Waits 50 ms before the next attempt. Returns false without waiting if `most` attempts have been made.
-fn wait(attempt: i32, most: i32) -> bool {
+fn wait_for_retry(attempt: i32, most: i32) -> bool {
     if attempt >= most {
         return false;
     }
     // Waits of less than half a second are not reported, because any other writer may take that long.
     if attempt == 10
-        && let Some(tell) = TELL.get()
+        && let Some(tell) = WAIT_CALLBACK.get()
     {
         tell();
     }
-    std::thread::sleep(PAUSE);
+    std::thread::sleep(RETRY_INTERVAL);
     true
 }
 
-impl Trouble {
+impl ResultsStoreError {
     /// Returns true if the user gave the wrong file, or files that do not fit the store. False means trouble of the
     /// machine or a damaged store.
     pub fn is_usage(&self) -> bool {
         !matches!(
             self,
-            Trouble::Busy
-                | Trouble::Sqlite(_)
-                | Trouble::Records(_)
-                | Trouble::Record(_)
-                | Trouble::Json(_)
+            ResultsStoreError::Busy
+                | ResultsStoreError::Sqlite(_)
+                | ResultsStoreError::Records(_)
+                | ResultsStoreError::Record(_)
+                | ResultsStoreError::Json(_)
         )
     }
 }
@@ -173,15 +173,15 @@ impl Store {
     ///
     /// # Errors
     /// The store does not exist or cannot be used.
-    pub fn open(path: &Path) -> Result<Store, Trouble> {
-        look(path)?;
+    pub fn open(path: &Path) -> Result<Store, ResultsStoreError> {
+        check_header(path)?;
         // The path must be absolute, because SQLite treats a name that begins with "file:" as a URI.
-        let failed = |source| Trouble::File { path: path.to_owned(), source };
+        let failed = |source| ResultsStoreError::File { path: path.to_owned(), source };
         let path = &path.canonicalize().map_err(failed)?;
         // If the file cannot be written, SQLite opens it only for reading.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let db = Connection::open_with_flags(path, flags)?;
-        db.busy_handler(Some(|attempt| wait(attempt, READER)))?;
+        db.busy_handler(Some(|attempt| wait_for_retry(attempt, READ_ATTEMPTS)))?;
         db.execute_batch("PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF;")?;
         Ok(Store { db })
     }
@@ -191,38 +191,38 @@ impl Store {
     ///
     /// # Errors
     /// The file is not a store, or cannot be created.
-    pub fn open_or_make(path: &Path) -> Result<Store, Trouble> {
+    pub fn open_or_make(path: &Path) -> Result<Store, ResultsStoreError> {
         if path.symlink_metadata().is_err() {
-            make(path)?;
+            create_file(path)?;
         }
         Store::open(path)
     }
 }
 
 /// Creates an empty store. Other processes see either no file or a complete one.
-fn make(path: &Path) -> Result<(), Trouble> {
+fn create_file(path: &Path) -> Result<(), ResultsStoreError> {
     let db = Connection::open_in_memory()?;
     db.execute_batch(&format!(
-        "PRAGMA application_id = {OURS}; PRAGMA user_version = {VERSION}; BEGIN; {TABLES} COMMIT;"
+        "PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION}; BEGIN; {TABLES} COMMIT;"
     ))?;
     let bytes = db.serialize("main")?;
     match atomic::write_new(path, &*bytes) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        Err(source) => Err(Trouble::File { path: path.to_owned(), source }),
+        Err(source) => Err(ResultsStoreError::File { path: path.to_owned(), source }),
         Ok(()) => Ok(()),
     }
 }
 
 /// Checks the header of a file before SQLite opens it. SQLite itself might write to the database of another program, if
 /// that program left a journal.
-fn look(path: &Path) -> Result<(), Trouble> {
+fn check_header(path: &Path) -> Result<(), ResultsStoreError> {
     let failed = |source: std::io::Error| match source.kind() {
         // A symbolic link without a target counts as an existing file, so that no store replaces the link.
-        ErrorKind::NotFound if !path.is_symlink() => Trouble::Missing(path.to_owned()),
-        _ => Trouble::File { path: path.to_owned(), source },
+        ErrorKind::NotFound if !path.is_symlink() => ResultsStoreError::Missing(path.to_owned()),
+        _ => ResultsStoreError::File { path: path.to_owned(), source },
     };
     if !fs::metadata(path).map_err(failed)?.is_file() {
-        return Err(Trouble::Foreign(path.to_owned()));
+        return Err(ResultsStoreError::Foreign(path.to_owned()));
     }
     // The format of the header is described in https://www.sqlite.org/fileformat2.html#the_database_header
     let mut head = Vec::new();
@@ -230,11 +230,13 @@ fn look(path: &Path) -> Result<(), Trouble> {
     let number = |at: usize| -> Option<u32> {
         Some(u32::from_be_bytes(head.get(at..at + 4)?.try_into().ok()?))
     };
-    if !head.starts_with(b"SQLite format 3\0") || number(68) != Some(OURS) {
-        return Err(Trouble::Foreign(path.to_owned()));
+    if !head.starts_with(b"SQLite format 3\0") || number(68) != Some(APPLICATION_ID) {
+        return Err(ResultsStoreError::Foreign(path.to_owned()));
     }
     match number(60) {
         Some(VERSION) => Ok(()),
-        found => Err(Trouble::Version { path: path.to_owned(), found: found.unwrap_or(0) }),
+        found => {
+            Err(ResultsStoreError::Version { path: path.to_owned(), found: found.unwrap_or(0) })
+        }
     }
 }

@@ -318,7 +318,7 @@ fn add(store: &mut Store, text: &str) {
 fn stored(store: &Store) -> Bugs {
     let mut bugs = Bugs::default();
     for run in store.runs().expect("runs") {
-        store.each(&run, &mut |record| bugs.add(record)).expect("records");
+        store.for_each_record(&run, &mut |record| bugs.add(record)).expect("records");
     }
     bugs
 }

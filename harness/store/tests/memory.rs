@@ -8,7 +8,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use report::{Builds, Merging, Part, RecordIndex, Side};
+use report::{Builds, RecordIndex, RunSummary, ShardMerger, ShardPlan};
 use serde_json::json;
 use store::Store;
 
@@ -94,21 +94,22 @@ fn records_are_read_one_at_a_time() {
 
     let compared = most(|| {
         let index = index(&file);
-        let mut sides = [Side::default(), Side::default()];
+        let mut sides = [RunSummary::default(), RunSummary::default()];
         for side in &mut sides {
             index.runs[0].records(&file).for_each(|record| side.add(&record.expect("a record")));
         }
-        assert!(!report::Changes::between(&sides[0], &sides[1]).differ());
+        assert!(!report::Changes::compare(&sides[0], &sides[1]).differ());
     });
     let merged = most(|| {
         let index = index(&file);
         let run = &index.runs[0];
         let opened = run.opened(&file).expect("a plan");
         let numbers = run.numbers().collect();
-        let mut merging = Merging::of(vec![Part { file: "f".to_owned(), opened, numbers }]);
+        let mut merging =
+            ShardMerger::new(vec![ShardPlan { file: "f".to_owned(), opened, numbers }]);
         let mut builds = Builds::default();
         for record in run.records(&file) {
-            builds.add(&merging.take(0, record.expect("a record")));
+            builds.add(&merging.add_record(0, record.expect("a record")));
         }
         assert!(merging.end().expect("one run").1.count == 0);
     });

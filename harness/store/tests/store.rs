@@ -7,9 +7,9 @@ use std::{
     path::Path,
 };
 
-use report::{Changes, Ground, Held, History, Merged, Record, Shard};
+use report::{Changes, History, MergedRun, Record, RecordedRun, RunConfiguration, Shard};
 use serde_json::{Value, json};
-use store::{Added, Store, Trouble};
+use store::{AddStatistics, ResultsStoreError, Store};
 
 /// Generator of pseudo-random numbers.
 struct Draw(u64);
@@ -90,8 +90,8 @@ fn text(lines: &[Value]) -> String {
     lines.iter().map(|line| line.to_string() + "\n").collect()
 }
 
-fn held(lines: &[Value]) -> Vec<Held> {
-    Held::all(&text(lines))
+fn held(lines: &[Value]) -> Vec<RecordedRun> {
+    RecordedRun::parse_all(&text(lines))
 }
 
 fn drawn(seed: u64) -> Vec<Vec<Value>> {
@@ -152,7 +152,7 @@ fn store_returns_what_was_added() {
             assert_eq!((added.runs, added.trials), (1, lines.len() - 1));
             // Adding the same run again changes nothing.
             let again = store.add(&held(lines)).expect("it is there");
-            assert_eq!(again, Added { there: lines.len() - 1, ..Added::default() });
+            assert_eq!(again, AddStatistics { there: lines.len() - 1, ..AddStatistics::default() });
         }
         assert_eq!(everything(&store), wanted);
         drop(store);
@@ -172,12 +172,12 @@ fn histories_and_differences_match_the_lines() {
         let lines: Vec<&Value> =
             runs.iter().flatten().filter(|line| line["verdict"].is_object()).collect();
         for case in CASES {
-            let mut of_case = store.of_case(case).expect("records");
+            let mut of_case = store.case_records(case).expect("records");
             let kept = store.runs().expect("runs").into_iter();
-            let kept: Vec<(Ground, Vec<Record>)> = kept
+            let kept: Vec<(RunConfiguration, Vec<Record>)> = kept
                 .filter_map(|run| Some((run.ground?, of_case.remove(&run.opened.run)?)))
                 .collect();
-            let history = serde_json::to_value(History::of(case, &kept)).expect("JSON");
+            let history = serde_json::to_value(History::from_runs(case, &kept)).expect("JSON");
             let of_case = lines.iter().filter(|line| line["case"] == case);
             assert_eq!(history["trials"], of_case.clone().count());
             let mut found = Counted::new();
@@ -224,7 +224,8 @@ fn histories_and_differences_match_the_lines() {
 fn differences(store: &Store, runs: &[Vec<Value>]) {
     let kept = everything(store);
     for (pair, lines) in kept.windows(2).zip(runs.windows(2)) {
-        let changes = serde_json::to_value(Changes::of(&pair[0].1, &pair[1].1)).expect("JSON");
+        let changes =
+            serde_json::to_value(Changes::compare_records(&pair[0].1, &pair[1].1)).expect("JSON");
         let seen = |lines: &[Value]| {
             let mut trials: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
             for line in lines.iter().filter(|line| line["verdict"].is_object()) {
@@ -293,7 +294,7 @@ fn failed_addition_changes_nothing() {
     other[0].opened.digest = "another".to_owned();
     let both = [held(&runs[1]), other].concat();
     let trouble = store.add(&both).expect_err("another plan");
-    assert!(matches!(&trouble, Trouble::OtherPlan(run) if run == "r00"), "{trouble}");
+    assert!(matches!(&trouble, ResultsStoreError::OtherPlan(run) if run == "r00"), "{trouble}");
     assert_eq!(everything(&store), before);
 }
 
@@ -314,18 +315,18 @@ fn resumed_run_is_extended() {
     fails["outcome"]["kind"] = json!("crash");
     lines.push(fails);
     let added = store.add(&held(&lines)).expect("added");
-    assert_eq!(added, Added { replaced: 1, there: all - 1, ..Added::default() });
+    assert_eq!(added, AddStatistics { replaced: 1, there: all - 1, ..AddStatistics::default() });
     let kept = everything(&store).swap_remove(0).1;
     assert_eq!(kept, held(&lines)[0].records.values().cloned().collect::<Vec<_>>());
 }
 
-fn shards(of: u32, draw: &mut Draw) -> Vec<Held> {
+fn shards(of: u32, draw: &mut Draw) -> Vec<RecordedRun> {
     let trials: Vec<String> = (0..9).map(|n| format!("copies/a[n={n}]")).collect();
     let mut shards = Vec::new();
     for number in 1..=of {
         let shard = Shard { number, of };
         let (name, trials): (String, Vec<_>) =
-            (format!("p{number}"), trials.iter().filter(|trial| shard.holds(trial)).collect());
+            (format!("p{number}"), trials.iter().filter(|trial| shard.contains(trial)).collect());
         let mut lines = vec![json!({
             "format": 1, "opened": "2026-11-01T00:00:00Z", "run": name, "trials": trials, "repeat": 2, "digest": "d",
             "shard": shard,
@@ -338,12 +339,12 @@ fn shards(of: u32, draw: &mut Draw) -> Vec<Held> {
     shards
 }
 
-fn merged(parts: &[&Held]) -> Held {
+fn merged(parts: &[&RecordedRun]) -> RecordedRun {
     let parts: Vec<_> =
         parts.iter().map(|held| (held.opened.run.clone(), (*held).clone())).collect();
-    let Merged { opened, records, .. } = Merged::of(&parts).expect("one run");
+    let MergedRun { opened, records, .. } = MergedRun::from_shards(&parts).expect("one run");
     let records = records.into_iter().map(|record| (record.number, record)).collect();
-    Held { opened, records, not_looked: BTreeSet::new(), lost: BTreeMap::new() }
+    RecordedRun { opened, records, without_health_check: BTreeSet::new(), lost: BTreeMap::new() }
 }
 
 fn orders<T: Clone>(of: &[T]) -> Vec<Vec<T>> {
@@ -417,7 +418,7 @@ fn rejects_a_merged_run_whose_part_has_other_trials() {
     store.add(&parts).expect("added");
     let before = everything(&store);
     let trouble = store.add(std::slice::from_ref(&whole)).expect_err("another plan");
-    assert!(matches!(&trouble, Trouble::NoPart(run, _) if run == "p2"), "{trouble}");
+    assert!(matches!(&trouble, ResultsStoreError::NoPart(run, _) if run == "p2"), "{trouble}");
     assert_eq!(everything(&store), before);
 }
 

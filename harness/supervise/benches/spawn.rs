@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::process::{Command, Stdio};
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use supervise::{Cancel, Ended, Limits};
+use supervise::{Cancel, ChildEnd, Limits};
 
 fn spawn(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("spawn");
@@ -29,7 +29,7 @@ fn spawn(criterion: &mut Criterion) {
             let seen = supervise::run(command, b"{}", &limits, &cancel, &mut |line| {
                 black_box(line);
             });
-            assert!(matches!(seen.ended, Ended::Exited(0)), "{:?}", seen.ended);
+            assert!(matches!(seen.ended, ChildEnd::Exited(0)), "{:?}", seen.ended);
         });
     });
     group.finish();

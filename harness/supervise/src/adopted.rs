@@ -22,17 +22,17 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, kill_process_group, waitpid};
 
 use crate::calls::become_subreaper;
-use crate::group::{SETTLE, command_line, parse_start, parse_stat};
+use crate::group::{SETTLE_TIME, command_line, parse_start, parse_stat};
 use crate::{Cancel, Process};
 
 /// Time between two checks of a process that has to end.
-const PAUSE: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Environment variable that identifies the supervised child to which a process belongs.
 pub const RUN_VARIABLE: &str = "ROCREPRO_RUN";
 
 /// Leaders of process groups whose leftover processes have not been killed yet.
-struct Running {
+struct RunningLeaders {
     /// Process id of each leader, with the value of its [`RUN_VARIABLE`].
     leaders: BTreeMap<i32, String>,
     /// Start time of the first leader, as [`parse_start`] returns it. Processes that started earlier are not leftovers.
@@ -41,13 +41,14 @@ struct Running {
 
 /// The lock is held while a child is started and registered here. Otherwise another thread could mistake the new child
 /// for a leftover.
-static RUNNING: Mutex<Running> = Mutex::new(Running { leaders: BTreeMap::new(), since: 0 });
+static RUNNING: Mutex<RunningLeaders> =
+    Mutex::new(RunningLeaders { leaders: BTreeMap::new(), since: 0 });
 
-fn running() -> MutexGuard<'static, Running> {
+fn running() -> MutexGuard<'static, RunningLeaders> {
     RUNNING.lock()
 }
 
-/// A leader of a process group that is registered until [`clear`] removes it.
+/// A leader of a process group that is registered until [`kill_orphans`] removes it.
 pub(crate) struct Leader {
     pid: i32,
     run: String,
@@ -76,35 +77,35 @@ pub(crate) fn start(command: &mut Command) -> std::io::Result<(Child, Leader)> {
 
 /// The supervisor stops waiting for orphans of unknown origin after this many consecutive checks without an orphan of
 /// the leader.
-const CHECKS_OF_STRANGERS: u32 = 10;
+const MAX_UNRELATED_CHECKS: u32 = 10;
 
 /// Waits until all orphans that an ended leader left to this process have ended, at most for `limit`, or until a
 /// request to cancel. Orphans without a [`RUN_VARIABLE`] are not waited for. Other leaders can be started in the
 /// meantime.
-pub(crate) fn wait(leader: &Leader, limit: Duration, cancel: &Cancel) {
+pub(crate) fn wait_for_orphans(leader: &Leader, limit: Duration, cancel: &Cancel) {
     let begun = Instant::now();
-    let is_own = |pid: &Pid| run_of(*pid).as_ref() == Some(&leader.run);
+    let is_own = |pid: &Pid| run_id_of(*pid).as_ref() == Some(&leader.run);
     // While a process starts another program, its environment cannot be read for a moment.
     let mut seen_without = 0;
-    while begun.elapsed() < limit && !cancel.is_cancelled() && seen_without < CHECKS_OF_STRANGERS {
-        let (left, settled) = strangers(&running(), children());
+    while begun.elapsed() < limit && !cancel.is_cancelled() && seen_without < MAX_UNRELATED_CHECKS {
+        let (left, settled) = other_orphans(&running(), children());
         if settled && left.is_empty() {
             return;
         }
         let has_own = !settled || left.iter().any(|(pid, _)| is_own(pid));
         seen_without = if has_own { 0 } else { seen_without + 1 };
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
 /// Kills the orphans that an ended leader left to this process, and returns them. As long as another leader runs,
 /// processes without a [`RUN_VARIABLE`] are not killed, because they may be descendants of that leader. `stays` is true
 /// if the leader or its group could not be killed.
-pub(crate) fn clear(leader: Leader, stays: bool, reap: Duration) -> Vec<Process> {
-    clear_with(leader, stays, reap, &mut children)
+pub(crate) fn kill_orphans(leader: Leader, stays: bool, reap: Duration) -> Vec<Process> {
+    kill_orphans_with(leader, stays, reap, &mut children)
 }
 
-fn clear_with(
+fn kill_orphans_with(
     leader: Leader,
     stays: bool,
     reap: Duration,
@@ -118,8 +119,8 @@ fn clear_with(
     }
     let begun = Instant::now();
     loop {
-        let (mut left, settled) = strangers(&running, children());
-        left.retain(|(pid, _)| match run_of(*pid) {
+        let (mut left, settled) = other_orphans(&running, children());
+        left.retain(|(pid, _)| match run_id_of(*pid) {
             Some(run) if run == leader.run => true,
             Some(run) if running.leaders.values().any(|other| *other == run) => false,
             _ => running.leaders.is_empty(),
@@ -130,7 +131,7 @@ fn clear_with(
         let over = begun.elapsed();
         for (pid, name) in &left {
             // The process is a child of this process that has not been reaped, so Linux has not reused its id.
-            if over >= SETTLE && !found.iter().any(|known| known.pid == pid.as_raw_pid()) {
+            if over >= SETTLE_TIME && !found.iter().any(|known| known.pid == pid.as_raw_pid()) {
                 found.push(Process {
                     pid: pid.as_raw_pid(),
                     name: name.clone(),
@@ -140,13 +141,13 @@ fn clear_with(
                 let _ = kill_process(*pid, Signal::KILL);
             }
         }
-        if over >= SETTLE.saturating_add(reap) {
+        if over >= SETTLE_TIME.saturating_add(reap) {
             for process in &mut found {
                 process.survived = left.iter().any(|(pid, _)| pid.as_raw_pid() == process.pid);
             }
             return found;
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -167,7 +168,7 @@ pub(crate) fn kill_all() {
 /// Reaps the ended processes among `children`, and returns those that are alive and were not started by this process
 /// itself. The second value is false if the list may be incomplete, because a child that ended after the listing may
 /// have left children of its own.
-fn strangers(running: &Running, children: Vec<Pid>) -> (Vec<(Pid, String)>, bool) {
+fn other_orphans(running: &RunningLeaders, children: Vec<Pid>) -> (Vec<(Pid, String)>, bool) {
     if children.is_empty() {
         return (Vec::new(), true);
     }
@@ -207,7 +208,7 @@ fn read_stat(pid: Pid) -> String {
 }
 
 /// Returns the value of [`RUN_VARIABLE`] with which a process was started.
-fn run_of(pid: Pid) -> Option<String> {
+fn run_id_of(pid: Pid) -> Option<String> {
     let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_pid())).ok()?;
     let mut variables = environment.split(|&byte| byte == 0);
     let value = variables
@@ -245,11 +246,11 @@ mod tests {
         // If another test reaps the process, this also shows that it has ended.
         let stat = format!("/proc/{}/stat", dead.as_raw_pid());
         while fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(POLL_INTERVAL);
         }
         let mut early = Some(vec![dead]);
         let mut lists = || early.take().unwrap_or_else(children);
-        let found = clear_with(leader, false, Duration::from_secs(10), &mut lists);
+        let found = kill_orphans_with(leader, false, Duration::from_secs(10), &mut lists);
         let found: Vec<_> = found.iter().map(|p| (p.name.as_str(), p.survived)).collect();
         assert_eq!(found, [("sleep", false)]);
         let _ = ended.wait();
@@ -276,11 +277,11 @@ mod tests {
         let listed = [&before, &dead].map(Pid::from_child);
         // The state Z in /proc means that the process has ended.
         while !read_stat(listed[1]).contains(") Z ") {
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(POLL_INTERVAL);
         }
         let since = parse_start(&read_stat(listed[1])).unwrap() + 1;
-        let running = Running { leaders: BTreeMap::new(), since };
-        assert_eq!(strangers(&running, listed.to_vec()), (Vec::new(), true));
+        let running = RunningLeaders { leaders: BTreeMap::new(), since };
+        assert_eq!(other_orphans(&running, listed.to_vec()), (Vec::new(), true));
         assert!(dead.wait().unwrap().success(), "its status is still there");
         for child in [&mut of_another, &mut before] {
             assert_eq!(child.try_wait().unwrap(), None, "it sleeps");

@@ -12,7 +12,7 @@ use std::io::{self, ErrorKind};
 use rustix::process::{getpid, set_child_subreaper};
 
 /// A system call that is needed, with a function that tries it.
-struct Needed {
+struct NeededCall {
     name: &'static str,
     /// Consequence if the system call fails. It completes the sentence "without it ...".
     otherwise: &'static str,
@@ -21,8 +21,8 @@ struct Needed {
 
 /// System calls that this process and every worker or program need. `pidfd_open` is not in the list, because a thread
 /// can wait for a child instead.
-const NEEDED: [Needed; 3] = [
-    Needed {
+const NEEDED_CALLS: [NeededCall; 3] = [
+    NeededCall {
         name: "getcwd",
         otherwise: "compilers and runtimes fail",
         attempt: || match std::env::current_dir() {
@@ -31,7 +31,7 @@ const NEEDED: [Needed; 3] = [
             found => found.map(drop),
         },
     },
-    Needed {
+    NeededCall {
         name: "getdents64",
         otherwise: "no folder can be listed",
         attempt: || match fs::read_dir("/") {
@@ -40,7 +40,7 @@ const NEEDED: [Needed; 3] = [
             Err(_) => Ok(()),
         },
     },
-    Needed {
+    NeededCall {
         name: "prctl",
         otherwise: "processes that are left running cannot be found and killed",
         attempt: become_subreaper,
@@ -73,12 +73,12 @@ impl std::error::Error for ForbiddenCall {}
 /// # Errors
 /// Returns the first call that fails.
 pub fn try_system_calls() -> Result<(), ForbiddenCall> {
-    NEEDED.iter().try_for_each(Needed::succeeds)
+    NEEDED_CALLS.iter().try_for_each(NeededCall::succeeds)
 }
 
-impl Needed {
+impl NeededCall {
     fn succeeds(&self) -> Result<(), ForbiddenCall> {
-        let Needed { name, otherwise, attempt } = *self;
+        let NeededCall { name, otherwise, attempt } = *self;
         attempt().map_err(|error| ForbiddenCall { name, otherwise, error })
     }
 }

@@ -14,7 +14,7 @@ const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
 /// Time after the first signal within which further signals belong to the same request. For example, `timeout(1)`
 /// signals its child and then its own group, so the child receives two signals. An impatient user sends more.
-pub const PATIENCE: Duration = Duration::from_secs(1);
+pub const REPEATED_SIGNAL_TIME: Duration = Duration::from_secs(1);
 
 /// A request to end all running children and to start no others. All clones share the request. It cannot be withdrawn.
 #[derive(Clone, Debug)]
@@ -60,8 +60,8 @@ impl Cancel {
     }
 
     /// Installs handlers so that the first SIGINT, SIGTERM or SIGHUP makes the request. A signal that arrives
-    /// [`PATIENCE`] or more after the first ends this process at once with status 128 plus the signal's number, which
-    /// closes the standard input of the children. The handlers stay installed until the process ends.
+    /// [`REPEATED_SIGNAL_TIME`] or more after the first ends this process at once with status 128 plus the signal's
+    /// number, which closes the standard input of the children. The handlers stay installed until the process ends.
     ///
     /// Until `attended` is true, a signal has its default action. A program can therefore install the handlers before
     /// it starts threads, and set `attended` when it begins to poll the request. No signal is lost in between.
@@ -72,7 +72,7 @@ impl Cancel {
         let installed = Instant::now();
         let first = Arc::new(AtomicU64::new(u64::MAX));
         // A signal between the installation of the handler and that of its action would be lost.
-        let _blocked = Blocked::new();
+        let _blocked = BlockedSignals::new();
         for signal in SIGNALS {
             let (cancel, first) = (self.clone(), Arc::clone(&first));
             let attended = Arc::clone(attended);
@@ -83,7 +83,7 @@ impl Cancel {
                 }
                 let now = installed.elapsed().as_millis() as u64;
                 let before = first.fetch_min(now, Ordering::SeqCst);
-                if now.saturating_sub(before) >= PATIENCE.as_millis() as u64 {
+                if now.saturating_sub(before) >= REPEATED_SIGNAL_TIME.as_millis() as u64 {
                     signal_hook::low_level::exit(128 + signal);
                 }
                 let _ =
@@ -111,10 +111,10 @@ impl Cancel {
 }
 
 /// Blocks the signals SIGINT, SIGTERM and SIGHUP in the calling thread, until this value is dropped.
-struct Blocked(libc::sigset_t);
+struct BlockedSignals(libc::sigset_t);
 
-impl Blocked {
-    fn new() -> Blocked {
+impl BlockedSignals {
+    fn new() -> BlockedSignals {
         // SAFETY: an all-zero `sigset_t` is a valid one. The calls fill in and read live locals only, and fail only for
         // numbers that are not signals.
         unsafe {
@@ -122,12 +122,12 @@ impl Blocked {
             libc::sigemptyset(&mut set);
             SIGNALS.iter().for_each(|signal| _ = libc::sigaddset(&mut set, *signal));
             libc::pthread_sigmask(libc::SIG_BLOCK, &set, &mut before);
-            Blocked(before)
+            BlockedSignals(before)
         }
     }
 }
 
-impl Drop for Blocked {
+impl Drop for BlockedSignals {
     fn drop(&mut self) {
         // SAFETY: `pthread_sigmask` has filled in the set, and the null pointer means that the current set is not
         // returned.

@@ -14,9 +14,9 @@ use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid
 /// # Errors
 /// Fails with `ESRCH` if the child has already been reaped, and with the operating system's error if no descriptor or
 /// thread is available.
-pub(crate) fn descriptor(child: Pid) -> io::Result<OwnedFd> {
+pub(crate) fn end_descriptor(child: Pid) -> io::Result<OwnedFd> {
     match pidfd_open(child, PidfdFlags::empty()) {
-        Err(error) if is_unavailable(error) => by_thread(child),
+        Err(error) if is_unavailable(error) => wait_in_thread(child),
         opened => Ok(opened?),
     }
 }
@@ -29,17 +29,19 @@ pub(crate) fn is_unavailable(error: Errno) -> bool {
 /// Time between two checks of a child that another thread of this process has stopped to read the child's call stacks.
 /// Linux reports such stops to every thread that waits, whatever its options are (`wait_task_stopped` in Linux's
 /// kernel/exit.c).
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Returns a file descriptor that a thread makes ready when the child has ended.
-pub(crate) fn by_thread(child: Pid) -> io::Result<OwnedFd> {
+pub(crate) fn wait_in_thread(child: Pid) -> io::Result<OwnedFd> {
     let (ready, held) = pipe()?;
     let wait = move || {
         let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         loop {
             match waitid(WaitId::Pid(child), ended) {
                 Err(Errno::INTR) => {}
-                Ok(Some(status)) if status.stopped() || status.trapped() => thread::sleep(LOOK),
+                Ok(Some(status)) if status.stopped() || status.trapped() => {
+                    thread::sleep(POLL_INTERVAL)
+                }
                 _ => break,
             }
         }

@@ -13,11 +13,11 @@ use rustix::process::{
 
 use crate::Cancel;
 use crate::ended;
-use crate::work::Work;
+use crate::work::ProcessorUse;
 
 /// Time in which the other processes of a group may end by themselves. Processes of a pipeline, and processes that a
 /// signal to the group has killed, end shortly after the leader.
-pub(crate) const SETTLE: Duration = Duration::from_millis(200);
+pub(crate) const SETTLE_TIME: Duration = Duration::from_millis(200);
 
 /// A process in the child's group that outlived the child.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub struct Process {
 
 /// Function that sends a signal to a process group. Tests pass a function that drops the signal, which simulates an
 /// uninterruptible child.
-pub(crate) type Send = fn(Pid, Signal);
+pub(crate) type SendSignal = fn(Pid, Signal);
 
 /// Sends a signal to a process group. The leader must not have been reaped, or a member must be alive. Otherwise Linux
 /// may have reused the id of the group.
@@ -72,12 +72,12 @@ pub(crate) fn wait_ready<T: Copy>(
 ///
 /// Linux does not reuse the id of a group that has members. The signal could reach another group only if, in the
 /// moments between the check and the kill, the last member ended and all other process ids were used up.
-pub(crate) fn clear(
+pub(crate) fn kill_group(
     group: Pid,
     settle: Duration,
     reap: Duration,
     cancel: &Cancel,
-    send: Send,
+    send: SendSignal,
 ) -> Vec<Process> {
     // This call takes a microsecond; reading /proc takes milliseconds on a large machine.
     if test_kill_process_group(group) == Err(Errno::SRCH) {
@@ -97,16 +97,16 @@ pub(crate) fn clear(
     processes
 }
 
-pub(crate) fn numbers(group: Pid) -> Vec<i32> {
+pub(crate) fn member_pids(group: Pid) -> Vec<i32> {
     members(group).iter().map(|(process, _)| process.pid).collect()
 }
 
 /// A process, and a file descriptor that becomes ready when the process has ended. The descriptor is `None` if Linux
 /// does not support such descriptors.
-type Member = (Process, Option<OwnedFd>);
+type GroupMember = (Process, Option<OwnedFd>);
 
 /// Returns the members of a group that have not ended, including a living leader.
-fn members(group: Pid) -> Vec<Member> {
+fn members(group: Pid) -> Vec<GroupMember> {
     let Ok(all) = fs::read_dir("/proc") else { return Vec::new() };
     let pids = all.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter_map(|pid: i32| {
@@ -155,7 +155,7 @@ pub(crate) fn can_run(pid: Pid) -> bool {
 pub(crate) const THREADS: usize = 64;
 
 /// Returns the processor use of a process and its first 64 threads, or `None` if Linux does not report it.
-pub(crate) fn work(pid: Pid) -> Option<Work> {
+pub(crate) fn work(pid: Pid) -> Option<ProcessorUse> {
     let process = format!("/proc/{}", pid.as_raw_pid());
     let stat = fs::read(format!("{process}/stat")).ok()?;
     let (cpu, pages) = parse_work(&String::from_utf8_lossy(&stat))?;
@@ -164,7 +164,7 @@ pub(crate) fn work(pid: Pid) -> Option<Work> {
         let statistics = fs::read_to_string(thread.path().join("schedstat")).ok()?;
         Some((thread.file_name().into_string().ok()?, parse_queued(&statistics)?))
     });
-    Some(Work { cpu, queued: queued.collect(), pages, activity: None })
+    Some(ProcessorUse { cpu, queued: queued.collect(), pages, activity: None })
 }
 
 /// Parses the second number of `/proc/PID/task/TID/schedstat`: the time that the thread has waited on a run queue, in
@@ -209,12 +209,12 @@ pub(crate) fn parse_start(stat: &str) -> Option<u64> {
 }
 
 /// Time between two checks of processes for which no descriptor is available.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Waits until all members of a group have ended, at most for `limit`, or until a request to cancel. Returns the ids of
 /// the members that have not ended.
 fn wait_ended(
-    mut running: Vec<Member>,
+    mut running: Vec<GroupMember>,
     group: Pid,
     limit: Duration,
     cancel: Option<&Cancel>,
@@ -228,7 +228,7 @@ fn wait_ended(
         let all_are_watched = sources.len() == running.len();
         // No process has the id 0.
         sources.extend(cancel.map(|cancel| (0, cancel.wake(), PollFlags::IN)));
-        let look = Instant::now().checked_add(LOOK).filter(|_| !all_are_watched);
+        let look = Instant::now().checked_add(POLL_INTERVAL).filter(|_| !all_are_watched);
         let next = [look, until].into_iter().flatten().min();
         // Polling fails only if the kernel is out of memory.
         let Ok(ended) = wait_ready(&sources, next) else { break };

@@ -70,18 +70,18 @@ pub enum JournalError {
 
 /// Content of a journal, as [`read`] returns it.
 #[derive(Debug)]
-pub struct Read<T> {
+pub struct JournalContent<T> {
     /// Complete records, in the order of the file.
     pub records: Vec<T>,
     /// Lines that are not records.
-    pub unreadable: Vec<Unreadable>,
+    pub unreadable: Vec<UnreadableLine>,
 }
 
 /// A line of a journal that is not a record. The writer was killed or the disk was full while it wrote the line, or
 /// another version wrote it.
 #[derive(Debug, thiserror::Error)]
 #[error("line {line} of the journal is not a record")]
-pub struct Unreadable {
+pub struct UnreadableLine {
     /// Line number, counted from 1.
     pub line: usize,
     /// Error of the parser. `source.is_eof()` is true for an incomplete line.
@@ -98,7 +98,7 @@ impl Journal {
         let failed = |source| JournalError::Open { path: path.to_owned(), source };
         let mut file =
             OpenOptions::new().read(true).append(true).create(true).open(path).map_err(failed)?;
-        let torn = ends_in_a_line(&mut file).map_err(failed)?;
+        let torn = ends_in_partial_line(&mut file).map_err(failed)?;
         Ok(Journal { file, path: path.to_owned(), durability, torn })
     }
 
@@ -147,27 +147,27 @@ impl Journal {
 /// # Errors
 /// Returns [`JournalError::Open`] or [`JournalError::Read`]. A line that is not a record is part of the result, not an
 /// error.
-pub fn read<T: DeserializeOwned>(path: &Path) -> Result<Read<T>, JournalError> {
+pub fn read<T: DeserializeOwned>(path: &Path) -> Result<JournalContent<T>, JournalError> {
     let mut file =
         File::open(path).map_err(|source| JournalError::Open { path: path.to_owned(), source })?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)
         .map_err(|source| JournalError::Read { path: path.to_owned(), source })?;
-    let mut found = Read { records: Vec::new(), unreadable: Vec::new() };
+    let mut found = JournalContent { records: Vec::new(), unreadable: Vec::new() };
     for (index, line) in bytes.split(|&byte| byte == b'\n').enumerate() {
         if line.is_empty() {
             continue;
         }
         match serde_json::from_slice(line) {
             Ok(record) => found.records.push(record),
-            Err(source) => found.unreadable.push(Unreadable { line: index + 1, source }),
+            Err(source) => found.unreadable.push(UnreadableLine { line: index + 1, source }),
         }
     }
     Ok(found)
 }
 
 /// Returns true if the last byte of a file is not a newline. Returns false for an empty file or a pipe.
-fn ends_in_a_line(file: &mut File) -> io::Result<bool> {
+fn ends_in_partial_line(file: &mut File) -> io::Result<bool> {
     let metadata = file.metadata()?;
     if !metadata.is_file() || metadata.len() == 0 {
         return Ok(false);

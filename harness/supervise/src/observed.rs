@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
 
-use crate::group::SETTLE;
+use crate::group::SETTLE_TIME;
 use crate::{Line, Log, Process, Suspension};
 
 /// Time limits of a child. `Duration::MAX` means no limit. Time in which the child was suspended does not count.
@@ -29,8 +29,9 @@ pub struct Limits {
     pub reap: Duration,
     /// Time from the end of a child that exits by itself until its remaining descendants are killed.
     pub after: Duration,
-    /// Command line of a process that calls [`look`](crate::look). When the child reaches a time limit, the process
-    /// reads the call stacks of the child's threads before the child is killed. If empty, they are not read.
+    /// Command line of a process that calls [`unwind_copies`](crate::unwind_copies). When the child reaches a time
+    /// limit, the process reads the call stacks of the child's threads before the child is killed. If empty, they are
+    /// not read.
     pub looker: Vec<OsString>,
 }
 
@@ -45,7 +46,7 @@ impl Default for Limits {
             progress: None,
             grace: Duration::from_secs(2),
             reap: Duration::from_secs(10),
-            after: SETTLE,
+            after: SETTLE_TIME,
             looker: Vec::new(),
         }
     }
@@ -57,7 +58,7 @@ pub struct Observed {
     /// Process id of the child, by which the Linux kernel's log names it. `None` if the child was not started.
     pub pid: Option<u32>,
     /// End of the child.
-    pub ended: Ended,
+    pub ended: ChildEnd,
     /// Event lines, in the order in which they were read.
     pub lines: Vec<Line>,
     /// Bytes after the newline of the last event line.
@@ -73,14 +74,14 @@ pub struct Observed {
     /// Resource usage, or `None` if the child was not reaped.
     pub usage: Option<Usage>,
     /// Descendants of the child, in its process group or outside of it, that still existed after the end of the child
-    /// and were sent SIGKILL. After [`Ended::CouldNotBeKilled`], the child itself is in this list.
+    /// and were sent SIGKILL. After [`ChildEnd::CouldNotBeKilled`], the child itself is in this list.
     pub left_behind: Vec<Process>,
 }
 
 /// End of a child.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Ended {
+pub enum ChildEnd {
     /// The child exited with this status.
     Exited(i32),
     /// A signal that the supervisor did not send ended the child.
@@ -93,7 +94,7 @@ pub enum Ended {
     /// The supervisor ended the child with a signal to its process group.
     Stopped {
         /// Reason why the supervisor ended the child.
-        reason: Reason,
+        reason: StopReason,
         /// True if the child did not end within [`Limits::grace`] after SIGTERM, so that SIGKILL was needed.
         forced: bool,
     },
@@ -101,7 +102,7 @@ pub enum Ended {
     /// possibly including the device.
     CouldNotBeKilled {
         /// Reason why the supervisor tried to end the child.
-        reason: Reason,
+        reason: StopReason,
     },
     /// The child could not be started.
     SpawnFailed(io::Error),
@@ -113,7 +114,7 @@ pub enum Ended {
 /// Reason why the supervisor ended a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Reason {
+pub enum StopReason {
     /// [`Limits::total`] was reached.
     Total,
     /// [`Limits::quiet`] was reached.

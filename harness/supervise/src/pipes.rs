@@ -19,7 +19,7 @@ pub(crate) const READ_BYTES: usize = 64 << 10;
 
 /// Event that wakes the thread which watches a child.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Source {
+pub(crate) enum WakeSource {
     Child,
     Stdin,
     Stdout,
@@ -66,16 +66,16 @@ impl<'a> Pipes<'a> {
         fds.into_iter().flatten().try_for_each(|fd| Ok(rustix::io::ioctl_fionbio(fd, true)?))
     }
 
-    pub(crate) fn sources(&self) -> Vec<(Source, BorrowedFd<'_>, PollFlags)> {
+    pub(crate) fn sources(&self) -> Vec<(WakeSource, BorrowedFd<'_>, PollFlags)> {
         let mut sources = Vec::with_capacity(5);
         if let Some(stdout) = &self.stdout {
-            sources.push((Source::Stdout, stdout.as_fd(), PollFlags::IN));
+            sources.push((WakeSource::Stdout, stdout.as_fd(), PollFlags::IN));
         }
         if let Some(stderr) = &self.stderr {
-            sources.push((Source::Stderr, stderr.as_fd(), PollFlags::IN));
+            sources.push((WakeSource::Stderr, stderr.as_fd(), PollFlags::IN));
         }
         if let Some(stdin) = self.stdin.as_ref().filter(|_| !self.orders.is_empty()) {
-            sources.push((Source::Stdin, stdin.as_fd(), PollFlags::OUT));
+            sources.push((WakeSource::Stdin, stdin.as_fd(), PollFlags::OUT));
         }
         sources
     }
@@ -83,25 +83,25 @@ impl<'a> Pipes<'a> {
     /// Reads from and writes to the streams that are ready.
     pub(crate) fn serve(
         &mut self,
-        ready: &[Source],
+        ready: &[WakeSource],
         buffer: &mut [u8],
         start: Instant,
         on_line: &mut dyn FnMut(&Line),
     ) {
-        if ready.contains(&Source::Stdout) {
+        if ready.contains(&WakeSource::Stdout) {
             let lines = &mut self.lines;
             read_available(&mut self.stdout, buffer, |bytes| {
                 lines.push(bytes, start.elapsed(), on_line);
             });
         }
-        if ready.contains(&Source::Stderr) {
+        if ready.contains(&WakeSource::Stderr) {
             let (log, at) = (&mut self.log, &mut self.stderr_at);
             read_available(&mut self.stderr, buffer, |bytes| {
                 log.push(bytes);
                 *at = start.elapsed();
             });
         }
-        if ready.contains(&Source::Stdin) {
+        if ready.contains(&WakeSource::Stdin) {
             self.write();
         }
     }

@@ -5,7 +5,7 @@ use std::fs;
 use rustix::process::Pid;
 
 use crate::group::{self, THREADS, parse_stat, parse_times};
-use crate::work::{Activity, Work};
+use crate::work::{Activity, ProcessorUse};
 
 /// Maximum number of processes that one check examines, because a program may have started many.
 const PROCESSES: usize = 16;
@@ -13,7 +13,7 @@ const PROCESSES: usize = 16;
 /// Measures the processor time of a program and of at most 15 descendants, with at most 64 threads in each process.
 fn activity(leader: Pid, progress: &str) -> Activity {
     let mut activity = Activity::default();
-    for pid in family(leader) {
+    for pid in process_tree(leader) {
         let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
         for thread in threads.take(THREADS) {
             let stat = fs::read(thread.path().join("stat")).unwrap_or_default();
@@ -34,7 +34,7 @@ fn activity(leader: Pid, progress: &str) -> Activity {
 }
 
 /// Returns the ids of a process and its descendants, at most 16.
-pub(crate) fn family(leader: Pid) -> Vec<i32> {
+pub(crate) fn process_tree(leader: Pid) -> Vec<i32> {
     let mut family = vec![leader.as_raw_pid()];
     let mut next = 0;
     while let Some(pid) = family.get(next).copied().filter(|_| family.len() < PROCESSES) {
@@ -53,7 +53,7 @@ pub(crate) fn family(leader: Pid) -> Vec<i32> {
 
 /// Returns the processor use of a child, from which [`Silence`](crate::silence::Silence) computes how long the child
 /// has been silent.
-pub(crate) fn of(leader: Pid, progress: Option<&str>) -> Option<Work> {
+pub(crate) fn processor_use(leader: Pid, progress: Option<&str>) -> Option<ProcessorUse> {
     let mut work = group::work(leader)?;
     work.activity = progress.map(|progress| activity(leader, progress));
     Some(work)

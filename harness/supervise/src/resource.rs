@@ -61,7 +61,7 @@ impl Resource {
     }
 
     /// Returns the current limit of this process for the resource.
-    pub fn here(self) -> Limit {
+    pub fn current_limit(self) -> Limit {
         getrlimit(self.system()).current.map_or(Limit::NONE, Limit)
     }
 

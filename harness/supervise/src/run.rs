@@ -12,17 +12,17 @@ use rustix::process::{Pid, Signal};
 
 use crate::adopted;
 use crate::ended;
-use crate::group::{self, SETTLE, Send, wait_ready};
-use crate::pipes::{Pipes, READ_BYTES, Source};
+use crate::group::{self, SETTLE_TIME, SendSignal, wait_ready};
+use crate::pipes::{Pipes, READ_BYTES, WakeSource};
 use crate::processor_time;
 use crate::silence::Silence;
 use crate::stacks;
-use crate::suspended::{self, Clock, Look};
-use crate::{Cancel, Ended, Limits, Line, Log, Observed, Reason, Usage};
+use crate::suspended::{self, Clock, ProcessCheck};
+use crate::{Cancel, ChildEnd, Limits, Line, Log, Observed, StopReason, Usage};
 
 /// Time for which reading continues after the leader has ended, if other processes keep its pipes open. Everything that
 /// the leader itself wrote is in the pipes at that time and is always read.
-const DRAIN: Duration = Duration::from_millis(200);
+const DRAIN_TIME: Duration = Duration::from_millis(200);
 
 /// Maximum time between SIGTERM and SIGKILL if the user cancels the run. It is short because the user waits for the
 /// end.
@@ -30,7 +30,7 @@ const CANCEL_GRACE: Duration = Duration::from_millis(500);
 
 /// On a busy machine, a process that was sent SIGKILL waits for a processor before it ends. While one of its threads
 /// can run, the supervisor waits for up to this multiple of [`Limits::reap`].
-const MOST_REAP: u32 = 6;
+const MAX_REAP_FACTOR: u32 = 6;
 
 /// Time between two checks of whether a process that was sent SIGKILL can run.
 const REAP_PAUSE: Duration = Duration::from_millis(200);
@@ -40,28 +40,28 @@ const REAP_PAUSE: Duration = Duration::from_millis(200);
 enum Phase {
     Running,
     Terminating {
-        reason: Reason,
+        reason: StopReason,
         until: Duration,
     },
     /// SIGKILL was sent. The supervisor gives up at the time `until`, or at `last` if a thread of the child can still
     /// run.
     Killing {
-        reason: Reason,
+        reason: StopReason,
         until: Duration,
         last: Duration,
     },
     Draining {
-        end: End,
+        end: LeaderEnd,
         until: Duration,
     },
 }
 
 /// The way in which the leader ended: by itself, or because the supervisor stopped it; `Stuck` if it did not end.
 #[derive(Clone, Copy)]
-enum End {
+enum LeaderEnd {
     ByItself,
-    Stopped { reason: Reason, forced: bool },
-    Stuck { reason: Reason },
+    Stopped { reason: StopReason, forced: bool },
+    Stuck { reason: StopReason },
 }
 
 /// Starts the program `command` as the leader of a new process group, writes `input` and a newline to its standard
@@ -94,7 +94,7 @@ fn run_with(
     limits: &Limits,
     cancel: &Cancel,
     on_line: &mut dyn FnMut(&Line),
-    send: Send,
+    send: SendSignal,
 ) -> Observed {
     let start = Instant::now();
     let unstarted = |ended| Observed {
@@ -109,7 +109,7 @@ fn run_with(
         left_behind: Vec::new(),
     };
     if cancel.is_cancelled() {
-        return unstarted(Ended::Stopped { reason: Reason::Cancelled, forced: false });
+        return unstarted(ChildEnd::Stopped { reason: StopReason::Cancelled, forced: false });
     }
     command.process_group(0);
     // A child without orders has an empty standard input, because reading from an open pipe would never end.
@@ -117,7 +117,7 @@ fn run_with(
     command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
     let (mut child, leader) = match adopted::start(&mut command) {
         Ok(started) => started,
-        Err(error) => return unstarted(Ended::SpawnFailed(error)),
+        Err(error) => return unstarted(ChildEnd::SpawnFailed(error)),
     };
 
     let pid = Pid::from_child(&child);
@@ -125,26 +125,28 @@ fn run_with(
     let mut pipes = Pipes::new(&mut child, &orders);
     let watched = watch(pid, &mut pipes, start, limits, cancel, on_line, send);
     let (ended, usage, stacks) = match watched {
-        Ok((End::Stuck { reason }, stacks)) => (Ended::CouldNotBeKilled { reason }, None, stacks),
+        Ok((LeaderEnd::Stuck { reason }, stacks)) => {
+            (ChildEnd::CouldNotBeKilled { reason }, None, stacks)
+        }
         Ok((end, stacks)) => match reap(pid) {
             Ok((status, usage)) => (describe(end, status), Some(usage), stacks),
-            Err(error) => (Ended::Lost(error), None, stacks),
+            Err(error) => (ChildEnd::Lost(error), None, stacks),
         },
         Err(error) => {
             send(pid, Signal::KILL);
             reap_unwatched(&mut child, limits.reap);
-            (Ended::Lost(error), None, Vec::new())
+            (ChildEnd::Lost(error), None, Vec::new())
         }
     };
     let wall = start.elapsed();
     drop(pipes.stdin);
-    let after = if matches!(ended, Ended::Exited(_)) { limits.after } else { SETTLE };
+    let after = if matches!(ended, ChildEnd::Exited(_)) { limits.after } else { SETTLE_TIME };
     let over = Instant::now();
-    let mut left_behind = group::clear(pid, after, limits.reap, cancel, send);
-    adopted::wait(&leader, after.saturating_sub(over.elapsed()), cancel);
+    let mut left_behind = group::kill_group(pid, after, limits.reap, cancel, send);
+    adopted::wait_for_orphans(&leader, after.saturating_sub(over.elapsed()), cancel);
     // A process that could not be killed is still a member of this group and must not be reported twice.
     let stays = left_behind.iter().any(|process| process.survived);
-    left_behind.extend(adopted::clear(leader, stays, limits.reap));
+    left_behind.extend(adopted::kill_orphans(leader, stays, limits.reap));
     Observed {
         pid: Some(child.id()),
         ended,
@@ -167,9 +169,9 @@ fn watch(
     limits: &Limits,
     cancel: &Cancel,
     on_line: &mut dyn FnMut(&Line),
-    send: Send,
-) -> io::Result<(End, Vec<String>)> {
-    let leader = match ended::descriptor(pid) {
+    send: SendSignal,
+) -> io::Result<(LeaderEnd, Vec<String>)> {
+    let leader = match ended::end_descriptor(pid) {
         Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => {
             return Err(reaped_by_the_kernel());
         }
@@ -184,17 +186,17 @@ fn watch(
     let mut silence = Silence::new(limits.quiet);
     let progress = limits.progress.as_deref();
     let shortest = limits.total.min(limits.quiet);
-    let mut clock = Clock::new(shortest, suspended::asleep());
+    let mut clock = Clock::new(shortest, suspended::suspended_time());
     loop {
         let mut sources = pipes.sources();
         let until = match phase {
             Phase::Running => {
-                sources.push((Source::Cancel, cancel.wake(), PollFlags::IN));
+                sources.push((WakeSource::Cancel, cancel.wake(), PollFlags::IN));
                 clock.wall(limits.total.min(silence.next())).min(clock.next())
             }
             Phase::Terminating { until, .. } => {
                 if !cancel.is_cancelled() {
-                    sources.push((Source::Cancel, cancel.wake(), PollFlags::IN));
+                    sources.push((WakeSource::Cancel, cancel.wake(), PollFlags::IN));
                 }
                 until
             }
@@ -203,78 +205,87 @@ fn watch(
             Phase::Draining { until, .. } => until,
         };
         if !matches!(phase, Phase::Draining { .. }) {
-            sources.push((Source::Child, leader.as_fd(), PollFlags::IN));
+            sources.push((WakeSource::Child, leader.as_fd(), PollFlags::IN));
         }
         let ready = wait_ready(&sources, start.checked_add(until))?;
         pipes.serve(&ready, &mut buffer, start, on_line);
 
-        let ended = ready.contains(&Source::Child);
+        let ended = ready.contains(&WakeSource::Child);
         let now = start.elapsed();
-        let drain = now.saturating_add(DRAIN);
+        let drain = now.saturating_add(DRAIN_TIME);
         phase = match phase {
-            Phase::Running if ended => Phase::Draining { end: End::ByItself, until: drain },
+            Phase::Running if ended => Phase::Draining { end: LeaderEnd::ByItself, until: drain },
             Phase::Running => {
                 if now >= clock.next() {
-                    let suspension = suspended::of_family(pid);
+                    let suspension = suspended::tree_suspension(pid);
                     let work = group::work(pid);
                     let cpu = work.as_ref().map(|work| work.cpu);
                     let queued = work.iter().flat_map(|work| work.queued.values().copied()).max();
                     let queued = queued.unwrap_or_default();
-                    clock.see(now, Look { suspension, cpu, queued, asleep: suspended::asleep() });
+                    clock.record_check(
+                        now,
+                        ProcessCheck {
+                            suspension,
+                            cpu,
+                            queued,
+                            asleep: suspended::suspended_time(),
+                        },
+                    );
                 }
                 // A program also reports its progress on standard error.
                 let of_stderr = progress.map_or(Duration::ZERO, |_| pipes.stderr_at);
                 let last = pipes.lines.last_at().max(of_stderr);
                 let (counted, line) = (clock.counted(now), clock.line(last));
-                let silent = silence.look(counted, line, || processor_time::of(pid, progress));
+                let silent =
+                    silence.update(counted, line, || processor_time::processor_use(pid, progress));
                 let due = limits.due(counted, silent, pipes.lines.flooded, cancel);
-                let due = due.or(clock.suspended_for(shortest).map(Reason::Suspended));
+                let due = due.or(clock.suspended_for(shortest).map(StopReason::Suspended));
                 match due {
                     Some(reason) => {
-                        let over = matches!(reason, Reason::Total | Reason::Quiet);
-                        let suspension = over.then(|| suspended::of_group(pid)).flatten();
-                        let reason = suspension.map_or(reason, Reason::Suspended);
+                        let over = matches!(reason, StopReason::Total | StopReason::Quiet);
+                        let suspension = over.then(|| suspended::group_suspension(pid)).flatten();
+                        let reason = suspension.map_or(reason, StopReason::Suspended);
                         let reads = !limits.looker.is_empty();
-                        if reads && matches!(reason, Reason::Total | Reason::Quiet) {
-                            stacks = stacks::of(pid, &limits.looker, cancel, run);
+                        if reads && matches!(reason, StopReason::Total | StopReason::Quiet) {
+                            stacks = stacks::thread_stacks(pid, &limits.looker, cancel, run);
                         }
                         let now = start.elapsed();
                         send(pid, Signal::TERM);
                         Phase::Terminating { reason, until: now.saturating_add(limits.grace) }
-                            .hurried(now, cancel)
+                            .after_cancellation(now, cancel)
                     }
                     None => Phase::Running,
                 }
             }
             Phase::Terminating { reason, .. } if ended => {
                 // The other members of the group received the signal too and may still be cleaning up.
-                Phase::Draining { end: End::Stopped { reason, forced: false }, until: drain }
+                Phase::Draining { end: LeaderEnd::Stopped { reason, forced: false }, until: drain }
             }
             Phase::Terminating { reason, until } if now >= until => {
                 send(pid, Signal::KILL);
-                let last = now.saturating_add(limits.reap.saturating_mul(MOST_REAP));
+                let last = now.saturating_add(limits.reap.saturating_mul(MAX_REAP_FACTOR));
                 Phase::Killing { reason, until: now.saturating_add(limits.reap), last }
             }
             Phase::Killing { reason, .. } if ended => {
-                Phase::Draining { end: End::Stopped { reason, forced: true }, until: drain }
+                Phase::Draining { end: LeaderEnd::Stopped { reason, forced: true }, until: drain }
             }
             Phase::Killing { reason, until, last } if now >= until => {
                 if now < last && group::can_run(pid) {
                     let until = now.saturating_add(REAP_PAUSE).min(last);
                     Phase::Killing { reason, until, last }
                 } else {
-                    return Ok((End::Stuck { reason }, stacks));
+                    return Ok((LeaderEnd::Stuck { reason }, stacks));
                 }
             }
             Phase::Draining { end, until } if now >= until => return Ok((end, stacks)),
-            waiting => waiting.hurried(now, cancel),
+            waiting => waiting.after_cancellation(now, cancel),
         };
     }
 }
 
 impl Phase {
     /// Shortens the remaining time in which the child may end by itself if cancellation was requested.
-    fn hurried(self, now: Duration, cancel: &Cancel) -> Phase {
+    fn after_cancellation(self, now: Duration, cancel: &Cancel) -> Phase {
         match self {
             Phase::Terminating { reason, until } if cancel.is_cancelled() => {
                 Phase::Terminating { reason, until: until.min(now.saturating_add(CANCEL_GRACE)) }
@@ -292,15 +303,15 @@ impl Limits {
         silent: Duration,
         flooded: bool,
         cancel: &Cancel,
-    ) -> Option<Reason> {
+    ) -> Option<StopReason> {
         if cancel.is_cancelled() {
-            Some(Reason::Cancelled)
+            Some(StopReason::Cancelled)
         } else if flooded {
-            Some(Reason::Flooded)
+            Some(StopReason::Flooded)
         } else if now >= self.total {
-            Some(Reason::Total)
+            Some(StopReason::Total)
         } else if silent >= self.quiet {
-            Some(Reason::Quiet)
+            Some(StopReason::Quiet)
         } else {
             None
         }
@@ -363,14 +374,14 @@ fn reap_unwatched(child: &mut Child, limit: Duration) {
     }
 }
 
-fn describe(end: End, status: ExitStatus) -> Ended {
+fn describe(end: LeaderEnd, status: ExitStatus) -> ChildEnd {
     match (end, status.code(), status.signal()) {
-        (End::Stopped { reason, forced }, ..) => Ended::Stopped { reason, forced },
-        (End::Stuck { reason }, ..) => Ended::CouldNotBeKilled { reason },
-        (End::ByItself, Some(code), _) => Ended::Exited(code),
-        (End::ByItself, None, signal) => {
+        (LeaderEnd::Stopped { reason, forced }, ..) => ChildEnd::Stopped { reason, forced },
+        (LeaderEnd::Stuck { reason }, ..) => ChildEnd::CouldNotBeKilled { reason },
+        (LeaderEnd::ByItself, Some(code), _) => ChildEnd::Exited(code),
+        (LeaderEnd::ByItself, None, signal) => {
             // A child has either an exit status or a signal, because stopped and continued children are not waited for.
-            Ended::Signalled { signal: signal.unwrap_or(0), core: status.core_dumped() }
+            ChildEnd::Signalled { signal: signal.unwrap_or(0), core: status.core_dumped() }
         }
     }
 }
@@ -390,7 +401,7 @@ mod tests {
         (total, quiet): (Duration, Duration),
         silent: u64,
         now: u64,
-        expected: Option<Reason>,
+        expected: Option<StopReason>,
     ) {
         let limits = Limits { total, quiet, ..Limits::default() };
         let due = limits.due(seconds(now), seconds(silent), false, &Cancel::new().unwrap());
@@ -401,11 +412,11 @@ mod tests {
     fn limits_end_a_child_when_reached() {
         let limits = (seconds(60), seconds(10));
         check(limits, 9, 9, None);
-        check(limits, 10, 10, Some(Reason::Quiet));
+        check(limits, 10, 10, Some(StopReason::Quiet));
         check(limits, 1, 59, None);
-        check(limits, 1, 60, Some(Reason::Total));
-        check(limits, 99, 99, Some(Reason::Total));
-        check((NEVER, seconds(10)), 10, 15, Some(Reason::Quiet));
+        check(limits, 1, 60, Some(StopReason::Total));
+        check(limits, 99, 99, Some(StopReason::Total));
+        check((NEVER, seconds(10)), 10, 15, Some(StopReason::Quiet));
         check((seconds(60), NEVER), 59, 59, None);
         check((NEVER, NEVER), 1 << 40, 1 << 40, None);
     }
@@ -421,9 +432,9 @@ mod tests {
             ..Limits::default()
         };
         let cancel = Cancel::new().unwrap();
-        let lost: Send = |_, _| {};
+        let lost: SendSignal = |_, _| {};
         let seen = run_with(command, b"", &limits, &cancel, &mut |_| {}, lost);
-        let stuck = matches!(seen.ended, Ended::CouldNotBeKilled { reason: Reason::Total });
+        let stuck = matches!(seen.ended, ChildEnd::CouldNotBeKilled { reason: StopReason::Total });
         assert!(stuck, "{seen:?}");
         assert_eq!(seen.usage, None);
         let child = seen.pid.unwrap() as i32;
@@ -443,9 +454,9 @@ mod tests {
             ..Limits::default()
         };
         let cancel = Cancel::new().unwrap();
-        let lost: Send = |_, _| {};
+        let lost: SendSignal = |_, _| {};
         let seen = run_with(command, b"", &limits, &cancel, &mut |_| {}, lost);
-        let stuck = matches!(seen.ended, Ended::CouldNotBeKilled { reason: Reason::Total });
+        let stuck = matches!(seen.ended, ChildEnd::CouldNotBeKilled { reason: StopReason::Total });
         assert!(stuck, "{seen:?}");
         assert!(seen.wall >= Duration::from_millis(800), "{seen:?}");
         end(seen.pid.unwrap() as i32);

@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use crate::work::{Activity, Work};
+use crate::work::{Activity, ProcessorUse};
 
 /// Maximum time between two checks of a silent child's processor time. If the limit of silence is small, the time is a
 /// quarter of that limit.
-const PAUSE: Duration = Duration::from_millis(200);
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A child is idle if it uses less than 1/20 of a processor.
-const AT_REST: u32 = 20;
+const IDLE_DIVISOR: u32 = 20;
 
 /// Divisor of the processor time in user mode that a program spends in threads other than its progress threads. Because
 /// of it, an endless loop is found only after four times the limit of silence, or when the limit of the total time is
 /// reached.
-const COMPUTES: u32 = 4;
+const COMPUTING_DIVISOR: u32 = 4;
 
 /// Silence of a child since its last line. For an idle child the elapsed time counts, without the time that it waited
 /// for a processor. For a child that computes, or whose pages are still being read from a disk, only its own processor
@@ -26,13 +26,13 @@ pub(crate) struct Silence {
     lasted: Duration,
     /// Time of the last check. `work` is the processor use at that time.
     at: Duration,
-    work: Work,
+    work: ProcessorUse,
 }
 
 impl Silence {
     pub(crate) fn new(limit: Duration) -> Silence {
-        let pause = if limit == Duration::MAX { limit } else { PAUSE.min(limit / 4) };
-        Silence { pause, lasted: Duration::ZERO, at: Duration::ZERO, work: Work::default() }
+        let pause = if limit == Duration::MAX { limit } else { CHECK_INTERVAL.min(limit / 4) };
+        Silence { pause, lasted: Duration::ZERO, at: Duration::ZERO, work: ProcessorUse::default() }
     }
 
     /// Returns the time of the next check.
@@ -42,11 +42,11 @@ impl Silence {
 
     /// Returns for how long the child had been silent at the last check. Makes a new check if one is due. If `work`
     /// returns `None`, the elapsed time counts.
-    pub(crate) fn look(
+    pub(crate) fn update(
         &mut self,
         now: Duration,
         last_line: Duration,
-        work: impl FnOnce() -> Option<Work>,
+        work: impl FnOnce() -> Option<ProcessorUse>,
     ) -> Duration {
         if now < self.next() {
             return if last_line > self.at { Duration::ZERO } else { self.lasted };
@@ -67,17 +67,17 @@ impl Silence {
                 let start = Activity::default();
                 let before = before.as_ref().unwrap_or(&start);
                 let (user, system) = now.computed(before);
-                if now.progressed(before) * AT_REST >= passed {
+                if now.progressed(before) * IDLE_DIVISOR >= passed {
                     Duration::ZERO
-                } else if (user + system) * AT_REST < passed && !reads {
+                } else if (user + system) * IDLE_DIVISOR < passed && !reads {
                     self.lasted + idle()
                 } else if system > user {
                     self.lasted + system.min(passed)
                 } else {
-                    self.lasted + user.min(passed) / COMPUTES
+                    self.lasted + user.min(passed) / COMPUTING_DIVISOR
                 }
             }
-            (None, _) if used * AT_REST < passed && !reads => self.lasted + idle(),
+            (None, _) if used * IDLE_DIVISOR < passed && !reads => self.lasted + idle(),
             (None, _) => self.lasted + used.min(passed),
         };
         (self.at, self.work) = (now, work);
@@ -101,8 +101,8 @@ mod tests {
         let mut silence = Silence::new(ms(10_000));
         let mut lasted = Duration::ZERO;
         for (now, last_line, cpu) in looks {
-            let work = || cpu.map(|cpu| Work { cpu: ms(cpu), ..Work::default() });
-            lasted = silence.look(ms(*now), ms(*last_line), work);
+            let work = || cpu.map(|cpu| ProcessorUse { cpu: ms(cpu), ..ProcessorUse::default() });
+            lasted = silence.update(ms(*now), ms(*last_line), work);
         }
         assert_eq!(lasted, ms(expected), "{looks:?}");
     }
@@ -127,8 +127,9 @@ mod tests {
         let mut silence = Silence::new(ms(10_000));
         let mut check = |now, cpu, queued: &[(&str, u64)], expected| {
             let queued = queued.iter().map(|(thread, time)| ((*thread).to_owned(), ms(*time)));
-            let work = Work { cpu: ms(cpu), queued: queued.collect(), ..Work::default() };
-            let lasted = silence.look(ms(now), Duration::ZERO, || Some(work));
+            let work =
+                ProcessorUse { cpu: ms(cpu), queued: queued.collect(), ..ProcessorUse::default() };
+            let lasted = silence.update(ms(now), Duration::ZERO, || Some(work));
             assert_eq!(lasted, ms(expected), "at {now}");
         };
         check(1000, 0, &[("1", 990)], 10);
@@ -145,8 +146,8 @@ mod tests {
         let mut silence = Silence::new(ms(10_000));
         let mut check = |now, cpu, queued, expected| {
             let queued = BTreeMap::from([("1".to_owned(), ms(queued))]);
-            let work = Work { cpu: ms(cpu), queued, ..Work::default() };
-            let lasted = silence.look(ms(now), Duration::ZERO, || Some(work));
+            let work = ProcessorUse { cpu: ms(cpu), queued, ..ProcessorUse::default() };
+            let lasted = silence.update(ms(now), Duration::ZERO, || Some(work));
             assert_eq!(lasted, ms(expected), "at {now}");
         };
         // The child sleeps for one second and then waits for two.
@@ -163,8 +164,8 @@ mod tests {
     fn child_that_reads_pages_from_disk_is_not_idle() {
         let mut silence = Silence::new(ms(10_000));
         let mut check = |now, cpu, pages, expected| {
-            let work = || Some(Work { cpu: ms(cpu), pages, ..Work::default() });
-            assert_eq!(silence.look(ms(now), Duration::ZERO, work), ms(expected), "at {now}");
+            let work = || Some(ProcessorUse { cpu: ms(cpu), pages, ..ProcessorUse::default() });
+            assert_eq!(silence.update(ms(now), Duration::ZERO, work), ms(expected), "at {now}");
         };
         check(1000, 10, 5, 10);
         check(2000, 20, 6, 20);
@@ -189,8 +190,9 @@ mod tests {
                 progress: BTreeMap::from([("7".to_owned(), ms(*progress))]),
                 others: BTreeMap::from([("8".to_owned(), (ms(*user), ms(*system)))]),
             };
-            let work = || Some(Work { activity: Some(activity), ..Work::default() });
-            lasted = silence.look(ms(1000 * second), Duration::ZERO, work);
+            let work =
+                || Some(ProcessorUse { activity: Some(activity), ..ProcessorUse::default() });
+            lasted = silence.update(ms(1000 * second), Duration::ZERO, work);
         }
         assert_eq!(lasted, ms(expected), "{looks:?}");
     }

@@ -2,8 +2,8 @@
 //! the Linux kernel in which it waits.
 //!
 //! The child may be malicious, and so may the files that it has mapped. This process only copies memory and registers
-//! of the child, and sends the copies to another process, which runs [`look`]. That process reads the files and finds
-//! the calls, under limits that the operating system enforces.
+//! of the child, and sends the copies to another process, which runs [`unwind_copies`]. That process reads the files
+//! and finds the calls, under limits that the operating system enforces.
 
 mod copies;
 mod crash;
@@ -20,13 +20,13 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 
-use crate::{Cancel, Ended, Limits, Line, Observed, Reason, group};
+use crate::{Cancel, ChildEnd, Limits, Line, Observed, StopReason, group};
 use copies::{CopiedProcess, CopiedThread, Copies, Registers};
 use stopped::Stopped;
 
 pub use copies::Call;
 pub use crash::{CrashStacks, ThreadCalls, read_crash};
-pub use looker::look;
+pub use looker::unwind_copies;
 
 /// Maximum number of processes that are examined; a program may have started many.
 const PROCESSES: usize = 16;
@@ -35,10 +35,10 @@ const PROCESSES: usize = 16;
 const THREADS: usize = 64;
 
 /// Time limit for stopping all threads, one after the other.
-const PATIENCE: Duration = Duration::from_secs(5);
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Time limit of the process that finds the calls in the copies.
-const LOOK: Duration = Duration::from_secs(12);
+const UNWIND_TIMEOUT: Duration = Duration::from_secs(12);
 
 /// Maximum number of bytes that are copied from a process's list of mappings.
 const MAPS_BYTES: u64 = 4 << 20;
@@ -67,12 +67,17 @@ type Run = fn(Command, &[u8], &Limits, &Cancel, &mut dyn FnMut(&Line)) -> Observ
 
 /// Returns one line for each thread in the process group, beginning with the leader's first thread. Each thread is
 /// stopped for a moment to copy its registers and stack, and then continues. `looker` is the command line of a process
-/// that runs [`look`].
-pub(crate) fn of(leader: Pid, looker: &[OsString], cancel: &Cancel, run: Run) -> Vec<String> {
-    let mut pids = group::numbers(leader);
+/// that runs [`unwind_copies`].
+pub(crate) fn thread_stacks(
+    leader: Pid,
+    looker: &[OsString],
+    cancel: &Cancel,
+    run: Run,
+) -> Vec<String> {
+    let mut pids = group::member_pids(leader);
     pids.sort_unstable_by_key(|pid| (*pid != leader.as_raw_pid(), *pid));
     pids.truncate(PROCESSES);
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + STOP_TIMEOUT;
     let (mut threads, mut copies, mut more) = (Vec::new(), Copies::default(), Vec::new());
     for pid in pids {
         let left_out = copy(pid, None, &mut threads, &mut copies, &|| {
@@ -166,7 +171,7 @@ fn calls(
     let mut command = Command::new(program);
     command.args(arguments).env_clear();
     let limits = Limits {
-        total: LOOK,
+        total: UNWIND_TIMEOUT,
         quiet: Duration::MAX,
         grace: Duration::ZERO,
         reap: Duration::from_secs(1),
@@ -177,20 +182,24 @@ fn calls(
     let calls = calls.collect();
     let by = "the process that reads them";
     let why = match seen.ended {
-        Ended::Exited(0) => return (calls, None),
-        Ended::Exited(code) => format!("{by} exited with {code}: {}", seen.stderr.to_text().trim()),
-        Ended::Signalled { signal: libc::SIGXCPU, .. } => {
+        ChildEnd::Exited(0) => return (calls, None),
+        ChildEnd::Exited(code) => {
+            format!("{by} exited with {code}: {}", seen.stderr.to_text().trim())
+        }
+        ChildEnd::Signalled { signal: libc::SIGXCPU, .. } => {
             format!("{by} took {} s of processor time", looker::CPU_SECONDS)
         }
-        Ended::Signalled { signal: libc::SIGABRT, .. } => {
+        ChildEnd::Signalled { signal: libc::SIGABRT, .. } => {
             format!("{by} needed more than {} MiB of memory", looker::MEMORY_BYTES >> 20)
         }
-        Ended::Signalled { signal, .. } => format!("signal {signal} ended {by}"),
-        Ended::Stopped { reason: Reason::Total, .. } => {
-            format!("{by} took {} s", LOOK.as_secs())
+        ChildEnd::Signalled { signal, .. } => format!("signal {signal} ended {by}"),
+        ChildEnd::Stopped { reason: StopReason::Total, .. } => {
+            format!("{by} took {} s", UNWIND_TIMEOUT.as_secs())
         }
-        Ended::Stopped { reason: Reason::Cancelled, .. } => "the run was cancelled".to_owned(),
-        Ended::SpawnFailed(error) => format!("{by} could not be started: {error}"),
+        ChildEnd::Stopped { reason: StopReason::Cancelled, .. } => {
+            "the run was cancelled".to_owned()
+        }
+        ChildEnd::SpawnFailed(error) => format!("{by} could not be started: {error}"),
         ended => format!("{by} could not be watched to its end: {ended:?}"),
     };
     (calls, Some(why))
@@ -267,7 +276,7 @@ mod tests {
         sleep.arg("613").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = sleep.spawn().unwrap();
         let pid = Pid::from_child(&child);
-        let ended = ended::by_thread(pid).unwrap();
+        let ended = ended::wait_in_thread(pid).unwrap();
         let is_ready = |limit| {
             let until = Instant::now() + Duration::from_millis(limit);
             let source = [((), ended.as_fd(), PollFlags::IN)];

@@ -22,24 +22,24 @@ use std::{
 use crate::{
     Limit, Resource, View,
     calls::try_system_calls,
-    view::{NoView, TRY},
+    view::{TRY_VIEW, ViewError},
 };
 
 /// Exit status of a starter that could not execute the program. Shells use the same status.
 const NOT_STARTED: u8 = 127;
 
 /// Variables that every shell sets for itself. If the launcher is a shell script, they are not meant for the program.
-const OF_SHELLS: [&str; 4] = ["PWD", "OLDPWD", "SHLVL", "_"];
+const SHELL_VARIABLES: [&str; 4] = ["PWD", "OLDPWD", "SHLVL", "_"];
 
 /// Argument that says that all arguments after it are encoded by [`encoded`].
 const ENCODED: &str = "--encoded";
 
 const DIRECTORY: &str = "--directory";
-const FIXED: &str = "--fixed-addresses";
+const FIXED_ADDRESSES: &str = "--fixed-addresses";
 const LIMIT: &str = "--limit";
 const NOT_FROM: &str = "--not-from";
 const PRELOAD: &str = "--preload";
-const TELL: &str = "--tell-end";
+const TELL_END: &str = "--tell-end";
 const THROUGH: &str = "--through";
 const VIEW: &str = "--view";
 const END: &str = "--";
@@ -67,7 +67,7 @@ pub struct Start {
     pub fixed_addresses: bool,
     /// True if the starter must report on standard output how the program ended. It does so only if a launcher is used.
     pub tell_end: bool,
-    /// True if the program applies its resource limits itself, from additional arguments; see [`Start::settle`].
+    /// True if the program applies its resource limits itself, from additional arguments; see [`Start::apply_limits`].
     pub settles: bool,
 }
 
@@ -80,7 +80,7 @@ impl Start {
     /// must be set before it is loaded. This saves a process, which would cost 5 % of a short trial.
     pub fn command(&self, starter: &[OsString], launcher: &[String]) -> Command {
         if launcher.is_empty() && self.settles && !self.is_set_before_loading() {
-            return self.at_once();
+            return self.direct_command();
         }
         let mut words = launcher.iter().map(OsString::from).chain(starter.iter().cloned());
         // If the command is empty, starting it fails with an error.
@@ -93,7 +93,7 @@ impl Start {
         let mut inherited = OsString::from(NOT_FROM);
         inherited.push("=");
         std::env::vars_os().for_each(|(name, value)| inherited.push(mark(&name, &value)));
-        let tell = self.tell_end.then(|| TELL.into());
+        let tell = self.tell_end.then(|| TELL_END.into());
         let words = tell.into_iter().chain([inherited]).chain(self.words());
         command.arg(ENCODED).args(words.map(|word| encoded(&word)));
         command
@@ -103,14 +103,14 @@ impl Start {
     fn is_set_before_loading(&self) -> bool {
         let later = [Resource::Core, Resource::Files];
         let mut limits = self.limits.iter().filter(|(resource, _)| !later.contains(resource));
-        let changes = limits.any(|(resource, limit)| resource.here() != *limit);
+        let changes = limits.any(|(resource, limit)| resource.current_limit() != *limit);
         changes || self.fixed_addresses || self.view.is_some()
     }
 
-    fn at_once(&self) -> Command {
+    fn direct_command(&self) -> Command {
         let mut words = self.through.iter().cloned().chain([self.program.clone().into()]);
         let mut command = Command::new(words.next().unwrap_or_default());
-        command.args(words).args(&self.arguments).args(self.limit_words());
+        command.args(words).args(&self.arguments).args(self.limit_arguments());
         command.env_clear().envs(&self.environment).envs(self.preloading());
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
@@ -122,12 +122,12 @@ impl Start {
     ///
     /// # Errors
     /// If an argument is unknown or a limit cannot be set, prints an error and returns the exit status to end with.
-    pub fn settle(words: impl IntoIterator<Item = OsString>) -> Result<(), ExitCode> {
+    pub fn apply_limits(words: impl IntoIterator<Item = OsString>) -> Result<(), ExitCode> {
         let mut words = words.into_iter();
         let mut settle = || {
             while let Some(word) = words.next() {
                 let value = words.next().filter(|_| word == LIMIT);
-                let (resource, limit) = limit_of(&value.ok_or_else(|| BadWords::of(&word))?)?;
+                let (resource, limit) = parse_limit(&value.ok_or_else(|| StartError::new(&word))?)?;
                 resource.set(limit)?;
             }
             try_system_calls()?;
@@ -144,7 +144,7 @@ impl Start {
         (!self.preload.is_empty()).then(|| (name, all.join(OsStr::new(":"))))
     }
 
-    fn limit_words(&self) -> impl Iterator<Item = OsString> {
+    fn limit_arguments(&self) -> impl Iterator<Item = OsString> {
         let limits = self.limits.iter();
         limits.flat_map(|(resource, limit)| [LIMIT.into(), format!("{resource}={limit}").into()])
     }
@@ -155,9 +155,9 @@ impl Start {
             words.extend([OsString::from(DIRECTORY), directory.into()]);
         }
         if self.fixed_addresses {
-            words.push(FIXED.into());
+            words.push(FIXED_ADDRESSES.into());
         }
-        words.extend(self.limit_words());
+        words.extend(self.limit_arguments());
         if let Some(view) = &self.view {
             words.extend([VIEW.into(), view.to_word().into()]);
         }
@@ -171,7 +171,7 @@ impl Start {
 
     /// Parses the arguments that [`command`](Self::command) appends to those of the starter. The second value contains
     /// options that exist only if a launcher has started the starter.
-    fn read(words: impl IntoIterator<Item = OsString>) -> Result<(Start, Launched), BadWords> {
+    fn read(words: impl IntoIterator<Item = OsString>) -> Result<(Start, LaunchInfo), StartError> {
         let mut words = words.into_iter();
         let mut start = Start {
             program: PathBuf::new(),
@@ -186,28 +186,28 @@ impl Start {
             tell_end: false,
             settles: false,
         };
-        let mut launched = Launched::default();
+        let mut launched = LaunchInfo::default();
         loop {
-            let word = words.next().ok_or_else(|| BadWords("no program given".to_owned()))?;
-            let bad = || BadWords::of(&word);
+            let word = words.next().ok_or_else(|| StartError("no program given".to_owned()))?;
+            let bad = || StartError::new(&word);
             if word == END {
                 break;
             } else if word == DIRECTORY {
                 start.directory = Some(words.next().ok_or_else(bad)?.into());
-            } else if word == FIXED {
+            } else if word == FIXED_ADDRESSES {
                 start.fixed_addresses = true;
             } else if word == LIMIT {
-                start.limits.extend([limit_of(&words.next().ok_or_else(bad)?)?]);
+                start.limits.extend([parse_limit(&words.next().ok_or_else(bad)?)?]);
             } else if word == VIEW {
                 let view = words.next().ok_or_else(bad)?;
-                start.view = Some(View::from_word(&view).map_err(BadWords)?);
+                start.view = Some(View::from_word(&view).map_err(StartError)?);
             } else if word == PRELOAD {
                 start.preload.push(words.next().ok_or_else(bad)?);
             } else if word == THROUGH {
                 start.through.push(words.next().ok_or_else(bad)?);
             } else if let Some(marks) = word.as_bytes().strip_prefix(b"--not-from=") {
                 launched.inherited = marks.to_vec();
-            } else if word == TELL {
+            } else if word == TELL_END {
                 launched.tell = true;
             } else {
                 let bytes = word.as_bytes();
@@ -217,7 +217,7 @@ impl Start {
                 start.environment.insert(part(&bytes[..at]), part(&bytes[at + 1..]));
             }
         }
-        let program = words.next().ok_or_else(|| BadWords("no program given".to_owned()))?;
+        let program = words.next().ok_or_else(|| StartError("no program given".to_owned()))?;
         start.program = program.into();
         start.arguments = words.collect();
         Ok((start, launched))
@@ -233,22 +233,22 @@ impl Start {
     /// command line, which make it a starter.
     pub fn enter(starter: &[OsString], words: impl IntoIterator<Item = OsString>) -> ExitCode {
         let mut words = words.into_iter().peekable();
-        if words.next_if(|word| word == TRY).is_some() {
+        if words.next_if(|word| word == TRY_VIEW).is_some() {
             return try_view(words.next());
         }
         let handed_on = words.next_if(|word| word == ENCODED).is_some();
         let words = words.map(|word| if handed_on { decoded(&word) } else { word });
         match Start::read(words) {
             Ok((start, launched)) => {
-                start.become_it(starter, &launched).unwrap_or_else(|error| not_started(&error))
+                start.exec(starter, &launched).unwrap_or_else(|error| not_started(&error))
             }
             Err(error) => not_started(&error),
         }
     }
 
-    fn become_it(mut self, starter: &[OsString], launched: &Launched) -> io::Result<ExitCode> {
+    fn exec(mut self, starter: &[OsString], launched: &LaunchInfo) -> io::Result<ExitCode> {
         if let Some(view) = self.view.take() {
-            let inside = view.try_it(starter).and_then(|()| view.enter());
+            let inside = view.try_enter(starter).and_then(|()| view.enter());
             match (inside, &view.otherwise) {
                 (Ok(()), _) => {
                     self.through.clear();
@@ -257,7 +257,7 @@ impl Start {
                         view.environment.iter().map(|(name, value)| (name.into(), value.into()));
                     self.environment.extend(set);
                 }
-                (Err(why), Some(otherwise)) => say(&format!("{otherwise}: {why}")),
+                (Err(why), Some(otherwise)) => print_error(&format!("{otherwise}: {why}")),
                 (Err(why), None) => return Err(io::Error::other(why.to_string())),
             }
         }
@@ -265,7 +265,7 @@ impl Start {
         let inherited = launched.inherited.chunks(MARK);
         let launchers = std::env::vars_os().filter(|(name, value)| {
             // Variables of the dynamic loader that a launcher sets are only for the launcher's own programs.
-            let own = OF_SHELLS.iter().any(|shells| name == shells)
+            let own = SHELL_VARIABLES.iter().any(|shells| name == shells)
                 || name.as_bytes().starts_with(b"LD_");
             !own && !inherited.clone().any(|marked| marked == mark(name, value).as_bytes())
         });
@@ -308,39 +308,39 @@ impl Start {
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Launched {
+struct LaunchInfo {
     /// Hashes of the environment variables that existed before the launcher started. A variable with one of these
     /// hashes was not set by the launcher.
     inherited: Vec<u8>,
     tell: bool,
 }
 
-fn limit_of(word: &OsStr) -> Result<(Resource, Limit), BadWords> {
+fn parse_limit(word: &OsStr) -> Result<(Resource, Limit), StartError> {
     let parts = word.to_str().and_then(|text| text.split_once('='));
-    let (name, limit) = parts.ok_or_else(|| BadWords::of(word))?;
-    let resource = name.parse().map_err(BadWords)?;
-    Ok((resource, Limit::parse(resource, limit).map_err(BadWords)?))
+    let (name, limit) = parts.ok_or_else(|| StartError::new(word))?;
+    let resource = name.parse().map_err(StartError)?;
+    Ok((resource, Limit::parse(resource, limit).map_err(StartError)?))
 }
 
 /// Tests whether a view of the file system can be entered, by entering it. Returns exit status 0 if that succeeds.
 fn try_view(word: Option<OsString>) -> ExitCode {
     let view = View::from_word(&word.unwrap_or_default());
-    match view.map_err(NoView::from).and_then(|view| view.enter()) {
+    match view.map_err(ViewError::from).and_then(|view| view.enter()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            say(&why.to_string());
+            print_error(&why.to_string());
             ExitCode::from(NOT_STARTED)
         }
     }
 }
 
 fn not_started(why: &dyn Error) -> ExitCode {
-    say(&format!("starter: {why}"));
+    print_error(&format!("starter: {why}"));
     ExitCode::from(NOT_STARTED)
 }
 
 /// Writes a line to standard error and ignores errors, for example if standard error is closed.
-fn say(line: &str) {
+fn print_error(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
@@ -417,17 +417,17 @@ fn fix_addresses() {
 
 /// Error for arguments that do not describe a [`Start`], because a launcher has changed them.
 #[derive(Debug, PartialEq, Eq)]
-struct BadWords(String);
+struct StartError(String);
 
-impl BadWords {
-    fn of(word: &OsStr) -> Self {
-        BadWords(format!("the word `{}`", word.display()))
+impl StartError {
+    fn new(word: &OsStr) -> Self {
+        StartError(format!("the word `{}`", word.display()))
     }
 }
 
-impl Error for BadWords {}
+impl Error for StartError {}
 
-impl fmt::Display for BadWords {
+impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the launcher changed the command: {}", self.0)
     }
@@ -436,7 +436,7 @@ impl fmt::Display for BadWords {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Laid, Made};
+    use crate::{Overlay, ViewEntry};
 
     fn words(words: &[&str]) -> Vec<OsString> {
         words.iter().map(OsString::from).collect()
@@ -448,11 +448,11 @@ mod tests {
         let view = View {
             place: "/a place".into(),
             made: [
-                ("a/b".into(), Made::Text("text\n".into())),
-                ("c".into(), Made::Link("/d".into())),
+                ("a/b".into(), ViewEntry::Text("text\n".into())),
+                ("c".into(), ViewEntry::Link("/d".into())),
             ]
             .into(),
-            laid: vec![Laid { folder: "/e".into(), over: vec!["f".into()], under: Vec::new() }],
+            laid: vec![Overlay { folder: "/e".into(), over: vec!["f".into()], under: Vec::new() }],
             environment: [("G".to_owned(), "h".to_owned())].into(),
             otherwise: Some("without".to_owned()),
         };
@@ -475,7 +475,7 @@ mod tests {
             tell_end: false,
             settles: false,
         };
-        assert_eq!(Start::read(start.words()), Ok((start, Launched::default())));
+        assert_eq!(Start::read(start.words()), Ok((start, LaunchInfo::default())));
         let least = Start {
             program: "p".into(),
             through: Vec::new(),
@@ -490,12 +490,12 @@ mod tests {
             settles: false,
         };
         assert_eq!(least.words(), words(&["--", "p"]));
-        assert_eq!(Start::read(least.words()), Ok((least, Launched::default())));
+        assert_eq!(Start::read(least.words()), Ok((least, LaunchInfo::default())));
     }
 
     #[test]
     fn starter_is_used_only_if_needed() {
-        let own = |resource: Resource| (resource, resource.here());
+        let own = |resource: Resource| (resource, resource.current_limit());
         let at_once = Start {
             program: "p".into(),
             through: words(&["ld.so"]),
@@ -510,7 +510,7 @@ mod tests {
             tell_end: true,
             settles: true,
         };
-        let Limit(stack) = Resource::Stack.here();
+        let Limit(stack) = Resource::Stack.current_limit();
         let check = |change: fn(&mut Start), launcher: &[&str], expected: &[&str]| {
             let mut start = at_once.clone();
             change(&mut start);
@@ -540,9 +540,9 @@ mod tests {
         assert_eq!(preloaded.preloading(), Some((name.clone(), "/d/x.so".into())));
         preloaded.environment.insert(name.clone(), "own.so".into());
         assert_eq!(preloaded.preloading(), Some((name, "/d/x.so:own.so".into())));
-        assert_eq!(Start::settle(words(&["--limit", &stack_word])), Ok(()));
+        assert_eq!(Start::apply_limits(words(&["--limit", &stack_word])), Ok(()));
         for bad in [&["limit"][..], &["--limit"], &["--limit", "stack"], &["--limit", "heap=1"]] {
-            assert!(Start::settle(words(bad)).is_err(), "{bad:?}");
+            assert!(Start::apply_limits(words(bad)).is_err(), "{bad:?}");
         }
     }
 

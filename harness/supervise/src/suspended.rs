@@ -26,10 +26,10 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// If a check is late by this time or more, this process did not run. It was stopped or frozen with the child, or its
 /// virtual machine was paused, or the child left it no processor.
-const ABSENT: Duration = Duration::from_secs(1);
+const LATE_CHECK: Duration = Duration::from_secs(1);
 
 /// The machine was suspended if the clock that includes suspended time has gained this much on the clock that does not.
-const ASLEEP: Duration = Duration::from_millis(100);
+const SUSPEND_THRESHOLD: Duration = Duration::from_millis(100);
 
 /// Divisor: if a child has used at most a quarter of one processor, it waits for a processor because of other
 /// processes, and not because of its own threads.
@@ -37,7 +37,7 @@ const STARVED_SHARE: u32 = 4;
 
 /// Time of waiting for a processor does not count toward the limits, but only up to this multiple of the child's
 /// shortest limit.
-const MOST_STARVED: u32 = 3;
+const MAX_STARVED_FACTOR: u32 = 3;
 
 /// Functions of the Linux kernel in which a frozen thread sleeps; see `kernel/freezer.c` and `kernel/signal.c`.
 const FREEZERS: [&str; 3] = ["__refrigerator", "do_freezer_trap", "cgroup_enter_frozen"];
@@ -122,7 +122,7 @@ fn cgroup_is_frozen(pid: i32) -> bool {
 }
 
 /// Returns the reason why the first suspended process among `pids` is suspended, `None` if no process is.
-fn of(pids: impl IntoIterator<Item = i32>) -> Option<Suspension> {
+fn first_suspension(pids: impl IntoIterator<Item = i32>) -> Option<Suspension> {
     pids.into_iter().find_map(|pid| {
         let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
         let stat = String::from_utf8_lossy(&stat);
@@ -134,17 +134,17 @@ fn of(pids: impl IntoIterator<Item = i32>) -> Option<Suspension> {
 
 /// Returns the reason if the leader or another member of its process group is suspended. Reads the entries of all
 /// processes in /proc.
-pub(crate) fn of_group(leader: Pid) -> Option<Suspension> {
-    of(group::numbers(leader))
+pub(crate) fn group_suspension(leader: Pid) -> Option<Suspension> {
+    first_suspension(group::member_pids(leader))
 }
 
 /// Returns the reason if the leader or one of its descendants is suspended. Checks at most 16 processes.
-pub(crate) fn of_family(leader: Pid) -> Option<Suspension> {
-    of(processor_time::family(leader))
+pub(crate) fn tree_suspension(leader: Pid) -> Option<Suspension> {
+    first_suspension(processor_time::process_tree(leader))
 }
 
 /// Returns how long the machine has been suspended since boot.
-pub(crate) fn asleep() -> Duration {
+pub(crate) fn suspended_time() -> Duration {
     let now = |clock| {
         let now = clock_gettime(clock);
         Duration::try_from(now).unwrap_or_default()
@@ -155,13 +155,13 @@ pub(crate) fn asleep() -> Duration {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Look {
+pub(crate) struct ProcessCheck {
     pub(crate) suspension: Option<Suspension>,
     /// Processor time of the child, or `None` if Linux does not report it.
     pub(crate) cpu: Option<Duration>,
     /// Longest total time for which a thread of the child has waited for a processor.
     pub(crate) queued: Duration,
-    /// Total time for which the machine has been suspended since boot, as [`asleep`] returns it.
+    /// Total time for which the machine has been suspended since boot, as [`suspended_time`] returns it.
     pub(crate) asleep: Duration,
 }
 
@@ -170,7 +170,7 @@ pub(crate) struct Clock {
     pause: Duration,
     /// Time of the last check of the child. `last` is the result of that check.
     at: Duration,
-    last: Look,
+    last: ProcessCheck,
     /// Time that does not count toward the limits.
     excluded: Duration,
     /// Time for which other processes left the child no processor.
@@ -190,10 +190,10 @@ impl Clock {
         Clock {
             pause: PAUSE.min(shortest / 4),
             at: Duration::ZERO,
-            last: Look { asleep, ..Look::default() },
+            last: ProcessCheck { asleep, ..ProcessCheck::default() },
             excluded: Duration::ZERO,
             starved: Duration::ZERO,
-            most_starved: shortest.saturating_mul(MOST_STARVED),
+            most_starved: shortest.saturating_mul(MAX_STARVED_FACTOR),
             suspended_for: Duration::ZERO,
             line: (Duration::ZERO, Duration::ZERO),
         }
@@ -205,17 +205,17 @@ impl Clock {
     }
 
     /// Records the result of a check that was made at the time `now`.
-    pub(crate) fn see(&mut self, now: Duration, look: Look) {
+    pub(crate) fn record_check(&mut self, now: Duration, look: ProcessCheck) {
         let passed = now.saturating_sub(self.at);
         // A child with many busy threads can keep this process from running. The time that the child used counts.
         let used = look.cpu.unwrap_or_default().saturating_sub(self.last.cpu.unwrap_or_default());
         let expected = passed.min(self.pause.max(used));
-        let absent = if passed >= self.pause.saturating_add(ABSENT) {
+        let absent = if passed >= self.pause.saturating_add(LATE_CHECK) {
             passed - expected
         } else {
             Duration::ZERO
         };
-        let slept = look.asleep >= self.last.asleep.saturating_add(ASLEEP);
+        let slept = look.asleep >= self.last.asleep.saturating_add(SUSPEND_THRESHOLD);
         // A process under strace is stopped again and again, but makes progress in between.
         let rests = look.cpu == self.last.cpu;
         let held = look.suspension.is_some() && self.last.suspension.is_some() && rests;
@@ -326,7 +326,10 @@ mod tests {
             end = ms(*now);
             let suspension = suspended.then_some(Suspension::Frozen);
             let (cpu, asleep) = (Some(ms(*cpu)), ms(5000 + asleep));
-            clock.see(end, Look { suspension, cpu, asleep, ..Look::default() });
+            clock.record_check(
+                end,
+                ProcessCheck { suspension, cpu, asleep, ..ProcessCheck::default() },
+            );
         }
         assert_eq!(clock.counted(end), ms(expected), "{looks:?}");
         clock
@@ -370,7 +373,10 @@ mod tests {
                 for at in (end.as_millis() as u64 / 200 + 1)..=(now / 200) {
                     end = ms(at * 200);
                     let (cpu, queued) = (Some(ms(*cpu)), ms(*queued));
-                    clock.see(end, Look { cpu, queued, asleep: ms(5000), ..Look::default() });
+                    clock.record_check(
+                        end,
+                        ProcessCheck { cpu, queued, asleep: ms(5000), ..ProcessCheck::default() },
+                    );
                 }
             }
             clock.counted(end)
@@ -393,9 +399,9 @@ mod tests {
     fn last_line_time_excludes_later_absence() {
         let mut clock = check(&[(200, false, 0, 0)], 200);
         assert_eq!(clock.line(ms(150)), ms(150));
-        clock.see(
+        clock.record_check(
             ms(10_200),
-            Look { cpu: Some(Duration::ZERO), asleep: ms(5000), ..Look::default() },
+            ProcessCheck { cpu: Some(Duration::ZERO), asleep: ms(5000), ..ProcessCheck::default() },
         );
         assert_eq!(clock.counted(ms(10_200)), ms(400));
         assert_eq!(clock.line(ms(150)), ms(150), "the line came before the absence");

@@ -33,10 +33,10 @@ pub struct View {
     /// An empty folder. In the view, an in-memory file system that contains `made` is mounted on it.
     pub place: PathBuf,
     /// Files and links that exist only in the view, by their paths relative to `place`.
-    pub made: BTreeMap<PathBuf, Made>,
+    pub made: BTreeMap<PathBuf, ViewEntry>,
     /// Folders that are overlaid with others, in the order of mounting. The lower layer is always the original folder,
     /// even if an earlier entry changed the folder.
-    pub laid: Vec<Laid>,
+    pub laid: Vec<Overlay>,
     /// Environment variables for programs inside the view.
     pub environment: BTreeMap<String, String>,
     /// Message to print if the view cannot be entered and the program is started without it. `None` means that the
@@ -46,7 +46,7 @@ pub struct View {
 
 /// A file or link that exists only in the view.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Made {
+pub enum ViewEntry {
     /// A file with this content.
     Text(String),
     /// A symbolic link to this path.
@@ -57,7 +57,7 @@ pub enum Made {
 /// Folders with the same name are merged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Laid {
+pub struct Overlay {
     /// The folder that is overlaid.
     pub folder: PathBuf,
     /// Folders above `folder`, the uppermost first.
@@ -68,23 +68,23 @@ pub struct Laid {
 
 /// Error of entering a view, with the step that failed and the reason.
 #[derive(Debug)]
-pub(crate) struct NoView(String);
+pub(crate) struct ViewError(String);
 
-impl fmt::Display for NoView {
+impl fmt::Display for ViewError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl From<String> for NoView {
+impl From<String> for ViewError {
     fn from(why: String) -> Self {
-        NoView(why)
+        ViewError(why)
     }
 }
 
-/// Returns a function that converts an error into a [`NoView`]. `what` describes the step that failed.
-fn failed<E: fmt::Display>(what: impl fmt::Display) -> impl FnOnce(E) -> NoView {
-    move |error| NoView(format!("{what}: {error}"))
+/// Returns a function that converts an error into a [`ViewError`]. `what` describes the step that failed.
+fn failed<E: fmt::Display>(what: impl fmt::Display) -> impl FnOnce(E) -> ViewError {
+    move |error| ViewError(format!("{what}: {error}"))
 }
 
 impl View {
@@ -92,9 +92,9 @@ impl View {
     /// namespace.
     ///
     /// Entering cannot be undone. If entering fails halfway, the process can only report the error.
-    pub(crate) fn enter(&self) -> Result<(), NoView> {
+    pub(crate) fn enter(&self) -> Result<(), ViewError> {
         let directory = env::current_dir().ok();
-        leave_the_mounts_of_others()?;
+        unshare_mounts()?;
         mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
             .map_err(failed("cannot make its mounts private"))?;
         // Each folder is opened in its original state, before an earlier overlay changes it, because Linux allows only
@@ -114,8 +114,8 @@ impl View {
         for (laid, folder) in self.laid.iter().zip(&opened) {
             let inner: Vec<_> = outermost_below(&laid.folder, &mounts)
                 .map(|point| Ok((point, open(point)?)))
-                .collect::<Result<_, NoView>>()?;
-            laid.lay(folder)?;
+                .collect::<Result<_, ViewError>>()?;
+            laid.mount(folder)?;
             // An overlay hides the mounts below its folder, so these are mounted again.
             for (point, descriptor) in inner {
                 mount_bind_recursive(path_of(&descriptor), point)
@@ -130,13 +130,13 @@ impl View {
         Ok(())
     }
 
-    fn make(&self) -> Result<(), NoView> {
+    fn make(&self) -> Result<(), ViewError> {
         for (name, made) in &self.made {
             let path = self.place.join(name);
             let parent = path.parent().map_or(Ok(()), fs::create_dir_all);
             let done = parent.and_then(|()| match made {
-                Made::Text(text) => fs::write(&path, text),
-                Made::Link(target) => symlink(target, &path),
+                ViewEntry::Text(text) => fs::write(&path, text),
+                ViewEntry::Link(target) => symlink(target, &path),
             });
             done.map_err(failed(format_args!("cannot create `{}`", path.display())))?;
         }
@@ -154,22 +154,22 @@ impl View {
 
     /// Tries to enter the view in a child process, because entering cannot be undone. `starter` contains the program
     /// and the first arguments of this process's command line, which make it a starter.
-    pub(crate) fn try_it(&self, starter: &[OsString]) -> Result<(), NoView> {
+    pub(crate) fn try_enter(&self, starter: &[OsString]) -> Result<(), ViewError> {
         let mut command = Command::new("/proc/self/exe");
-        command.args(starter).args([TRY, &self.to_word()]).stdin(Stdio::null());
+        command.args(starter).args([TRY_VIEW, &self.to_word()]).stdin(Stdio::null());
         let tried = command.output().map_err(failed("cannot test namespaces"))?;
         if tried.status.success() {
             return Ok(());
         }
-        Err(NoView(String::from_utf8_lossy(&tried.stderr).trim().to_owned()))
+        Err(ViewError(String::from_utf8_lossy(&tried.stderr).trim().to_owned()))
     }
 }
 
 /// Argument that makes the starter only test whether it can enter a view. The next argument describes the view.
-pub(crate) const TRY: &str = "--try-view";
+pub(crate) const TRY_VIEW: &str = "--try-view";
 
-impl Laid {
-    fn lay(&self, folder: &OwnedFd) -> Result<(), NoView> {
+impl Overlay {
+    fn mount(&self, folder: &OwnedFd) -> Result<(), ViewError> {
         let itself = path_of(folder);
         let layers = self.over.iter().chain([&itself]).chain(&self.under);
         let mut options = b"lowerdir=".to_vec();
@@ -192,7 +192,7 @@ impl Laid {
 
 /// Gives this process a mount namespace of its own and the right to mount. A process without the privilege also gets a
 /// user namespace, in which user and group ids stay the same.
-fn leave_the_mounts_of_others() -> Result<(), NoView> {
+fn unshare_mounts() -> Result<(), ViewError> {
     let unshare = |flags| {
         // SAFETY: the file descriptor table, which another thread could lose, remains shared.
         unsafe { unshare_unsafe(flags) }
@@ -213,7 +213,7 @@ fn leave_the_mounts_of_others() -> Result<(), NoView> {
     write("gid_map", format!("{group} {group} 1"))
 }
 
-fn open(folder: &Path) -> Result<OwnedFd, NoView> {
+fn open(folder: &Path) -> Result<OwnedFd, ViewError> {
     rustix::fs::open(folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
         .or_else(|_| rustix::fs::open(folder, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()))
         .map_err(failed(format_args!("cannot open `{}`", folder.display())))
@@ -224,7 +224,7 @@ fn path_of(descriptor: &OwnedFd) -> PathBuf {
 }
 
 /// Returns the mount points of this process; see proc_pid_mountinfo(5).
-fn mount_points() -> Result<Vec<PathBuf>, NoView> {
+fn mount_points() -> Result<Vec<PathBuf>, ViewError> {
     let table = fs::read("/proc/self/mountinfo")
         .map_err(failed::<io::Error>("cannot read the list of mounts"))?;
     let point = |line: &[u8]| Some(unescaped(line.split(|byte| *byte == b' ').nth(4)?));

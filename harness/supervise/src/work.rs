@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Work {
+pub(crate) struct ProcessorUse {
     pub(crate) cpu: Duration,
     /// Time that each thread waited on a run queue, by thread id.
     pub(crate) queued: BTreeMap<String, Duration>,
@@ -13,9 +13,9 @@ pub(crate) struct Work {
     pub(crate) activity: Option<Activity>,
 }
 
-impl Work {
+impl ProcessorUse {
     /// Returns the longest time since `before` that one thread waited for a processor.
-    pub(crate) fn waited(&self, before: &Work) -> Duration {
+    pub(crate) fn waited(&self, before: &ProcessorUse) -> Duration {
         let since = |(thread, queued): (&String, &Duration)| {
             queued.saturating_sub(before.queued.get(thread).copied().unwrap_or_default())
         };

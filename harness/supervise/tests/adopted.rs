@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use supervise::{Cancel, Ended, Limits, Observed, Reason, Suspension, run};
+use supervise::{Cancel, ChildEnd, Limits, Observed, StopReason, Suspension, run};
 
 /// Runs one test at a time, because each test treats all children of this process as its own.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -22,7 +22,7 @@ fn watch(script: &str, quiet: Duration) -> Observed {
 #[track_caller]
 fn check(script: &str, names: &[&str]) {
     let seen = watch(script, Duration::MAX);
-    assert!(matches!(seen.ended, Ended::Exited(0)), "{script}: {seen:?}");
+    assert!(matches!(seen.ended, ChildEnd::Exited(0)), "{script}: {seen:?}");
     let mut found: Vec<&str> = seen.left_behind.iter().map(|p| p.name.as_str()).collect();
     found.sort_unstable();
     assert_eq!(found, names, "{script}");
@@ -68,7 +68,10 @@ fn processes_that_left_the_group_are_ended() {
     // A child that a signal has stopped is suspended and not silent.
     let seen = watch("kill -STOP $$", Duration::from_millis(300));
     assert!(
-        matches!(seen.ended, Ended::Stopped { reason: Reason::Suspended(Suspension::Stopped), .. }),
+        matches!(
+            seen.ended,
+            ChildEnd::Stopped { reason: StopReason::Suspended(Suspension::Stopped), .. }
+        ),
         "{seen:?}"
     );
 }
@@ -123,7 +126,7 @@ fn request_to_cancel_ends_the_grace() {
             });
             run(command, b"", &limits, &cancel, &mut |_| {})
         });
-        assert!(matches!(seen.ended, Ended::Exited(0)), "{script}: {seen:?}");
+        assert!(matches!(seen.ended, ChildEnd::Exited(0)), "{script}: {seen:?}");
         assert_eq!(seen.left_behind.len(), 1, "{script}: {seen:?}");
         assert!(start.elapsed() < Duration::from_secs(60), "{script}");
     }

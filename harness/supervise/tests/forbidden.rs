@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use supervise::{Cancel, Ended, Limits, Start, run, try_system_calls};
+use supervise::{Cancel, ChildEnd, Limits, Start, run, try_system_calls};
 
 /// Errors that filters return for a forbidden call.
 const ERRORS: [i32; 2] = [libc::EPERM, libc::ENOSYS];
@@ -42,7 +42,7 @@ fn without<T: Send>(call: libc::c_long, error: i32, run: impl FnOnce() -> T + Se
 #[test]
 fn forbidden_calls_are_reported_by_name() {
     assert!(try_system_calls().is_ok());
-    assert!(Start::settle([]).is_ok());
+    assert!(Start::apply_limits([]).is_ok());
     let calls = [
         ("getcwd", libc::SYS_getcwd),
         ("getdents64", libc::SYS_getdents64),
@@ -55,7 +55,7 @@ fn forbidden_calls_are_reported_by_name() {
                 found.starts_with(&format!("the system call `{name}` fails on this machine")),
                 "{found}"
             );
-            assert!(!without(call, error, || Start::settle([]).is_ok()), "{name}");
+            assert!(!without(call, error, || Start::apply_limits([]).is_ok()), "{name}");
         }
     }
 }
@@ -65,7 +65,7 @@ fn forbidden_calls_are_reported_by_name() {
 fn pidfd_open_is_not_needed() {
     for error in ERRORS {
         let (tried, settles) = without(libc::SYS_pidfd_open, error, || {
-            (try_system_calls().is_ok(), Start::settle([]).is_ok())
+            (try_system_calls().is_ok(), Start::apply_limits([]).is_ok())
         });
         assert!(tried && settles, "errno {error}");
     }
@@ -77,5 +77,5 @@ fn child_is_not_started_if_leftovers_cannot_be_found() {
     let seen = without(libc::SYS_prctl, libc::EPERM, || {
         run(Command::new("true"), b"", &Limits::default(), &Cancel::new().unwrap(), &mut |_| {})
     });
-    assert!(matches!(seen.ended, Ended::SpawnFailed(_)), "{seen:?}");
+    assert!(matches!(seen.ended, ChildEnd::SpawnFailed(_)), "{seen:?}");
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use supervise::{Cancel, Ended, Limits, Observed, Reason, Suspension, run};
+use supervise::{Cancel, ChildEnd, Limits, Observed, StopReason, Suspension, run};
 
 struct Freezer {
     folder: PathBuf,
@@ -92,12 +92,12 @@ fn frozen_children_are_suspended_and_not_hung() {
         let limit = Duration::from_millis(400);
         let seen = freezer.watch(limit, None);
         let cause = match seen.ended {
-            Ended::Stopped { reason: Reason::Suspended(cause), .. }
-            | Ended::CouldNotBeKilled { reason: Reason::Suspended(cause) } => cause,
+            ChildEnd::Stopped { reason: StopReason::Suspended(cause), .. }
+            | ChildEnd::CouldNotBeKilled { reason: StopReason::Suspended(cause) } => cause,
             _ => panic!("{}: {seen:?}", freezer.file),
         };
         assert_eq!(cause, Suspension::Frozen, "{}", freezer.file);
         let seen = freezer.watch(Duration::from_secs(20), Some(Duration::from_millis(300)));
-        assert!(matches!(seen.ended, Ended::Exited(0)), "{}: {seen:?}", freezer.file);
+        assert!(matches!(seen.ended, ChildEnd::Exited(0)), "{}: {seen:?}", freezer.file);
     }
 }

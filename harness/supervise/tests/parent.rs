@@ -137,7 +137,7 @@ fn later_signal_ends_the_parent_at_once() {
     // If the first signal was handled late, the second may still count as part of the same request, but the third
     // cannot.
     for _ in 0..2 {
-        std::thread::sleep(2 * supervise::PATIENCE);
+        std::thread::sleep(2 * supervise::REPEATED_SIGNAL_TIME);
         if family.parent.try_wait().unwrap().is_none() {
             family.signal(Signal::HUP);
         }

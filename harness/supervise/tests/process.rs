@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use supervise::{Cancel, Ended, LOG_HEAD_BYTES, Limits, Line, Observed, Reason, run};
+use supervise::{Cancel, ChildEnd, LOG_HEAD_BYTES, Limits, Line, Observed, StopReason, run};
 
 /// A time that is longer than any of these scripts needs on a loaded machine, and shorter than the scripts' `sleep
 /// 600`.
@@ -56,9 +56,9 @@ fn check(script: &str, ended: &str, lines: &[&str], torn: &str, stderr: &str) {
 }
 
 #[track_caller]
-fn assert_stopped(seen: &Observed, because: Reason, with_force: bool) {
+fn assert_stopped(seen: &Observed, because: StopReason, with_force: bool) {
     match seen.ended {
-        Ended::Stopped { reason, forced } => {
+        ChildEnd::Stopped { reason, forced } => {
             assert_eq!((reason, forced), (because, with_force), "{seen:?}");
         }
         _ => panic!("{seen:?}"),
@@ -82,7 +82,7 @@ fn child_that_ends_by_itself_is_reported() {
 fn standard_input_stays_open() {
     let limits = Limits { quiet: Duration::from_secs(1), ..PATIENT };
     let seen = watch("read line; echo read; read more; echo closed", b"orders", &limits);
-    assert_stopped(&seen, Reason::Quiet, false);
+    assert_stopped(&seen, StopReason::Quiet, false);
     assert!(!texts(&seen.lines).contains(&"closed"), "{seen:?}");
 }
 
@@ -110,13 +110,13 @@ fn of_a_program(quiet: Duration, total: Duration) -> Limits {
 fn work_of_threads_with_a_name_is_progress() {
     let limits = of_a_program(SHORT, Duration::from_secs(3));
     let works = "echo 'device queue' > /proc/$$/comm; while :; do :; done";
-    assert_stopped(&watch(works, b"", &limits), Reason::Total, false);
+    assert_stopped(&watch(works, b"", &limits), StopReason::Total, false);
     let below = format!("sh -c \"{}\"; :", works.replace("$$", "\\$\\$"));
     let seen = watch(&below, b"", &limits);
-    assert!(matches!(seen.ended, Ended::Stopped { reason: Reason::Total, .. }), "{seen:?}");
+    assert!(matches!(seen.ended, ChildEnd::Stopped { reason: StopReason::Total, .. }), "{seen:?}");
     // The thread has its name and waits for work that does not come.
     let waits = "echo 'device queue' > /proc/$$/comm; read line; read more";
-    assert_stopped(&watch(waits, b"orders", &of_a_program(SHORT, LONG)), Reason::Quiet, false);
+    assert_stopped(&watch(waits, b"orders", &of_a_program(SHORT, LONG)), StopReason::Quiet, false);
 }
 
 /// Python's logging and progress bars write to standard error, so such output is progress of a program. It is not
@@ -125,41 +125,41 @@ fn work_of_threads_with_a_name_is_progress() {
 fn standard_error_is_progress_of_a_program_only() {
     let chatty = "while :; do echo tick >&2; sleep 0.05; done";
     let limits = of_a_program(Duration::from_secs(2), Duration::from_secs(6));
-    assert_stopped(&watch(chatty, b"", &limits), Reason::Total, false);
+    assert_stopped(&watch(chatty, b"", &limits), StopReason::Total, false);
     let of_worker = Limits { progress: None, ..limits };
-    assert_stopped(&watch(chatty, b"", &of_worker), Reason::Quiet, false);
+    assert_stopped(&watch(chatty, b"", &of_worker), StopReason::Quiet, false);
 }
 
 #[test]
 fn loop_of_a_program_is_found() {
     let start = Instant::now();
     let seen = watch("while :; do :; done", b"", &of_a_program(SHORT, LONG));
-    assert_stopped(&seen, Reason::Quiet, false);
+    assert_stopped(&seen, StopReason::Quiet, false);
     assert!(start.elapsed() >= 3 * SHORT, "{:?}", start.elapsed());
 }
 
 #[test]
 fn total_limit_ends_the_child() {
     let limits = Limits { total: SHORT, ..PATIENT };
-    assert_stopped(&watch("exec sleep 600", b"", &limits), Reason::Total, false);
+    assert_stopped(&watch("exec sleep 600", b"", &limits), StopReason::Total, false);
     let chatty = "while :; do echo tick; sleep 0.05; done";
-    assert_stopped(&watch(chatty, b"", &limits), Reason::Total, false);
+    assert_stopped(&watch(chatty, b"", &limits), StopReason::Total, false);
 }
 
 #[test]
 fn quiet_limit_ends_a_silent_child() {
     let limits = Limits { quiet: SHORT, ..PATIENT };
-    assert_stopped(&watch("exec sleep 600", b"", &limits), Reason::Quiet, false);
+    assert_stopped(&watch("exec sleep 600", b"", &limits), StopReason::Quiet, false);
     // Output on standard error, and an unfinished line, do not count as events.
     let muttering = "while :; do echo mutter >&2; printf .; sleep 0.05; done";
-    assert_stopped(&watch(muttering, b"", &limits), Reason::Quiet, false);
+    assert_stopped(&watch(muttering, b"", &limits), StopReason::Quiet, false);
 }
 
 #[test]
 fn child_that_ignores_sigterm_is_killed() {
     let script = "trap '' TERM; echo ready; while :; do sleep 1; done";
     let seen = cancel_at_first_line(script, &Limits { grace: SHORT, ..PATIENT });
-    assert_stopped(&seen, Reason::Cancelled, true);
+    assert_stopped(&seen, StopReason::Cancelled, true);
     assert!(seen.usage.is_some());
 }
 
@@ -167,7 +167,7 @@ fn child_that_ignores_sigterm_is_killed() {
 fn child_may_write_lines_during_its_grace() {
     let script = "trap 'echo dump; exit 0' TERM; echo ready; while :; do sleep 0.1; done";
     let seen = cancel_at_first_line(script, &PATIENT);
-    assert_stopped(&seen, Reason::Cancelled, false);
+    assert_stopped(&seen, StopReason::Cancelled, false);
     assert_eq!(texts(&seen.lines), ["ready", "dump"]);
 }
 
@@ -188,11 +188,11 @@ fn cancel_from_another_thread_ends_every_run() {
         runs.into_iter().map(|run| run.join().unwrap()).collect()
     });
     for seen in &seen {
-        assert_stopped(seen, Reason::Cancelled, false);
+        assert_stopped(seen, StopReason::Cancelled, false);
         assert_eq!(texts(&seen.lines), ["ready"]);
     }
     let late = run(shell("echo ready"), b"", &PATIENT, &cancel, &mut |_| {});
-    assert_stopped(&late, Reason::Cancelled, false);
+    assert_stopped(&late, StopReason::Cancelled, false);
     assert_eq!(late.pid, None, "nothing starts after a cancel");
 }
 
@@ -225,7 +225,7 @@ fn group_does_not_outlive_a_stopped_leader() {
     let script = "(trap '' TERM; exec sleep 600) & while ! grep -q sleep /proc/$!/comm; do :; done;
         echo $!; wait";
     let seen = cancel_at_first_line(script, &PATIENT);
-    assert_stopped(&seen, Reason::Cancelled, false);
+    assert_stopped(&seen, StopReason::Cancelled, false);
     let pid = texts(&seen.lines)[0].parse().unwrap();
     assert!(ends(pid, LONG));
 }
@@ -233,7 +233,7 @@ fn group_does_not_outlive_a_stopped_leader() {
 #[test]
 fn process_outside_the_group_may_keep_the_pipes() {
     let seen = watch("setsid sleep 600 & echo $!; exit 0", b"", &PATIENT);
-    assert!(matches!(seen.ended, Ended::Exited(0)), "{seen:?}");
+    assert!(matches!(seen.ended, ChildEnd::Exited(0)), "{seen:?}");
     let pid: i32 = texts(&seen.lines)[0].parse().unwrap();
     let pid = Pid::from_raw(pid).unwrap();
     // If the shell's child did not leave the process group in time, it was killed with the group.
@@ -244,7 +244,7 @@ fn process_outside_the_group_may_keep_the_pipes() {
 fn flood_on_standard_error_keeps_both_ends() {
     let script = "echo first >&2; head -c 100000000 /dev/zero >&2; echo last >&2";
     let seen = watch(script, b"", &PATIENT);
-    assert!(matches!(seen.ended, Ended::Exited(0)), "{:?}", seen.ended);
+    assert!(matches!(seen.ended, ChildEnd::Exited(0)), "{:?}", seen.ended);
     assert_eq!(seen.stderr.total(), 100_000_011);
     assert!(seen.stderr.head().starts_with(b"first\n\0"));
     assert!(seen.stderr.tail().ends_with(b"\0last\n"));
@@ -257,7 +257,7 @@ fn flood_on_standard_output_ends_the_child() {
     let limits = Limits { grace: SHORT, ..PATIENT };
     for script in ["exec cat /dev/zero", "exec yes"] {
         let seen = watch(script, b"", &limits);
-        assert_stopped(&seen, Reason::Flooded, false);
+        assert_stopped(&seen, StopReason::Flooded, false);
     }
 }
 
@@ -265,9 +265,9 @@ fn flood_on_standard_output_ends_the_child() {
 fn unread_orders_do_not_block() {
     let orders = vec![b'x'; 10 << 20];
     let seen = watch("echo deaf; exit 4", &orders, &PATIENT);
-    assert!(matches!(seen.ended, Ended::Exited(4)), "{:?}", seen.ended);
+    assert!(matches!(seen.ended, ChildEnd::Exited(4)), "{:?}", seen.ended);
     let seen = watch("echo deaf; exec sleep 600", &orders, &Limits { total: SHORT, ..PATIENT });
-    assert_stopped(&seen, Reason::Total, false);
+    assert_stopped(&seen, StopReason::Total, false);
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn long_orders_arrive_while_the_child_speaks() {
     orders.extend_from_slice(b"\nend");
     // `tee` writes as much as it reads, so both pipes become full repeatedly.
     let seen = watch("head -n 2 | tee /dev/stderr | wc -c", &orders, &PATIENT);
-    assert!(matches!(seen.ended, Ended::Exited(0)), "{:?}", seen.ended);
+    assert!(matches!(seen.ended, ChildEnd::Exited(0)), "{:?}", seen.ended);
     assert_eq!(texts(&seen.lines), [(orders.len() + 1).to_string()]);
     assert_eq!(seen.stderr.total(), orders.len() as u64 + 1);
 }
@@ -286,7 +286,7 @@ fn failed_starts_are_reported() {
     let cancel = Cancel::new().unwrap();
     for program in ["/nowhere/worker", "/", "/etc/passwd"] {
         let seen = run(Command::new(program), b"", &PATIENT, &cancel, &mut |_| {});
-        assert!(matches!(seen.ended, Ended::SpawnFailed(_)), "{program}: {seen:?}");
+        assert!(matches!(seen.ended, ChildEnd::SpawnFailed(_)), "{program}: {seen:?}");
         assert_eq!(seen.pid, None);
     }
 }
@@ -340,15 +340,15 @@ fn watches_children_without_pidfd_open() {
         check("echo a; exit 3", "Exited(3)", &["a"], "", "");
         check("kill -9 $$", "Signalled { signal: 9, core: false }", &[], "", "");
         let seen = watch("sleep 611", b"", &Limits { total: SHORT, ..PATIENT });
-        assert_stopped(&seen, Reason::Total, false);
+        assert_stopped(&seen, StopReason::Total, false);
         // Threads are stopped when their stacks are read. Such a stop must not count as the end of the child.
         let looker = vec!["true".into()];
         let seen = watch("sleep 611", b"", &Limits { total: SHORT, looker, ..PATIENT });
-        assert_stopped(&seen, Reason::Total, false);
+        assert_stopped(&seen, StopReason::Total, false);
         assert!(!seen.stacks.is_empty(), "{seen:?}");
         // A process that outlives the leader must be killed here too.
         let seen = watch("sleep 612 > /dev/null 2>&1 & exit 0", b"", &PATIENT);
-        assert!(matches!(seen.ended, Ended::Exited(0)), "{seen:?}");
+        assert!(matches!(seen.ended, ChildEnd::Exited(0)), "{seen:?}");
         let [left] = &seen.left_behind[..] else { panic!("one is left behind: {seen:?}") };
         assert!(left.name == "sleep" && !left.survived, "{seen:?}");
         assert!(!std::path::Path::new("/proc").join(left.pid.to_string()).exists());

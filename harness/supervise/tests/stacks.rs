@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use supervise::{Cancel, Ended, Limits, Observed, Reason, run};
+use supervise::{Cancel, ChildEnd, Limits, Observed, StopReason, run};
 
 const ROLE: &str = "SUPERVISE_TEST_ROLE";
 const LOOKER: &str = "looker";
@@ -20,7 +20,7 @@ fn role() {
     match env::var(ROLE) {
         Err(_) => {}
         Ok(role) if role == LOOKER => {
-            supervise::look();
+            supervise::unwind_copies();
         }
         Ok(file) => hang_in(Path::new(&file)),
     }
@@ -42,7 +42,7 @@ fn watch(words: &[OsString], looker: Vec<OsString>, cancel: &Cancel) -> Observed
     let limits =
         Limits { total: hour, quiet, grace: hour, reap: hour, looker, ..Limits::default() };
     let seen = run(command, b"", &limits, cancel, &mut |_| {});
-    let stopped = Ended::Stopped { reason: Reason::Quiet, forced: false };
+    let stopped = ChildEnd::Stopped { reason: StopReason::Quiet, forced: false };
     assert_eq!(format!("{:?}", seen.ended), format!("{stopped:?}"), "{seen:?}");
     seen
 }

@@ -16,7 +16,7 @@ pub(crate) const PAGE: u64 = 4096;
 pub(crate) struct Nodes(u32);
 
 impl Nodes {
-    pub(crate) fn of(nodes: impl Iterator<Item = Node>) -> Nodes {
+    pub(crate) fn from_nodes(nodes: impl Iterator<Item = Node>) -> Nodes {
         Nodes(nodes.fold(0, |set, node| set | 1 << node.number()))
     }
 
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn device_reaches_mapped_memory_only() {
-        let mapped = Nodes::of(Node::gpus());
+        let mapped = Nodes::from_nodes(Node::gpus());
         let mut map = AddressMap::default();
         map.allocations.insert(0x10000, allocation(0x1000, Purpose::Memory, mapped));
         map.allocations.insert(0x20000, allocation(0x1000, Purpose::Memory, Nodes::default()));

@@ -6,7 +6,7 @@ use std::{
 };
 
 use aql::{DispatchPacket, Refusal, report, report::trace};
-use isa::{AddressSpace, Launch, Trap, Turns};
+use isa::{AddressSpace, Launch, Trap, TurnLength};
 
 use crate::{
     address_map, configuration,
@@ -29,7 +29,7 @@ unsafe impl AddressSpace for DeviceMemory<'_> {
         address_map::read().reach(address)
     }
 
-    fn hangs(&self, hang: &Trap) -> ControlFlow<()> {
+    fn report_hang(&self, hang: &Trap) -> ControlFlow<()> {
         report::hang(self.kernel, hang);
         ControlFlow::Continue(())
     }
@@ -38,8 +38,8 @@ unsafe impl AddressSpace for DeviceMemory<'_> {
 pub(crate) fn run(queue: &Queue, packet: &DispatchPacket, slot: u64) -> Result<(), Outcome> {
     let config = configuration::get();
     let _in_use = InUse::new();
-    let name = kernel_name::of(packet.kernel_object);
-    if let Some(refusal) = aql::refused(config.arch, packet) {
+    let name = kernel_name::find(packet.kernel_object);
+    if let Some(refusal) = aql::rejection_reason(config.arch, packet) {
         report::fault(&name, refusal);
         return Err(Outcome::Error(match refusal {
             Refusal::NoDimensions => exception::DIMENSIONS_INVALID,
@@ -66,7 +66,7 @@ pub(crate) fn run(queue: &Queue, packet: &DispatchPacket, slot: u64) -> Result<(
         arch: config.arch,
         step_limit: isa::DEFAULT_STEP_LIMIT,
         threads: config.threads,
-        turns: Turns::default(),
+        turns: TurnLength::default(),
         room: aql::room(config.arch, packet),
         patience: Duration::from_secs(config.patience.into()),
         late_results: false,
@@ -89,7 +89,7 @@ fn report_trap(kernel: &str, trap: &Trap) -> Outcome {
     match trap {
         // The kernel needs something that the interpreter does not support or the host does not have, for example AVX2.
         Trap::Unimplemented { .. } | Trap::NoDisassembler { .. } | Trap::InvalidLaunch { .. } => {
-            report::gap(kernel, trap);
+            report::unsupported(kernel, trap);
             Outcome::Error(exception::ILLEGAL_INSTRUCTION)
         }
         Trap::PageFault { .. } | Trap::Unmapped { .. } => {

@@ -75,7 +75,7 @@ const _: () = {
 unsafe extern "C" fn amdgpu_query_gpu_info(_device: *mut c_void, to: *mut GpuInfo) -> c_int {
     let arch = configuration::get().arch;
     let found = GpuInfo {
-        chip: device::model::of(arch).chip_id,
+        chip: device::model::for_arch(arch).chip_id,
         revision: [1; 2],
         family: topology::family(arch),
         other: [0; 3],
@@ -231,7 +231,7 @@ unsafe extern "C" fn hsaKmtExportDMABufHandle(
 ) -> Status {
     if buffer_objects::find(address).is_none() {
         // Ordinary memory is private to the process, so it has no file.
-        report::gap(
+        report::unsupported(
             "(none)",
             "call not emulated: hsaKmtExportDMABufHandle of memory with an address",
         );

@@ -21,7 +21,7 @@ const ENTRY: u64 = 16;
 const SYMBOL: u64 = 24;
 
 /// Length of the longest kernel name that is read, in bytes.
-const LONGEST: u64 = 4096;
+const MAX_NAME_BYTES: u64 = 4096;
 
 /// A loaded code object.
 struct Image<'a>(&'a [u8]);
@@ -46,7 +46,7 @@ impl Image<'_> {
 
     fn text(&self, at: u64) -> Option<&str> {
         let start = usize::try_from(at).ok()?;
-        let end = self.0.len().min(start.checked_add(LONGEST as usize)?);
+        let end = self.0.len().min(start.checked_add(MAX_NAME_BYTES as usize)?);
         let rest = self.0.get(start..end)?;
         let length = rest.iter().position(|byte| *byte == 0)?;
         std::str::from_utf8(&rest[..length]).ok()
@@ -81,7 +81,7 @@ impl Image<'_> {
 
 /// Returns the name of the kernel with this descriptor. The HSA runtime's own kernels, which copy and fill memory, are
 /// not part of a code object and have no name. For such a kernel, returns the address of the descriptor.
-pub(crate) fn of(descriptor: u64) -> String {
+pub(crate) fn find(descriptor: u64) -> String {
     // As long as the map is locked, the memory stays mapped.
     let map = address_map::read();
     let named = map.reach(descriptor).and_then(|Range { start, end }| {
@@ -134,6 +134,6 @@ mod tests {
             let _ = Image(&image[..length]).kernel(0x300);
         }
         assert_eq!(Image(&[0; 64]).kernel(0), None);
-        assert_eq!(of(0x10), "at 0x10");
+        assert_eq!(find(0x10), "at 0x10");
     }
 }

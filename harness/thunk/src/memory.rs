@@ -17,8 +17,8 @@ use crate::{
 const HUGE_PAGE: u64 = 2 << 20;
 
 /// Number of allocated bytes of each GPU, by its index.
-static USED: Mutex<[u64; device::MOST_DEVICES as usize]> =
-    Mutex::new([0; device::MOST_DEVICES as usize]);
+static USED: Mutex<[u64; device::MAX_DEVICES as usize]> =
+    Mutex::new([0; device::MAX_DEVICES as usize]);
 
 /// Counts memory of a node as used. If the GPU has too little free memory, returns false and counts nothing.
 fn charge(node: Node, bytes: u64) -> bool {
@@ -222,7 +222,7 @@ unsafe extern "C" fn hsaKmtMapMemoryToGPU(
     device_address: *mut u64,
 ) -> Status {
     // SAFETY: the caller passes a pointer that is null or valid for writing.
-    unsafe { answer(map_for(address, Nodes::of(Node::gpus())), device_address) }
+    unsafe { answer(map_for(address, Nodes::from_nodes(Node::gpus())), device_address) }
 }
 
 /// # Safety
@@ -242,7 +242,7 @@ unsafe extern "C" fn hsaKmtMapMemoryToGPUNodes(
     // SAFETY: the caller passes `count` nodes.
     let nodes = unsafe { std::slice::from_raw_parts(nodes, count as usize) };
     let nodes: Result<Vec<Node>, Status> = nodes.iter().map(|node| Node::new(*node)).collect();
-    let mapped = nodes.and_then(|nodes| map_for(address, Nodes::of(nodes.into_iter())));
+    let mapped = nodes.and_then(|nodes| map_for(address, Nodes::from_nodes(nodes.into_iter())));
     // SAFETY: the caller passes a pointer that is null or valid for writing.
     unsafe { answer(mapped, device_address) }
 }
@@ -278,7 +278,7 @@ mod tests {
         let flags = MemoryFlags::default();
         let start = allocate(1, 5000, 0, flags, 0).unwrap();
         assert_eq!(address_map::read().reach(start), None, "not mapped yet");
-        assert_eq!(map_for(start, Nodes::of(Node::gpus())), Ok(0));
+        assert_eq!(map_for(start, Nodes::from_nodes(Node::gpus())), Ok(0));
         assert_eq!(address_map::read().reach(start + 8), Some(start..start + 8192));
         assert_eq!(hsaKmtUnmapMemoryToGPU(start), Status::SUCCESS);
         assert_eq!(address_map::read().reach(start), None);

@@ -83,7 +83,10 @@ unsafe extern "C" fn hsaKmtCreateQueueExt(
         return Status::INVALID_PARAMETER;
     }
     if kind != COMPUTE_AQL {
-        aql::report::gap("(none)", format_args!("a queue of type {kind}; set HSA_ENABLE_SDMA=0"));
+        aql::report::unsupported(
+            "(none)",
+            format_args!("a queue of type {kind}; set HSA_ENABLE_SDMA=0"),
+        );
         return Status::NOT_SUPPORTED;
     }
     // SAFETY: the caller passes a pointer that is valid for reading.

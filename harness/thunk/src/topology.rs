@@ -98,7 +98,7 @@ fn properties(config: &Config, node: Node) -> NodeProperties {
         };
     };
     let arch = config.arch;
-    let model = model::of(arch);
+    let model = model::for_arch(arch);
     let Model { compute_units, simds_per_unit, arrays_per_engine, .. } = model;
     let [major, minor, stepping] = model::version(arch);
     let mut amd_name = [0; 64];
@@ -145,7 +145,7 @@ fn banks(config: &Config, node: Node) -> Vec<MemoryProperties> {
     if node == Node::HOST {
         return vec![MemoryProperties { heap: heap::SYSTEM, bytes: host_bytes(), ..bank }];
     }
-    let model = model::of(config.arch);
+    let model = model::for_arch(config.arch);
     let local = if config.large_bar { heap::PUBLIC } else { heap::PRIVATE };
     let lds = config.arch.facts().lds_bytes.into();
     vec![
@@ -166,7 +166,7 @@ fn caches(config: &Config, node: Node) -> Vec<CacheProperties> {
     if node == Node::HOST {
         return Vec::new();
     }
-    let model = model::of(config.arch);
+    let model = model::for_arch(config.arch);
     let sizes = model.caches.into_iter().zip(1..);
     let cache = |(kib, level)| CacheProperties {
         processor: 0x8000_0000,

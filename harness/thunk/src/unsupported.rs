@@ -87,7 +87,7 @@ macro_rules! missing {
     ($($name:ident)*) => {
         $(#[unsafe(no_mangle)]
         extern "C" fn $name() -> Status {
-            report::gap("(none)", concat!("call not emulated: ", stringify!($name)));
+            report::unsupported("(none)", concat!("call not emulated: ", stringify!($name)));
             Status::NOT_SUPPORTED
         })*
     };
@@ -147,7 +147,7 @@ macro_rules! missing_of_drm {
     ($($name:ident)*) => {
         $(#[unsafe(no_mangle)]
         extern "C" fn $name() -> c_int {
-            report::gap("(none)", concat!("call not emulated: ", stringify!($name)));
+            report::unsupported("(none)", concat!("call not emulated: ", stringify!($name)));
             -libc::ENOSYS
         })*
     };

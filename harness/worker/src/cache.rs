@@ -26,8 +26,10 @@ pub(crate) fn key(
     // Without comgr in the process, the compiler has not been loaded yet.
     compilers.iter().find(|(name, _)| name.starts_with("libamd_comgr"))?;
     // The debug format separates and escapes the elements, so that different lists result in different strings.
-    let variables: Vec<_> =
-        environment.iter().filter(|(name, _)| !NO_MATTER.contains(&name.as_str())).collect();
+    let variables: Vec<_> = environment
+        .iter()
+        .filter(|(name, _)| !IRRELEVANT_VARIABLES.contains(&name.as_str()))
+        .collect();
     let identity = format!("{FORMAT} {source:?} {options:?} {variables:?} {compilers:?}");
     Some(format!("{}.co", digest(identity.as_bytes())))
 }
@@ -37,7 +39,7 @@ pub(crate) fn key(
 const FORMAT: u32 = 2;
 
 /// Environment variables that no GPU kernel compiler reads. Any other variable may change the compiler's options.
-const NO_MATTER: [&str; 11] = [
+const IRRELEVANT_VARIABLES: [&str; 11] = [
     "PATH",
     "HOME",
     "LANG",
@@ -59,7 +61,7 @@ pub(crate) fn read(file: &Path) -> Option<Vec<u8>> {
         .ok()
         .filter(fs::Metadata::is_file)
         .and_then(|_| fs::read(file).ok())?;
-    let seal = code.split_off(code.len().checked_sub(SEAL)?);
+    let seal = code.split_off(code.len().checked_sub(SEAL_LENGTH)?);
     if code.is_empty() || seal != self::seal(file, &code).as_bytes() {
         tell(format_args!("{} is damaged and will be compiled again", file.display()));
         return None;
@@ -68,7 +70,7 @@ pub(crate) fn read(file: &Path) -> Option<Vec<u8>> {
 }
 
 /// Length of a seal: a digest in hexadecimal, in bytes.
-const SEAL: usize = 32;
+const SEAL_LENGTH: usize = 32;
 
 /// Returns a digest of the code and of its file name, so that a copy of another kernel's file is detected.
 fn seal(file: &Path, code: &[u8]) -> String {

@@ -12,12 +12,12 @@ use hip_sys::{
 use plan::{Call, CaptureMode, Choice, Step, StreamKind, api};
 
 use crate::{
-    broken::Broken,
+    broken::WorkerError,
     checks, foreign,
     handles::Kind,
     host::host_func,
     kernels,
-    machine::{Answer, Machine},
+    machine::{CallResult, Machine},
     math, memory, nodes, types,
 };
 
@@ -31,7 +31,11 @@ fn capture_mode(mode: CaptureMode) -> c_int {
 
 /// Executes a call of a plan. This function makes simple HIP calls itself; other modules make the remaining calls. The
 /// `match` names every call, so a new call without an implementation does not compile.
-pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Result<Answer, Broken> {
+pub(crate) fn call(
+    machine: &Machine<'_>,
+    step: &Step,
+    occurrence: u32,
+) -> Result<CallResult, WorkerError> {
     let hip = &machine.libraries.hip;
     let handle = |kind, name: &str| machine.handle(kind, name);
     let stream_of = |name: &str| machine.stream(name);
@@ -57,12 +61,12 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Resul
                 };
                 let mut new = ptr::null_mut();
                 let code = hip.hipStreamCreateWithFlags(&mut new, flags)?;
-                machine.made(Kind::Stream, stream, new, code);
+                machine.store_handle(Kind::Stream, stream, new, code);
                 code
             }
             Call::StreamDestroy { stream } => {
                 let code = hip.hipStreamDestroy(stream_of(stream))?;
-                machine.gone(Kind::Stream, stream, code);
+                machine.drop_handle(Kind::Stream, stream, code);
                 code
             }
             Call::StreamSynchronize { stream } => hip.hipStreamSynchronize(stream_of(stream))?,
@@ -97,12 +101,12 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Resul
                 let mut new = ptr::null_mut();
                 let flags = if *timing { EVENT_DEFAULT } else { EVENT_DISABLE_TIMING };
                 let code = hip.hipEventCreateWithFlags(&mut new, flags)?;
-                machine.made(Kind::Event, event, new, code);
+                machine.store_handle(Kind::Event, event, new, code);
                 code
             }
             Call::EventDestroy { event } => {
                 let code = hip.hipEventDestroy(handle(Kind::Event, event))?;
-                machine.gone(Kind::Event, event, code);
+                machine.drop_handle(Kind::Event, event, code);
                 code
             }
             Call::EventRecord { event, stream } => {
@@ -133,7 +137,7 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Resul
             Call::EndCapture { stream, graph } => {
                 let mut new = ptr::null_mut();
                 let code = hip.hipStreamEndCapture(stream_of(stream), &mut new)?;
-                machine.made(Kind::Graph, graph, new, code);
+                machine.store_handle(Kind::Graph, graph, new, code);
                 code
             }
             Call::EmptyGraph { graph, nodes } => {
@@ -147,8 +151,8 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Resul
                     let before = last;
                     code = hip.hipGraphAddEmptyNode(&mut last, new, &before, (n > 0).into())?;
                 }
-                machine.made(Kind::Graph, graph, new, code);
-                machine.made(Kind::Node, graph, last, code);
+                machine.store_handle(Kind::Graph, graph, new, code);
+                machine.store_handle(Kind::Node, graph, last, code);
                 code
             }
             Call::IsCapturing { stream } => {
@@ -184,7 +188,7 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Resul
             Call::GraphClone { clone, graph } => {
                 let mut new = ptr::null_mut();
                 let code = hip.hipGraphClone(&mut new, handle(Kind::Graph, graph))?;
-                machine.made(Kind::Graph, clone, new, code);
+                machine.store_handle(Kind::Graph, clone, new, code);
                 code
             }
             Call::GraphInstantiate { exec, graph } => {
@@ -193,7 +197,7 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Resul
                 let graph = handle(Kind::Graph, graph);
                 let code =
                     hip.hipGraphInstantiate(&mut new, graph, &mut node, ptr::null_mut(), 0)?;
-                machine.made(Kind::GraphExec, exec, new, code);
+                machine.store_handle(Kind::GraphExec, exec, new, code);
                 code
             }
             Call::GraphLaunch { exec, stream } => {
@@ -210,12 +214,12 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Resul
             }
             Call::GraphExecDestroy { exec } => {
                 let code = hip.hipGraphExecDestroy(machine.handle_or_old(Kind::GraphExec, exec))?;
-                machine.gone(Kind::GraphExec, exec, code);
+                machine.drop_handle(Kind::GraphExec, exec, code);
                 code
             }
             Call::GraphDestroy { graph } => {
                 let code = hip.hipGraphDestroy(machine.handle_or_old(Kind::Graph, graph))?;
-                machine.gone(Kind::Graph, graph, code);
+                machine.drop_handle(Kind::Graph, graph, code);
                 code
             }
             Call::Hip { function, args } => return foreign::call(machine, step.id, function, args),
@@ -265,11 +269,11 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Resul
             }
             Call::Sleep { ms } => {
                 thread::sleep(Duration::from_millis(*ms));
-                return Ok(Answer::NONE);
+                return Ok(CallResult::NONE);
             }
             // `Steps::run` executes blocks.
-            Call::Repeat { .. } | Call::Thread { .. } => return Ok(Answer::NONE),
+            Call::Repeat { .. } | Call::Thread { .. } => return Ok(CallResult::NONE),
         }
     };
-    Ok(Answer::hip(code).with(value))
+    Ok(CallResult::hip(code).with(value))
 }

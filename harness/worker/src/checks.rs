@@ -4,32 +4,33 @@ use hip_sys::MemcpyKind;
 use plan::{Call, Event, GUARD_BYTES, Scalar, digest};
 
 use crate::{
-    broken::Broken,
+    broken::WorkerError,
     handles::Kind,
-    machine::{Answer, Machine},
+    machine::{CallResult, Machine},
     memory::{declared, load},
     tell::tell,
 };
 
 /// Maximum size in bytes of a buffer whose content is written to a file although the order does not state the expected
 /// digest.
-const KEPT_UNASKED: usize = 64 << 10;
+const MAX_UNREQUESTED_BYTES: usize = 64 << 10;
 /// Maximum number of files with buffer contents that one process writes. Without a limit, a case that fails in every
 /// iteration could fill the disk.
 const MAX_FILES: u32 = 16;
 
-/// Executes a check: reads the buffer and returns its digest. Also writes the bytes to a file if [`kept`] returns true.
+/// Executes a check: reads the buffer and returns its digest. Also writes the bytes to a file if [`must_keep`] returns
+/// true.
 pub(crate) fn call(
     machine: &Machine<'_>,
     step: u32,
     call: &Call,
     occurrence: u32,
-) -> Result<Answer, Broken> {
+) -> Result<CallResult, WorkerError> {
     let report = |buffer: String, bytes: &[u8]| {
         let digest = digest(bytes);
         let file = spool(machine, step, occurrence, &digest, bytes);
         let bytes = bytes.len() as u64;
-        machine.events.say(&Event::Data { step, occurrence, buffer, bytes, digest, file });
+        machine.events.send(&Event::Data { step, occurrence, buffer, bytes, digest, file });
     };
     let whole = |name: &str| load(machine, name, 0, declared(machine, name)?.bytes);
     match call {
@@ -41,9 +42,9 @@ pub(crate) fn call(
             report(b.clone(), &second);
         }
         Call::AtLeast { buffer, least } => {
-            let found = Scalar::least_of(least.ty, &whole(buffer)?);
+            let found = Scalar::min_element(least.ty, &whole(buffer)?);
             let value = found.map(|(at, least)| format!("{least} at {at}"));
-            return Ok(Answer { value, ..Answer::NONE });
+            return Ok(CallResult { value, ..CallResult::NONE });
         }
         Call::Guards { buffer } => match guards(machine, buffer)? {
             (answer, Some(bytes)) => {
@@ -52,26 +53,26 @@ pub(crate) fn call(
             }
             (answer, None) => return Ok(answer),
         },
-        other => return Err(Broken(format!("{other:?} is not a check"))),
+        other => return Err(WorkerError(format!("{other:?} is not a check"))),
     }
-    Ok(Answer::NONE)
+    Ok(CallResult::NONE)
 }
 
 /// Returns the low guard and then the high guard of a buffer. Guards in device memory are copied to the host. If the
 /// copy fails, `None` is returned in place of the bytes.
-fn guards(machine: &Machine<'_>, name: &str) -> Result<(Answer, Option<Vec<u8>>), Broken> {
+fn guards(machine: &Machine<'_>, name: &str) -> Result<(CallResult, Option<Vec<u8>>), WorkerError> {
     let buffer = declared(machine, name)?;
     if !buffer.guarded {
-        return Err(Broken(format!("buffer `{name}` has no guards")));
+        return Err(WorkerError(format!("buffer `{name}` has no guards")));
     }
     if buffer.memory.on_host() {
         let mut bytes = load(machine, name, -(GUARD_BYTES as i64), GUARD_BYTES)?;
         bytes.extend(load(machine, name, buffer.bytes as i64, GUARD_BYTES)?);
-        return Ok((Answer::NONE, Some(bytes)));
+        return Ok((CallResult::NONE, Some(bytes)));
     }
     let base = machine.handle(Kind::Buffer, name);
     if base.is_null() {
-        return Err(Broken(format!("the guards of `{name}` are read before it is allocated")));
+        return Err(WorkerError(format!("the guards of `{name}` are read before it is allocated")));
     }
     let mut bytes = vec![0_u8; 2 * GUARD_BYTES as usize];
     let starts = [0, GUARD_BYTES + buffer.bytes];
@@ -87,15 +88,15 @@ fn guards(machine: &Machine<'_>, name: &str) -> Result<(Answer, Option<Vec<u8>>)
             )
         }?;
         if code != 0 {
-            return Ok((Answer::hip(code), None));
+            return Ok((CallResult::hip(code), None));
         }
     }
-    Ok((Answer::hip(0), Some(bytes)))
+    Ok((CallResult::hip(0), Some(bytes)))
 }
 
 /// Returns true if the content of a buffer must be written to a file. If the order states the expected digest, this is
 /// the case if `digest` is a different one. Otherwise it is the case if the buffer is small.
-fn kept(
+fn must_keep(
     wanted: &[(u32, u32, String)],
     step: u32,
     occurrence: u32,
@@ -105,11 +106,11 @@ fn kept(
     let mut known = wanted.iter().filter(|(s, o, _)| (*s, *o) == (step, occurrence)).peekable();
     match known.peek() {
         Some(_) => known.all(|(_, _, wanted)| wanted != digest),
-        None => len <= KEPT_UNASKED,
+        None => len <= MAX_UNREQUESTED_BYTES,
     }
 }
 
-/// Writes the content of a buffer to a file if [`kept`] returns true, and returns the name of the file.
+/// Writes the content of a buffer to a file if [`must_keep`] returns true, and returns the name of the file.
 fn spool(
     machine: &Machine<'_>,
     step: u32,
@@ -117,7 +118,7 @@ fn spool(
     digest: &str,
     bytes: &[u8],
 ) -> Option<String> {
-    if !kept(&machine.order.wanted, step, occurrence, digest, bytes.len()) {
+    if !must_keep(&machine.order.wanted, step, occurrence, digest, bytes.len()) {
         return None;
     }
     let number = {
@@ -146,7 +147,7 @@ mod tests {
     #[track_caller]
     fn check(step: u32, occurrence: u32, digest: &str, len: usize, expected: bool) {
         let wanted = [(1, 0, "aa".to_owned()), (1, 1, "bb".to_owned())];
-        assert_eq!(kept(&wanted, step, occurrence, digest, len), expected);
+        assert_eq!(must_keep(&wanted, step, occurrence, digest, len), expected);
     }
 
     #[test]
@@ -154,7 +155,7 @@ mod tests {
         check(1, 0, "aa", 4, false);
         check(1, 1, "aa", 4, true);
         check(1, 1, "aa", 1 << 30, true);
-        check(2, 0, "aa", KEPT_UNASKED, true);
-        check(2, 0, "aa", KEPT_UNASKED + 1, false);
+        check(2, 0, "aa", MAX_UNREQUESTED_BYTES, true);
+        check(2, 0, "aa", MAX_UNREQUESTED_BYTES + 1, false);
     }
 }

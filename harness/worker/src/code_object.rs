@@ -1,7 +1,7 @@
 //! Compares the launches of a plan with the descriptions of kernels in code objects.
 
 use ::code_object::{CodeParameter, code_objects, kernels};
-use plan::{Arg, Call, Choice, OwnKernel, Plan};
+use plan::{Arg, Call, CaseKernel, Choice, Plan};
 
 /// Returns a description of a parameter.
 fn words(parameter: &CodeParameter) -> String {
@@ -16,7 +16,7 @@ fn words(parameter: &CodeParameter) -> String {
 
 /// Returns true if the argument can be passed for the parameter. An address may be passed for an integer of the same
 /// size.
-fn takes(parameter: &CodeParameter, arg: &Arg) -> bool {
+fn accepts(parameter: &CodeParameter, arg: &Arg) -> bool {
     match arg {
         Arg::Address(_) => parameter.size == 8,
         Arg::Input(_) => {
@@ -35,7 +35,7 @@ fn takes(parameter: &CodeParameter, arg: &Arg) -> bool {
 
 /// Explains why the launches of a kernel in the plan do not match the kernel's code object. Returns an empty list if
 /// the metadata cannot be read, because the HIP runtime then decides.
-pub(crate) fn mistakes(code: &[u8], kernel: &str, own: &OwnKernel, plan: &Plan) -> Vec<String> {
+pub(crate) fn mistakes(code: &[u8], kernel: &str, own: &CaseKernel, plan: &Plan) -> Vec<String> {
     let place = &own.place;
     let in_code = own.code.as_ref().map_or(kernel, |code| &code.kernel);
     let all = kernels(code);
@@ -72,7 +72,7 @@ pub(crate) fn mistakes(code: &[u8], kernel: &str, own: &OwnKernel, plan: &Plan) 
             ));
         }
         for (n, (parameter, arg)) in parameters.iter().zip(args).enumerate() {
-            if !takes(parameter, arg) {
+            if !accepts(parameter, arg) {
                 let given = match arg {
                     Arg::Address(_) => "an address".to_owned(),
                     Arg::Input(_) => "an address that is only read".to_owned(),

@@ -19,10 +19,10 @@ use rustix::process::{
     setrlimit,
 };
 
-use crate::broken::Broken;
+use crate::broken::WorkerError;
 
 /// Requested Landlock version: that of Linux 6.12. An older Linux enforces only some of the rules of this version.
-const ASKED: ABI = ABI::V6;
+const REQUESTED_ABI: ABI = ABI::V6;
 
 /// Number of threads that are allowed in addition to those that already exist. The worker starts fewer, but Linux
 /// counts the threads of all programs of the user. Linux does not apply the limit to root.
@@ -38,9 +38,9 @@ const LOWEST_PRIORITY: i32 = 19;
 /// Returns an error if Linux cannot restrict files or system calls, or if an existing seccomp filter rejects a call
 /// that the worker needs. The worker must not continue then: the code of the case could write to the memory of the
 /// command, so that the command could not even report the missing confinement.
-pub(crate) fn confine(to: &Confinement, pipe: RawFd) -> Result<Event, Broken> {
+pub(crate) fn confine(to: &Confinement, pipe: RawFd) -> Result<Event, WorkerError> {
     let impossible = |why: String| {
-        Broken(format!(
+        WorkerError(format!(
             "the case is not trusted, and this machine cannot confine it: {why}; `--trust` runs it unconfined"
         ))
     };
@@ -59,9 +59,9 @@ pub(crate) fn confine(to: &Confinement, pipe: RawFd) -> Result<Event, Broken> {
 fn restrict_files(to: &Confinement) -> Result<Option<&'static str>, String> {
     let status = || -> Result<_, Box<dyn std::error::Error>> {
         let rules = Ruleset::default()
-            .handle_access(AccessFs::from_all(ASKED))?
-            .handle_access(AccessNet::from_all(ASKED))?
-            .scope(Scope::from_all(ASKED))?
+            .handle_access(AccessFs::from_all(REQUESTED_ABI))?
+            .handle_access(AccessNet::from_all(REQUESTED_ABI))?
+            .scope(Scope::from_all(REQUESTED_ABI))?
             .create()?;
         let read = AccessFs::ReadFile | AccessFs::ReadDir;
         // The case must not create links and pipes, because a later reader of the folder might follow the link or wait
@@ -104,7 +104,8 @@ fn allow(
 ) -> Result<RulesetCreated, landlock::RulesetError> {
     for path in paths {
         let (Ok(place), Ok(about)) = (PathFd::new(path), fs::metadata(path)) else { continue };
-        let access = if about.is_dir() { access } else { access & AccessFs::from_file(ASKED) };
+        let access =
+            if about.is_dir() { access } else { access & AccessFs::from_file(REQUESTED_ABI) };
         rules = rules.add_rule(PathBeneath::new(&place, access))?;
         // A rule applies to an inode. For a file in `/proc`, Linux creates a new inode at each look-up unless the file
         // is open. Therefore the file stays open.

@@ -4,17 +4,17 @@ use std::{
 };
 
 use device::{
-    ACTS_SYMBOL, Acts, BUFFER_SYMBOL, IDENTITY_SYMBOL, Identity, LINE_SYMBOL, Level,
+    ACTS_SYMBOL, BUFFER_SYMBOL, FaultActivations, IDENTITY_SYMBOL, Identity, LINE_SYMBOL, Level,
     NEVER_WRITTEN_SYMBOL,
 };
 use hip_sys::{DeviceProperties, Hip};
 use libloading::os::unix::{Library, RTLD_LAZY};
 use plan::{Event, RefusedCall};
 
-use crate::{broken::Broken, loaded};
+use crate::{broken::WorkerError, loaded};
 
 /// Properties of the device and the runtime, as the HIP runtime reported them after its initialisation.
-pub(crate) struct Look {
+pub(crate) struct DeviceReport {
     runtime: i32,
     count: i32,
     /// Properties of device 0, or `None` if the HIP runtime has no device.
@@ -25,7 +25,7 @@ pub(crate) struct Look {
     emulated: Option<Identity>,
 }
 
-impl Look {
+impl DeviceReport {
     pub(crate) fn is_emulated(&self) -> bool {
         self.emulated.is_some()
     }
@@ -47,7 +47,7 @@ impl Look {
 }
 
 /// Initialises the HIP runtime and queries device 0. A runtime without devices is not an error.
-pub(crate) fn look(hip: &Hip) -> Result<Look, Broken> {
+pub(crate) fn inspect_device(hip: &Hip) -> Result<DeviceReport, WorkerError> {
     let (mut runtime, mut count) = (0, 0);
     // SAFETY: the calls need no state, and the results go to separate variables.
     let (init, counted) = unsafe {
@@ -70,7 +70,7 @@ pub(crate) fn look(hip: &Hip) -> Result<Look, Broken> {
         .map(|(api, status)| RefusedCall { api: api.to_owned(), status: hip.error_name(status) });
     let bdf = if properties.is_some() { hip.pci_address(0) } else { String::new() };
     let (nodes, emulated) = (loaded::driver_nodes(), identity()?);
-    Ok(Look { runtime, count, properties, bdf, nodes, refused, emulated })
+    Ok(DeviceReport { runtime, count, properties, bdf, nodes, refused, emulated })
 }
 
 type LineSymbol = unsafe extern "C" fn(u32);
@@ -120,7 +120,7 @@ type ActsSymbol = unsafe extern "C" fn() -> *const c_char;
 static ACTS: OnceLock<ActsSymbol> = OnceLock::new();
 
 /// Returns how often each fault that is injected in the emulated device took effect.
-pub(crate) fn acts() -> Vec<Acts> {
+pub(crate) fn acts() -> Vec<FaultActivations> {
     let Some(ask) = ACTS.get() else { return Vec::new() };
     // SAFETY: the symbol belongs to rocrepro's library, which stays loaded, and the text is terminated and never freed.
     let text = unsafe { CStr::from_ptr(ask()) };
@@ -129,7 +129,7 @@ pub(crate) fn acts() -> Vec<Acts> {
 
 /// Returns the identity that the emulated device reports; `None` if no library in the process is the emulated device.
 /// At the thunk level, this library is the emulated thunk below a released HSA runtime.
-fn identity() -> Result<Option<Identity>, Broken> {
+fn identity() -> Result<Option<Identity>, WorkerError> {
     let levels = [Level::Thunk, Level::Hsa];
     let Some(hsa) = levels.iter().find_map(|level| loaded::file_of(level.library())) else {
         return Ok(None);
@@ -139,7 +139,7 @@ fn identity() -> Result<Option<Identity>, Broken> {
     // If the query fails, the library may still be that of the emulated device, which must never be mistaken for a GPU.
     // Therefore a failed query is an error.
     let library = opened.map_err(|error| {
-        Broken(format!("`{}` is loaded but cannot be queried: {error}", hsa.display()))
+        WorkerError(format!("`{}` is loaded but cannot be queried: {error}", hsa.display()))
     })?;
     // SAFETY: the symbol belongs to rocrepro's library, and `device` documents its type.
     let symbol = unsafe {
@@ -169,6 +169,6 @@ fn identity() -> Result<Option<Identity>, Broken> {
     // SAFETY: `device` documents the type of the symbol; the string is terminated and never freed.
     let text = unsafe { CStr::from_ptr(symbol()) };
     let identity = serde_json::from_slice(text.to_bytes())
-        .map_err(|error| Broken(format!("cannot read the device identity: {error}")))?;
+        .map_err(|error| WorkerError(format!("cannot read the device identity: {error}")))?;
     Ok(Some(identity))
 }

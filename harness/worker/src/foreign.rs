@@ -2,13 +2,15 @@
 
 use std::ffi::{CStr, c_char};
 
-use plan::{HipArg, HipFunction, HipRead, HipRole, MAX_VALUE_BYTES, Scalar, Sort, hip_function};
+use plan::{
+    HipArg, HipFunction, HipRead, HipReadType, HipRole, MAX_VALUE_BYTES, Scalar, hip_function,
+};
 
 use crate::{
-    broken::Broken,
+    broken::WorkerError,
     given::word_of,
     handles::Kind,
-    machine::{Answer, Machine},
+    machine::{CallResult, Machine},
 };
 
 /// Returns the 64-bit value of an argument; 0 for arguments that do not fit into 64 bits.
@@ -31,7 +33,7 @@ fn word(machine: &Machine<'_>, arg: &HipArg) -> u64 {
 }
 
 /// Returns the machine word that is passed for an argument. An argument that does not fit into a word is stored in a
-/// [`Room`](crate::given::Room), and the address of the room is passed.
+/// [`ValueMemory`](crate::given::ValueMemory), and the address of the room is passed.
 fn argument(machine: &Machine<'_>, place: &str, arg: &HipArg, role: &HipRole) -> usize {
     let behind = matches!(role, HipRole::In(_) | HipRole::Keeps | HipRole::Text);
     let (key, bytes) = match arg {
@@ -41,7 +43,7 @@ fn argument(machine: &Machine<'_>, place: &str, arg: &HipArg, role: &HipRole) ->
         HipArg::Value(name) if behind => return machine.state().given.room(name).as_ptr() as usize,
         _ => return word(machine, arg) as usize,
     };
-    machine.state().given.holding(key, &bytes)
+    machine.state().given.store_bytes(key, &bytes)
 }
 
 /// Calls a function with the given arguments. Returns its status and the value of its first output parameter.
@@ -50,12 +52,16 @@ pub(crate) fn call(
     step: u32,
     function: &str,
     args: &[HipArg],
-) -> Result<Answer, Broken> {
+) -> Result<CallResult, WorkerError> {
     let function = hip_function(function)
-        .ok_or_else(|| Broken(format!("the table of functions has no {function}")))?;
+        .ok_or_else(|| WorkerError(format!("the table of functions has no {function}")))?;
     let HipFunction { parameters, gives_text, .. } = function;
     if parameters.len() != args.len() {
-        return Err(Broken(format!("{} takes {} arguments", function.name(), parameters.len())));
+        return Err(WorkerError(format!(
+            "{} takes {} arguments",
+            function.name(),
+            parameters.len()
+        )));
     }
     let given = args.iter().zip(parameters).enumerate();
     let words: Vec<usize> = given
@@ -68,7 +74,7 @@ pub(crate) fn call(
     // any struct of the header and than any count that is passed with its address.
     let code = unsafe {
         if *gives_text {
-            return Ok(Answer::NONE.with(shared.call_for_text(function.name(), &words)?));
+            return Ok(CallResult::NONE.with(shared.call_for_text(function.name(), &words)?));
         }
         shared.call_for_status(function.name(), &words)?
     };
@@ -82,21 +88,21 @@ pub(crate) fn call(
             value = Some(text(&machine.state().given.value(name), sort));
         }
     }
-    Ok(Answer::hip(code).with(value))
+    Ok(CallResult::hip(code).with(value))
 }
 
 /// Formats the value of type `sort` at the start of `bytes`.
-fn text(bytes: &[u8], sort: Sort) -> String {
+fn text(bytes: &[u8], sort: HipReadType) -> String {
     match sort {
-        Sort::Number(ty) => {
+        HipReadType::Number(ty) => {
             let bits = word_of(&bytes[..ty.bytes()]);
             Scalar { ty, bits }.to_string()
         }
-        Sort::Text => {
+        HipReadType::Text => {
             let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
             String::from_utf8_lossy(&bytes[..end]).into_owned()
         }
-        Sort::TextAt => match word_of(bytes) {
+        HipReadType::TextAt => match word_of(bytes) {
             0 => "null".to_owned(),
             address => {
                 // SAFETY: the function returned the address of a string that is never freed, as the header declares
@@ -105,7 +111,7 @@ fn text(bytes: &[u8], sort: Sort) -> String {
                 text.to_string_lossy().into_owned()
             }
         },
-        Sort::Pointer => if word_of(bytes) == 0 { "null" } else { "set" }.to_owned(),
+        HipReadType::Pointer => if word_of(bytes) == 0 { "null" } else { "set" }.to_owned(),
     }
 }
 
@@ -115,15 +121,15 @@ pub(crate) fn look(
     of: &str,
     read: &HipRead,
     against: Option<&str>,
-) -> Answer {
+) -> CallResult {
     let (mut value, other) = {
         let given = &mut machine.state().given;
         (given.value(of), against.map(|name| given.value(name)))
     };
     let value = value.split_off((read.at as usize).min(MAX_VALUE_BYTES - 8));
-    let Some(other) = other else { return Answer::NONE.with(text(&value, read.sort)) };
+    let Some(other) = other else { return CallResult::NONE.with(text(&value, read.sort)) };
     let compared = match read.sort {
-        Sort::Pointer => word_of(&value).cmp(&word_of(&other)),
+        HipReadType::Pointer => word_of(&value).cmp(&word_of(&other)),
         sort => {
             let (a, b) = (text(&value, sort), text(&other, sort));
             match (a.parse::<i128>(), b.parse::<i128>()) {
@@ -132,12 +138,12 @@ pub(crate) fn look(
             }
         }
     };
-    let orders = matches!(read.sort, Sort::Number(_));
+    let orders = matches!(read.sort, HipReadType::Number(_));
     let word = match compared {
         std::cmp::Ordering::Equal => "same",
         _ if !orders => "other",
         std::cmp::Ordering::Less => "less",
         std::cmp::Ordering::Greater => "more",
     };
-    Answer::NONE.with(word.to_owned())
+    CallResult::NONE.with(word.to_owned())
 }

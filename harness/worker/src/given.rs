@@ -6,19 +6,19 @@ use plan::MAX_VALUE_BYTES;
 
 /// Memory for one value. The address stays valid until the process ends, because work that is queued in a stream may
 /// read the value later.
-pub(crate) type Room = Box<[u64; MAX_VALUE_BYTES / 8]>;
+pub(crate) type ValueMemory = Box<[u64; MAX_VALUE_BYTES / 8]>;
 
 #[derive(Default)]
-pub(crate) struct Given {
+pub(crate) struct ValueStore {
     /// Memory of each value. The key is the name of the value, or the numbers of the step and the argument. The memory
     /// contains zeros until a call has returned the value, as in a C program that initialises its variables.
-    rooms: HashMap<String, Room>,
+    rooms: HashMap<String, ValueMemory>,
 }
 
-impl Given {
+impl ValueStore {
     /// Stores bytes in the room with this key, followed by zeros up to the end of the room. Returns the address of the
     /// room.
-    pub(crate) fn holding(&mut self, key: &str, bytes: &[u8]) -> usize {
+    pub(crate) fn store_bytes(&mut self, key: &str, bytes: &[u8]) -> usize {
         let room = self.room(key);
         let mut all = bytes.to_vec();
         all.resize(MAX_VALUE_BYTES, 0);
@@ -28,7 +28,7 @@ impl Given {
         room.as_ptr() as usize
     }
 
-    pub(crate) fn room(&mut self, key: &str) -> &mut Room {
+    pub(crate) fn room(&mut self, key: &str) -> &mut ValueMemory {
         self.rooms.entry(key.to_owned()).or_insert_with(|| Box::new([0; MAX_VALUE_BYTES / 8]))
     }
 

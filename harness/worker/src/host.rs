@@ -5,9 +5,9 @@ use std::{
     ptr,
 };
 
-use plan::{HostFuncApi, Place};
+use plan::{BufferAddress, HostFuncApi};
 
-use crate::{broken::Broken, machine::Machine, memory::declared};
+use crate::{broken::WorkerError, machine::Machine, memory::declared};
 
 struct Bytes {
     first: *mut u8,
@@ -33,11 +33,13 @@ extern "C" fn add_one_as_callback(_: *mut c_void, _: c_int, data: *mut c_void) {
 
 /// Describes the bytes of a buffer for [`add_one`]. A graph may run the function repeatedly, so the description is
 /// never freed.
-pub(crate) fn bytes_of(machine: &Machine<'_>, buffer: &str) -> Result<*mut c_void, Broken> {
+pub(crate) fn bytes_of(machine: &Machine<'_>, buffer: &str) -> Result<*mut c_void, WorkerError> {
     let count = declared(machine, buffer)?.bytes as usize;
-    let first = machine.address(&Place { buffer: buffer.to_owned(), offset: 0 });
+    let first = machine.address(&BufferAddress { buffer: buffer.to_owned(), offset: 0 });
     if first.is_null() {
-        return Err(Broken(format!("the host accesses buffer `{buffer}`, which is not allocated")));
+        return Err(WorkerError(format!(
+            "the host accesses buffer `{buffer}`, which is not allocated"
+        )));
     }
     Ok(ptr::from_mut(Box::leak(Box::new(Bytes { first: first.cast(), count }))).cast())
 }
@@ -48,7 +50,7 @@ pub(crate) fn host_func(
     buffer: &str,
     api: HostFuncApi,
     stream: &str,
-) -> Result<c_int, Broken> {
+) -> Result<c_int, WorkerError> {
     let hip = &machine.libraries.hip;
     let (data, stream) = (bytes_of(machine, buffer)?, machine.stream(stream));
     // SAFETY: the functions take the data that is passed here, and both remain valid until the process ends.

@@ -9,15 +9,15 @@ use hip_sys::CompileError;
 use plan::{Arg, Call, Event, KernelCode, Step};
 
 use crate::{
-    broken::Broken,
+    broken::WorkerError,
     cache, code_object,
     handles::Kind,
     loaded,
-    machine::{Answer, Machine},
-    needs::Home,
+    machine::{CallResult, Machine},
+    needs::FunctionLibrary,
 };
 
-pub(crate) fn call(machine: &Machine<'_>, step: &Step) -> Result<Answer, Broken> {
+pub(crate) fn call(machine: &Machine<'_>, step: &Step) -> Result<CallResult, WorkerError> {
     match &step.call {
         Call::Compile { kernel } => compile(machine, kernel),
         Call::Load { kernel } => load(machine, step, kernel),
@@ -26,43 +26,45 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step) -> Result<Answer, Broken>
             let module = machine.handle(Kind::Module, name);
             if module.is_null() && name != kernel {
                 // The module was already unloaded together with another kernel of the same code object.
-                machine.gone(Kind::Function, kernel, 0);
-                return Ok(Answer::NONE);
+                machine.drop_handle(Kind::Function, kernel, 0);
+                return Ok(CallResult::NONE);
             }
             // SAFETY: the module is null, or it was loaded and has not been unloaded.
             let code = unsafe { machine.libraries.hip.hipModuleUnload(module) }?;
-            machine.gone(Kind::Module, name, code);
-            machine.gone(Kind::Function, kernel, code);
-            Ok(Answer::hip(code))
+            machine.drop_handle(Kind::Module, name, code);
+            machine.drop_handle(Kind::Function, kernel, code);
+            Ok(CallResult::hip(code))
         }
         Call::Launch { kernel, grid, block, args, shared, cooperative, stream } => {
             launch(machine, kernel, (*grid, *block, *shared), *cooperative, args, stream)
         }
         Call::FindSymbol { kernel, symbol, variable } => find(machine, kernel, symbol, *variable),
-        other => Err(Broken(format!("{other:?} is not a call about kernels"))),
+        other => Err(WorkerError(format!("{other:?} is not a call about kernels"))),
     }
 }
 
-fn text(what: &str, text: &str) -> Result<CString, Broken> {
-    CString::new(text).map_err(|_| Broken(format!("{what} contains a zero byte")))
+fn text(what: &str, text: &str) -> Result<CString, WorkerError> {
+    CString::new(text).map_err(|_| WorkerError(format!("{what} contains a zero byte")))
 }
 
-fn compile(machine: &Machine<'_>, kernel: &str) -> Result<Answer, Broken> {
+fn compile(machine: &Machine<'_>, kernel: &str) -> Result<CallResult, WorkerError> {
     if let Some(code) = given_code(machine, kernel) {
         let file = machine.plan().files.get(&code.file);
-        let file = file.ok_or_else(|| Broken(format!("unknown file `{}`", code.file)))?;
+        let file = file.ok_or_else(|| WorkerError(format!("unknown file `{}`", code.file)))?;
         machine.state().code.insert(kernel.to_owned(), file.bytes().into());
-        return Ok(Answer::NONE);
+        return Ok(CallResult::NONE);
     }
     let Some(source) = machine.plan().kernels.get(kernel) else {
-        return Err(Broken(format!("unknown kernel `{kernel}`")));
+        return Err(WorkerError(format!("unknown kernel `{kernel}`")));
     };
     match compiled(machine, kernel, source)? {
         Ok(code) => {
             machine.state().code.insert(kernel.to_owned(), code.into());
-            Ok(Answer::of(Home::Rtc, 0))
+            Ok(CallResult::with_status(FunctionLibrary::Rtc, 0))
         }
-        Err(error) => Ok(Answer::of(Home::Rtc, error.status).with(error.log)),
+        Err(error) => {
+            Ok(CallResult::with_status(FunctionLibrary::Rtc, error.status).with(error.log))
+        }
     }
 }
 
@@ -81,7 +83,7 @@ pub(crate) fn compiled(
     machine: &Machine<'_>,
     kernel: &str,
     source: &str,
-) -> Result<Result<Vec<u8>, CompileError>, Broken> {
+) -> Result<Result<Vec<u8>, CompileError>, WorkerError> {
     let mut options = vec![format!("--offload-arch={}", machine.gfx), "-O3".to_owned()];
     // If two options contradict each other, the compiler uses the last one, so the options of the case are appended at
     // the end.
@@ -105,19 +107,19 @@ pub(crate) fn compiled(
     Ok(compiled)
 }
 
-fn load(machine: &Machine<'_>, step: &Step, kernel: &str) -> Result<Answer, Broken> {
+fn load(machine: &Machine<'_>, step: &Step, kernel: &str) -> Result<CallResult, WorkerError> {
     let hip = &machine.libraries.hip;
     let code_object = machine.state().code.get(kernel).map(Arc::clone);
     let Some(code_object) = code_object else {
-        return Err(Broken(format!("kernel `{kernel}` is loaded before it was compiled")));
+        return Err(WorkerError(format!("kernel `{kernel}` is loaded before it was compiled")));
     };
     // If the arguments of a launch do not match the kernel, a failure is not a bug of the HIP runtime. Only kernels
     // that the case defines are checked here, because tests check the kernels of rocrepro.
     if let Some(own) = machine.plan().own_kernels.get(kernel) {
         let why = code_object::mistakes(&code_object, kernel, own, machine.plan());
         if !why.is_empty() {
-            machine.events.say(&Event::Mistaken { step: step.id, why });
-            return Err(Broken(format!("kernel `{kernel}` does not match its launches")));
+            machine.events.send(&Event::Mistaken { step: step.id, why });
+            return Err(WorkerError(format!("kernel `{kernel}` does not match its launches")));
         }
     }
     let module_name = module_of(machine, kernel);
@@ -125,9 +127,9 @@ fn load(machine: &Machine<'_>, step: &Step, kernel: &str) -> Result<Answer, Brok
     if module.is_null() || given_code(machine, kernel).is_none() {
         // SAFETY: the image is a complete code object, and `code` keeps it until the end of the process.
         let code = unsafe { hip.hipModuleLoadData(&mut module, code_object.as_ptr().cast()) }?;
-        machine.made(Kind::Module, module_name, module, code);
+        machine.store_handle(Kind::Module, module_name, module, code);
         if code != 0 {
-            return Ok(Answer::hip(code));
+            return Ok(CallResult::hip(code));
         }
     }
     let given = given_code(machine, kernel).map_or(kernel, |code| &code.kernel);
@@ -135,8 +137,8 @@ fn load(machine: &Machine<'_>, step: &Step, kernel: &str) -> Result<Answer, Brok
     let mut function = ptr::null_mut();
     // SAFETY: the module was loaded above, and the name is zero-terminated.
     let code = unsafe { hip.hipModuleGetFunction(&mut function, module, name.as_ptr()) }?;
-    machine.made(Kind::Function, kernel, function, code);
-    Ok(Answer::hip(code))
+    machine.store_handle(Kind::Function, kernel, function, code);
+    Ok(CallResult::hip(code))
 }
 
 fn find(
@@ -144,7 +146,7 @@ fn find(
     kernel: &str,
     symbol: &str,
     variable: bool,
-) -> Result<Answer, Broken> {
+) -> Result<CallResult, WorkerError> {
     let hip = &machine.libraries.hip;
     let module = machine.handle(Kind::Module, module_of(machine, kernel));
     let name = text("the symbol's name", symbol)?;
@@ -157,7 +159,7 @@ fn find(
             hip.hipModuleGetFunction(&mut found, module, name.as_ptr())?
         }
     };
-    Ok(Answer::hip(code).with((variable && code == 0).then(|| bytes.to_string())))
+    Ok(CallResult::hip(code).with((variable && code == 0).then(|| bytes.to_string())))
 }
 
 fn launch(
@@ -167,7 +169,7 @@ fn launch(
     cooperative: bool,
     args: &[Arg],
     stream: &str,
-) -> Result<Answer, Broken> {
+) -> Result<CallResult, WorkerError> {
     let function = machine.handle(Kind::Function, kernel);
     let mut values = values(machine, args);
     let mut parameters = pointers(&mut values);
@@ -187,7 +189,7 @@ fn launch(
             )
         }
     }?;
-    Ok(Answer::hip(code))
+    Ok(CallResult::hip(code))
 }
 
 /// Returns the bytes of kernel arguments. The HIP runtime copies as many bytes of each argument as the kernel's

@@ -8,9 +8,9 @@ use std::{
 };
 
 use parking_lot::{Mutex, MutexGuard};
-use plan::{Call, DEFAULT_STREAM, Late, Step, delayed_stream};
+use plan::{Call, DEFAULT_STREAM, DelayInjection, Step, delayed_stream};
 
-use crate::{broken::Broken, kernels, machine::Machine};
+use crate::{broken::WorkerError, kernels, machine::Machine};
 
 const NAME: &std::ffi::CStr = c"rocrepro_late";
 
@@ -35,10 +35,10 @@ const TICKS_PER_MICROSECOND: u32 = 100;
 
 /// Maximum total delay that is injected into the body of a trial, in microseconds. Without this limit, a body with
 /// thousands of calls would take too long.
-const MOST: u64 = 2_000_000;
+const MAX_TOTAL_DELAY_MICROS: u64 = 2_000_000;
 
-pub(crate) struct Lateness {
-    late: Late,
+pub(crate) struct DelayInjector {
+    late: DelayInjection,
     function: *mut c_void,
     /// Code object of the delay kernel, which must stay allocated as long as the module is loaded.
     _code: Vec<u8>,
@@ -50,13 +50,16 @@ pub(crate) struct Lateness {
     micros: AtomicU64,
 }
 
-impl Lateness {
-    pub(crate) fn new(machine: &Machine<'_>, late: Late) -> Result<Lateness, Broken> {
+impl DelayInjector {
+    pub(crate) fn new(
+        machine: &Machine<'_>,
+        late: DelayInjection,
+    ) -> Result<DelayInjector, WorkerError> {
         let cannot = |what: &str, code: c_int| {
-            Broken(format!("delays cannot be injected: {what} returned {code}"))
+            WorkerError(format!("delays cannot be injected: {what} returned {code}"))
         };
         let code = kernels::compiled(machine, "rocrepro_late", SOURCE)?
-            .map_err(|error| Broken(format!("delays cannot be injected: {}", error.log)))?;
+            .map_err(|error| WorkerError(format!("delays cannot be injected: {}", error.log)))?;
         let hip = &machine.libraries.hip;
         let (mut module, mut function) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: the image is a complete code object of hipRTC, and it stays allocated at this address.
@@ -69,7 +72,7 @@ impl Lateness {
             0 => {}
             status => return Err(cannot("hipModuleGetFunction", status)),
         }
-        Ok(Lateness {
+        Ok(DelayInjector {
             late,
             function,
             _code: code,
@@ -97,7 +100,7 @@ impl Lateness {
         machine: &Machine<'_>,
         step: &Step,
         occurrence: u32,
-    ) -> Result<c_int, Broken> {
+    ) -> Result<c_int, WorkerError> {
         let Some(name) = delayed_stream(&step.call).filter(|_| self.on.load(Ordering::Relaxed))
         else {
             return Ok(0);
@@ -106,7 +109,7 @@ impl Lateness {
         let gone = name != DEFAULT_STREAM && stream.is_null();
         let micros = self.late.micros(step.id, occurrence);
         let spent = self.micros.load(Ordering::Relaxed) + u64::from(micros);
-        if micros == 0 || gone || spent > MOST || !self.capturing().is_empty() {
+        if micros == 0 || gone || spent > MAX_TOTAL_DELAY_MICROS || !self.capturing().is_empty() {
             return Ok(0);
         }
         self.micros.store(spent, Ordering::Relaxed);
@@ -147,4 +150,4 @@ impl Lateness {
 }
 
 // SAFETY: the function's handle is only passed to HIP, whose calls may come from any thread.
-unsafe impl Sync for Lateness {}
+unsafe impl Sync for DelayInjector {}

@@ -40,7 +40,7 @@ use plan::{Event, Order, PLAN_VERSION, Phase};
 use supervise::{RUN_VARIABLE, Resource, Start};
 
 use crate::{
-    broken::Broken,
+    broken::WorkerError,
     libraries::Libraries,
     machine::Machine,
     pipe::Events,
@@ -57,15 +57,15 @@ const DONE: u8 = plan::WORKER_DONE as u8;
 
 /// Runs the worker: reads an [`Order`] from standard input and writes [`Event`]s to the original standard output.
 /// Standard output is then redirected to standard error, because libraries print to standard output. The arguments
-/// `words` are resource limits for [`Start::settle`].
+/// `words` are resource limits for [`Start::apply_limits`].
 ///
 /// The exit status is [`plan::WORKER_DONE`], whatever the calls of the plan returned. If the order could not be
 /// executed, the exit status is 2 and a message on standard error gives the reason.
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
-    if let Err(code) = Start::settle(words) {
+    if let Err(code) = Start::apply_limits(words) {
         return code;
     }
-    die_as_a_program_does();
+    reset_signal_handlers();
     let events = match Events::instead_of_stdout() {
         Ok(events) => events,
         Err(error) => {
@@ -77,19 +77,19 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let worked = std::panic::catch_unwind(AssertUnwindSafe(|| work(&events)));
     let why = match worked {
         Ok(Ok(())) => return ExitCode::from(DONE),
-        Ok(Err(Broken(why))) => why,
+        Ok(Err(WorkerError(why))) => why,
         Err(_) => "the worker panicked, which is a bug in rocrepro; see standard error".to_owned(),
     };
     tell(&why);
     // A library can print anything and exit with any status, but it cannot send this event.
-    events.say(&Event::Broken { why });
+    events.send(&Event::Broken { why });
     ExitCode::from(BROKEN)
 }
 
 /// Resets the signal handlers, so that signals end this process as they end any C++ program. An overflow of the call
 /// stack in a library then raises SIGSEGV instead of the SIGABRT of Rust's handler. Signals that nohup or a shell
 /// ignores for background jobs get their default effect, too.
-fn die_as_a_program_does() {
+fn reset_signal_handlers() {
     let handled = [libc::SIGSEGV, libc::SIGBUS];
     let ignored =
         [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2];
@@ -99,7 +99,7 @@ fn die_as_a_program_does() {
     }
 }
 
-fn work(events: &Events) -> Result<(), Broken> {
+fn work(events: &Events) -> Result<(), WorkerError> {
     let line = leash::first_line()?;
     let order = parse(&line)?;
     let limits = limits();
@@ -107,7 +107,7 @@ fn work(events: &Events) -> Result<(), Broken> {
     // running.
     let confined = order.confinement.as_ref().map(|to| confine::confine(to, events.pipe()));
     leash::hold()?;
-    events.say(&Event::Hello {
+    events.send(&Event::Hello {
         version: PLAN_VERSION,
         build: loaded::own_build_id(),
         nonce: order.nonce.clone(),
@@ -117,29 +117,29 @@ fn work(events: &Events) -> Result<(), Broken> {
         limits,
     });
     if let Some(confined) = confined {
-        events.say(&confined?);
+        events.send(&confined?);
     }
-    events.say(&Event::Phase { phase: Phase::Start });
+    events.send(&Event::Phase { phase: Phase::Start });
     if let Some((step, why)) = plan::impossible_steps(&order.plan).into_iter().next() {
-        return Err(Broken(format!("step {} of the plan: {why}", step.id)));
+        return Err(WorkerError(format!("step {} of the plan: {why}", step.id)));
     }
 
-    events.say(&Event::Phase { phase: Phase::Load });
+    events.send(&Event::Phase { phase: Phase::Load });
     let libraries = match Libraries::load(&order.plan, order.late.is_some()) {
         Ok(libraries) => libraries,
         Err(missing) => {
             let LoadError { what, why, exists: there } = missing;
-            events.say(&Event::Missing { what, why, there });
+            events.send(&Event::Missing { what, why, there });
             return Ok(());
         }
     };
 
     let mut reported = Vec::new();
     report_loaded(events, &mut reported);
-    events.say(&Event::Phase { phase: Phase::Init });
-    let device = device_look::look(&libraries.hip)?;
+    events.send(&Event::Phase { phase: Phase::Init });
+    let device = device_look::inspect_device(&libraries.hip)?;
     report_loaded(events, &mut reported);
-    events.say(&device.event());
+    events.send(&device.event());
     let on_gpu = !device.is_emulated();
     let Some(device) = device.properties else {
         return Ok(());
@@ -152,24 +152,24 @@ fn work(events: &Events) -> Result<(), Broken> {
             report_loaded(events, &mut reported);
             let acts = steps.acts();
             if !acts.is_empty() {
-                events.say(&Event::Acted { acts });
+                events.send(&Event::Acted { acts });
             }
-            if let Some(lateness) = steps.lateness() {
-                events.say(&Event::Delayed { times: lateness.times() });
+            if let Some(delay_injector) = steps.delay_injector() {
+                events.send(&Event::Delayed { times: delay_injector.times() });
             }
             if flow == Flow::Go {
-                events.say(&Event::Done);
+                events.send(&Event::Done);
             }
             // The end of the process belongs to the teardown phase, even if a step has stopped the plan.
-            events.say(&Event::Phase { phase });
+            events.send(&Event::Phase { phase });
         } else if flow == Flow::Go {
             if phase == Phase::Body && on_gpu && counts_memory(&order.plan) {
-                events.say(&Event::FreeAtRest { bytes: free_at_rest(&libraries.hip)? });
+                events.send(&Event::FreeAtRest { bytes: free_at_rest(&libraries.hip)? });
             }
-            events.say(&Event::Phase { phase });
+            events.send(&Event::Phase { phase });
         }
-        if let Some(lateness) = steps.lateness() {
-            lateness.is_on(phase == Phase::Body);
+        if let Some(delay_injector) = steps.delay_injector() {
+            delay_injector.is_on(phase == Phase::Body);
         }
         if flow == Flow::Go {
             flow = steps.run(todo)?;
@@ -180,7 +180,7 @@ fn work(events: &Events) -> Result<(), Broken> {
     }
     report_loaded(events, &mut reported);
     if flow == Flow::Go {
-        events.say(&Event::Bye);
+        events.send(&Event::Bye);
     }
     Ok(())
 }
@@ -192,14 +192,14 @@ fn counts_memory(plan: &plan::Plan) -> bool {
 
 /// Number of queries, and time between two queries, to find out whether the amount of free memory changes while the
 /// worker does nothing.
-const ANSWERS: usize = 6;
-const BETWEEN_ANSWERS: Duration = Duration::from_millis(20);
+const MEMORY_QUERIES: usize = 6;
+const QUERY_INTERVAL: Duration = Duration::from_millis(20);
 
-fn free_at_rest(hip: &hip_sys::Hip) -> Result<Vec<u64>, Broken> {
+fn free_at_rest(hip: &hip_sys::Hip) -> Result<Vec<u64>, WorkerError> {
     let mut answers = Vec::new();
-    for n in 0..ANSWERS {
+    for n in 0..MEMORY_QUERIES {
         if n > 0 {
-            std::thread::sleep(BETWEEN_ANSWERS);
+            std::thread::sleep(QUERY_INTERVAL);
         }
         let (mut free, mut total) = (0, 0);
         // SAFETY: the results go to separate variables.
@@ -218,11 +218,11 @@ fn environment() -> BTreeMap<String, String> {
 }
 
 fn limits() -> BTreeMap<String, String> {
-    Resource::ALL.iter().map(|r| (r.to_string(), r.here().to_string())).collect()
+    Resource::ALL.iter().map(|r| (r.to_string(), r.current_limit().to_string())).collect()
 }
 
 /// Parses an order. If the version of the order differs from that of this worker, the error names both versions.
-fn parse(line: &str) -> Result<Order, Broken> {
+fn parse(line: &str) -> Result<Order, WorkerError> {
     let version = |line: &str| {
         let value: serde_json::Value = serde_json::from_str(line).ok()?;
         value.get("plan")?.get("version")?.as_u64()
@@ -232,13 +232,15 @@ fn parse(line: &str) -> Result<Order, Broken> {
         Ok(order) => Err(other_version(order.plan.version.into())),
         Err(error) => match version(line) {
             Some(version) if version != u64::from(PLAN_VERSION) => Err(other_version(version)),
-            _ => Err(Broken(format!("the order cannot be read: {error}"))),
+            _ => Err(WorkerError(format!("the order cannot be read: {error}"))),
         },
     }
 }
 
-fn other_version(version: u64) -> Broken {
-    Broken(format!("the plan has version {version}; this worker executes version {PLAN_VERSION}"))
+fn other_version(version: u64) -> WorkerError {
+    WorkerError(format!(
+        "the plan has version {version}; this worker executes version {PLAN_VERSION}"
+    ))
 }
 
 /// Reports the ROCm libraries that are loaded but not yet in `reported`.
@@ -246,7 +248,7 @@ fn report_loaded(events: &Events, reported: &mut Vec<plan::LoadedLibrary>) {
     let mut new = loaded::rocm_libraries();
     new.retain(|library| !reported.contains(library));
     if !new.is_empty() {
-        events.say(&Event::Loaded { libraries: new.clone() });
+        events.send(&Event::Loaded { libraries: new.clone() });
         reported.extend(new);
     }
 }

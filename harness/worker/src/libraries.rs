@@ -7,8 +7,8 @@ use hip_sys::{
 use plan::Plan;
 
 use crate::{
-    broken::Broken,
-    needs::{self, Home},
+    broken::WorkerError,
+    needs::{self, FunctionLibrary},
 };
 
 /// The loaded libraries that a plan needs.
@@ -29,60 +29,62 @@ impl Libraries {
         let wants = |home| homes.contains(&home);
         let libraries = Libraries {
             // Delay injection compiles a GPU kernel.
-            rtc: (late || wants(Home::Rtc)).then(|| Rtc::load(hip.shared())).transpose()?,
-            rand: wants(Home::Rand).then(Rand::load).transpose()?,
-            blaslt: wants(Home::Blaslt).then(Blaslt::load).transpose()?,
-            rocblas: wants(Home::Rocblas).then(Rocblas::load).transpose()?,
+            rtc: (late || wants(FunctionLibrary::Rtc))
+                .then(|| Rtc::load(hip.shared()))
+                .transpose()?,
+            rand: wants(FunctionLibrary::Rand).then(Rand::load).transpose()?,
+            blaslt: wants(FunctionLibrary::Blaslt).then(Blaslt::load).transpose()?,
+            rocblas: wants(FunctionLibrary::Rocblas).then(Rocblas::load).transpose()?,
             hip,
         };
         for function in needs::functions(plan) {
-            if let Some(shared) = libraries.shared(Home::of(function)) {
+            if let Some(shared) = libraries.shared(FunctionLibrary::for_function(function)) {
                 shared.require(function)?;
             }
         }
         Ok(libraries)
     }
 
-    fn shared(&self, home: Home) -> Option<SharedLibrary> {
+    fn shared(&self, home: FunctionLibrary) -> Option<SharedLibrary> {
         match home {
-            Home::Hip => Some(self.hip.shared()),
-            Home::Rtc => self.rtc.as_ref().map(Rtc::shared),
-            Home::Rand => self.rand.as_ref().map(Rand::shared),
-            Home::Blaslt => self.blaslt.as_ref().map(Blaslt::shared),
-            Home::Rocblas => self.rocblas.as_ref().map(Rocblas::shared),
+            FunctionLibrary::Hip => Some(self.hip.shared()),
+            FunctionLibrary::Rtc => self.rtc.as_ref().map(Rtc::shared),
+            FunctionLibrary::Rand => self.rand.as_ref().map(Rand::shared),
+            FunctionLibrary::Blaslt => self.blaslt.as_ref().map(Blaslt::shared),
+            FunctionLibrary::Rocblas => self.rocblas.as_ref().map(Rocblas::shared),
         }
     }
 
-    pub(crate) fn rtc(&self) -> Result<&Rtc, Broken> {
+    pub(crate) fn rtc(&self) -> Result<&Rtc, WorkerError> {
         self.rtc.as_ref().ok_or_else(|| not_loaded("hipRTC"))
     }
 
-    pub(crate) fn rand(&self) -> Result<&Rand, Broken> {
+    pub(crate) fn rand(&self) -> Result<&Rand, WorkerError> {
         self.rand.as_ref().ok_or_else(|| not_loaded("hipRAND"))
     }
 
-    pub(crate) fn blaslt(&self) -> Result<&Blaslt, Broken> {
+    pub(crate) fn blaslt(&self) -> Result<&Blaslt, WorkerError> {
         self.blaslt.as_ref().ok_or_else(|| not_loaded("hipBLASLt"))
     }
 
-    pub(crate) fn rocblas(&self) -> Result<&Rocblas, Broken> {
+    pub(crate) fn rocblas(&self) -> Result<&Rocblas, WorkerError> {
         self.rocblas.as_ref().ok_or_else(|| not_loaded("rocBLAS"))
     }
 
     /// Returns the name of a status code in the spelling of the library that returned it.
-    pub(crate) fn status_name(&self, home: Home, code: c_int) -> String {
+    pub(crate) fn status_name(&self, home: FunctionLibrary, code: c_int) -> String {
         match (home, &self.rtc) {
-            (Home::Rtc, Some(rtc)) => rtc.error_name(code),
-            (Home::Hip | Home::Rtc, _) => self.hip.error_name(code),
-            (Home::Rand, _) => hiprand_status_name(code),
-            (Home::Blaslt, _) => hipblas_status_name(code),
-            (Home::Rocblas, _) => rocblas_status_name(code),
+            (FunctionLibrary::Rtc, Some(rtc)) => rtc.error_name(code),
+            (FunctionLibrary::Hip | FunctionLibrary::Rtc, _) => self.hip.error_name(code),
+            (FunctionLibrary::Rand, _) => hiprand_status_name(code),
+            (FunctionLibrary::Blaslt, _) => hipblas_status_name(code),
+            (FunctionLibrary::Rocblas, _) => rocblas_status_name(code),
         }
     }
 }
 
-fn not_loaded(library: &str) -> Broken {
+fn not_loaded(library: &str) -> WorkerError {
     // The module `needs` lists the libraries that a plan needs. A missing library is therefore a mistake in that
     // module.
-    Broken(format!("{library} was not loaded for a plan that calls it"))
+    WorkerError(format!("{library} was not loaded for a plan that calls it"))
 }

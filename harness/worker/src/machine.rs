@@ -5,37 +5,37 @@ use std::{
 };
 
 use parking_lot::{Mutex, MutexGuard};
-use plan::{DEFAULT_STREAM, Order, Place, Plan};
+use plan::{BufferAddress, DEFAULT_STREAM, Order, Plan};
 
 use crate::{
-    given::Given,
+    given::ValueStore,
     handles::{Handles, Kind},
     libraries::Libraries,
-    needs::Home,
+    needs::FunctionLibrary,
     pipe::Events,
 };
 
 /// Result of one call of the plan.
-pub(crate) struct Answer {
+pub(crate) struct CallResult {
     /// Status code, and the library that returned it. `None` for calls that return no status.
-    pub(crate) status: Option<(Home, c_int)>,
+    pub(crate) status: Option<(FunctionLibrary, c_int)>,
     /// Value that the call returned in addition to the status.
     pub(crate) value: Option<String>,
 }
 
-impl Answer {
-    pub(crate) const NONE: Answer = Answer { status: None, value: None };
+impl CallResult {
+    pub(crate) const NONE: CallResult = CallResult { status: None, value: None };
 
-    pub(crate) fn of(home: Home, code: c_int) -> Self {
-        Answer { status: Some((home, code)), value: None }
+    pub(crate) fn with_status(home: FunctionLibrary, code: c_int) -> Self {
+        CallResult { status: Some((home, code)), value: None }
     }
 
     pub(crate) fn hip(code: c_int) -> Self {
-        Answer::of(Home::Hip, code)
+        CallResult::with_status(FunctionLibrary::Hip, code)
     }
 
     pub(crate) fn with(self, value: impl Into<Option<String>>) -> Self {
-        Answer { value: value.into(), ..self }
+        CallResult { value: value.into(), ..self }
     }
 
     pub(crate) fn code(&self) -> c_int {
@@ -62,7 +62,7 @@ pub(crate) struct State {
     pub(crate) code: HashMap<String, Arc<[u8]>>,
     /// Number of files with buffer contents that were written.
     pub(crate) spooled: u32,
-    pub(crate) given: Given,
+    pub(crate) given: ValueStore,
     /// Number of free bytes that the first hipMemGetInfo of the plan returned.
     pub(crate) free_at_first: Option<usize>,
 }
@@ -112,20 +112,20 @@ impl<'a> Machine<'a> {
         }
     }
 
-    pub(crate) fn made(&self, kind: Kind, name: &str, handle: *mut c_void, code: c_int) {
+    pub(crate) fn store_handle(&self, kind: Kind, name: &str, handle: *mut c_void, code: c_int) {
         if code == 0 {
             self.state().handles.put(kind, name, handle);
         }
     }
 
-    pub(crate) fn gone(&self, kind: Kind, name: &str, code: c_int) {
+    pub(crate) fn drop_handle(&self, kind: Kind, name: &str, code: c_int) {
         if code == 0 {
             self.state().handles.remove(kind, name);
         }
     }
 
     /// Returns the address of a place in a buffer, or null if the buffer is not allocated.
-    pub(crate) fn address(&self, place: &Place) -> *mut c_void {
+    pub(crate) fn address(&self, place: &BufferAddress) -> *mut c_void {
         let base = self.handle(Kind::Buffer, &place.buffer);
         match self.plan().buffers.get(&place.buffer) {
             Some(buffer) if !base.is_null() => {

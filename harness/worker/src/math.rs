@@ -1,17 +1,17 @@
 use std::ptr;
 
 use hip_sys::{MatrixPointers, MatrixProduct, RngType};
-use plan::{Call, Dtype, MatmulProblem, Operands, Place, RandKind};
+use plan::{BufferAddress, Call, Dtype, MatmulProblem, Operands, RandKind};
 
 use crate::{
-    broken::Broken,
+    broken::WorkerError,
     handles::Kind,
-    machine::{Answer, Machine},
-    needs::Home,
+    machine::{CallResult, Machine},
+    needs::FunctionLibrary,
 };
 
 /// Executes a call of hipRAND, hipBLASLt or rocBLAS.
-pub(crate) fn call(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
+pub(crate) fn call(machine: &Machine<'_>, call: &Call) -> Result<CallResult, WorkerError> {
     match call {
         Call::BlasltCreate { .. }
         | Call::BlasltHeuristic { .. }
@@ -24,7 +24,7 @@ pub(crate) fn call(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken>
     }
 }
 
-fn rand(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
+fn rand(machine: &Machine<'_>, call: &Call) -> Result<CallResult, WorkerError> {
     let rand = machine.libraries.rand()?;
     let handle = |name: &str| machine.handle(Kind::Generator, name);
     // SAFETY: applies to the whole block. Generators are null or live generators of the library, results are written to
@@ -43,7 +43,7 @@ fn rand(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
                 } else {
                     rand.hiprandCreateGenerator(&mut new, kind)?
                 };
-                machine.made(Kind::Generator, generator, new, code);
+                machine.store_handle(Kind::Generator, generator, new, code);
                 code
             }
             Call::RandSeed { generator, seed } => {
@@ -61,16 +61,16 @@ fn rand(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
             }
             Call::RandDestroy { generator } => {
                 let code = rand.hiprandDestroyGenerator(handle(generator))?;
-                machine.gone(Kind::Generator, generator, code);
+                machine.drop_handle(Kind::Generator, generator, code);
                 code
             }
-            other => return Err(Broken(format!("{other:?} is not a call of hipRAND"))),
+            other => return Err(WorkerError(format!("{other:?} is not a call of hipRAND"))),
         }
     };
-    Ok(Answer::of(Home::Rand, code))
+    Ok(CallResult::with_status(FunctionLibrary::Rand, code))
 }
 
-fn blaslt(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
+fn blaslt(machine: &Machine<'_>, call: &Call) -> Result<CallResult, WorkerError> {
     let blaslt = machine.libraries.blaslt()?;
     let handle = |name: &str| machine.handle(Kind::Blaslt, name);
     let mut value = None;
@@ -81,7 +81,7 @@ fn blaslt(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
             Call::BlasltCreate { handle } => {
                 let mut new = ptr::null_mut();
                 let code = blaslt.hipblasLtCreate(&mut new)?;
-                machine.made(Kind::Blaslt, handle, new, code);
+                machine.store_handle(Kind::Blaslt, handle, new, code);
                 code
             }
             Call::BlasltHeuristic { handle: name, problem } => {
@@ -95,16 +95,16 @@ fn blaslt(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
             }
             Call::BlasltDestroy { handle: name } => {
                 let code = blaslt.hipblasLtDestroy(handle(name))?;
-                machine.gone(Kind::Blaslt, name, code);
+                machine.drop_handle(Kind::Blaslt, name, code);
                 code
             }
-            other => return Err(Broken(format!("{other:?} is not a call of hipBLASLt"))),
+            other => return Err(WorkerError(format!("{other:?} is not a call of hipBLASLt"))),
         }
     };
-    Ok(Answer::of(Home::Blaslt, code).with(value))
+    Ok(CallResult::with_status(FunctionLibrary::Blaslt, code).with(value))
 }
 
-fn rocblas(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
+fn rocblas(machine: &Machine<'_>, call: &Call) -> Result<CallResult, WorkerError> {
     let rocblas = machine.libraries.rocblas()?;
     // SAFETY: applies to the whole block. The handle is null or a live handle of the library, results are written to
     // separate variables, and matrices are buffers of the plan, whose sizes the reference model has checked.
@@ -113,7 +113,7 @@ fn rocblas(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
             Call::RocblasCreate { handle } => {
                 let mut new = ptr::null_mut();
                 let code = rocblas.rocblas_create_handle(&mut new)?;
-                machine.made(Kind::Rocblas, handle, new, code);
+                machine.store_handle(Kind::Rocblas, handle, new, code);
                 code
             }
             Call::RocblasGemm { handle, problem, operands, stream } => {
@@ -123,17 +123,18 @@ fn rocblas(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
             }
             Call::RocblasDestroy { handle } => {
                 let code = rocblas.rocblas_destroy_handle(machine.handle(Kind::Rocblas, handle))?;
-                machine.gone(Kind::Rocblas, handle, code);
+                machine.drop_handle(Kind::Rocblas, handle, code);
                 code
             }
-            other => return Err(Broken(format!("{other:?} is not a call of rocBLAS"))),
+            other => return Err(WorkerError(format!("{other:?} is not a call of rocBLAS"))),
         }
     };
-    Ok(Answer::of(Home::Rocblas, code))
+    Ok(CallResult::with_status(FunctionLibrary::Rocblas, code))
 }
 
 fn matrices(machine: &Machine<'_>, operands: &Operands) -> MatrixPointers {
-    let address = |name: &String| machine.address(&Place { buffer: name.clone(), offset: 0 });
+    let address =
+        |name: &String| machine.address(&BufferAddress { buffer: name.clone(), offset: 0 });
     MatrixPointers {
         a: address(&operands.a).cast_const(),
         b: address(&operands.b).cast_const(),

@@ -7,15 +7,15 @@ use std::{
 
 use hip_sys::{Extent, MEM_ATTACH_GLOBAL, Memcpy3dParams, MemcpyKind, PitchedPtr};
 use plan::{
-    Box3d, Buffer, Call, CopyApi, DeviceAttribute, GUARD_BYTE, Memory, POISON_BYTE, Place, Step,
-    fill_stamp, pattern, small_numbers,
+    Box3d, Buffer, BufferAddress, Call, CopyApi, DeviceAttribute, GUARD_BYTE, Memory, POISON_BYTE,
+    Step, fill_stamp, pattern, small_numbers,
 };
 
 use crate::{
-    broken::Broken,
+    broken::WorkerError,
     device_look,
     handles::Kind,
-    machine::{Answer, Machine},
+    machine::{CallResult, Machine},
 };
 
 /// Alignment of host allocations, in bytes. Device allocations have the same alignment, so an offset is equally aligned
@@ -37,7 +37,11 @@ pub(crate) fn direction(to: Memory, from: Memory) -> MemcpyKind {
 }
 
 /// Executes a call that allocates, frees, copies or sets memory.
-pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Result<Answer, Broken> {
+pub(crate) fn call(
+    machine: &Machine<'_>,
+    step: &Step,
+    occurrence: u32,
+) -> Result<CallResult, WorkerError> {
     let hip = &machine.libraries.hip;
     match &step.call {
         Call::Alloc { buffer, stream } => allocate(machine, buffer, stream),
@@ -45,26 +49,26 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Resul
         Call::FreeAddress { address } => {
             // SAFETY: the HIP runtime looks up the address and does not dereference it.
             let code = unsafe { hip.hipFree(ptr::without_provenance_mut(*address as usize)) }?;
-            Ok(Answer::hip(code))
+            Ok(CallResult::hip(code))
         }
         Call::Poison { buffer } => poison(machine, buffer),
         Call::Fill { buffer: name, stamp } => {
             let mut bytes = vec![0; declared(machine, name)?.bytes as usize];
             pattern(fill_stamp(*stamp, occurrence), &mut bytes);
             store(machine, name, 0, &bytes)?;
-            Ok(Answer::NONE)
+            Ok(CallResult::NONE)
         }
         Call::FillNumbers { buffer: name, dtype, stamp } => {
             let mut bytes = vec![0; declared(machine, name)?.bytes as usize];
             small_numbers(*dtype, fill_stamp(*stamp, occurrence), &mut bytes);
             store(machine, name, 0, &bytes)?;
-            Ok(Answer::NONE)
+            Ok(CallResult::NONE)
         }
         Call::FillFile { buffer: name, file } => {
             let found = machine.plan().files.get(file);
-            let found = found.ok_or_else(|| Broken(format!("unknown file `{file}`")))?;
+            let found = found.ok_or_else(|| WorkerError(format!("unknown file `{file}`")))?;
             store(machine, name, 0, found.bytes())?;
-            Ok(Answer::NONE)
+            Ok(CallResult::NONE)
         }
         Call::Copy { to, from, bytes, api, stream } => {
             copy(machine, to, from, *bytes as usize, *api, stream)
@@ -86,10 +90,10 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Resul
                     hip.hipMemcpy2D(to, to_pitch, from, from_pitch, width, height, kind)
                 }
             }?;
-            Ok(Answer::hip(code))
+            Ok(CallResult::hip(code))
         }
         Call::Copy3d { to, from, width, height, depth, asynchronous, stream } => {
-            let of = |of: &Box3d| Ok::<_, Broken>(declared(machine, &of.buffer)?.memory);
+            let of = |of: &Box3d| Ok::<_, WorkerError>(declared(machine, &of.buffer)?.memory);
             let kind = direction(of(to)?, of(from)?);
             let params = Memcpy3dParams {
                 from_array: ptr::null_mut(),
@@ -109,7 +113,7 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Resul
                     false => hip.hipMemcpy3D(&params),
                 }
             }?;
-            Ok(Answer::hip(code))
+            Ok(CallResult::hip(code))
         }
         Call::SetRows { to, value, width, height, depth, asynchronous, stream } => {
             let (stream, value) = (machine.stream(stream), c_int::from(*value));
@@ -138,7 +142,7 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Resul
                     }
                 }
             }?;
-            Ok(Answer::hip(code))
+            Ok(CallResult::hip(code))
         }
         Call::Set { to, value, words, bytes, asynchronous, stream } => {
             let (to, value, bytes) = (machine.address(to), value.cast_signed(), *bytes as usize);
@@ -152,14 +156,14 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Resul
                     (false, false) => hip.hipMemset(to, value, bytes),
                 }
             }?;
-            Ok(Answer::hip(code))
+            Ok(CallResult::hip(code))
         }
         Call::DeviceAttribute { attribute, device } => {
             let mut value = 0;
             let (attribute, device) = (attribute_code(*attribute), device.cast_signed());
             // SAFETY: the result goes to a separate variable.
             let code = unsafe { hip.hipDeviceGetAttribute(&mut value, attribute, device) }?;
-            Ok(Answer::hip(code).with((code == 0).then(|| value.to_string())))
+            Ok(CallResult::hip(code).with((code == 0).then(|| value.to_string())))
         }
         Call::MemGetInfo => free_bytes(machine, step.gives.is_some()),
         Call::TrimPool => {
@@ -171,9 +175,9 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Resul
                     code => code,
                 }
             };
-            Ok(Answer::hip(code))
+            Ok(CallResult::hip(code))
         }
-        other => Err(Broken(format!("{other:?} is not a call about memory"))),
+        other => Err(WorkerError(format!("{other:?} is not a call about memory"))),
     }
 }
 
@@ -186,7 +190,7 @@ const BETWEEN_QUERIES: Duration = Duration::from_millis(10);
 /// Queries the amount of free device memory. If the amount must be compared with that of the first query and is less,
 /// repeats the query until two consecutive queries return at least the first amount, but at most for [`RETURN_TIME`].
 /// Returns the lesser of the last two amounts, because a single sufficient amount may be a coincidence.
-fn free_bytes(machine: &Machine<'_>, compared: bool) -> Result<Answer, Broken> {
+fn free_bytes(machine: &Machine<'_>, compared: bool) -> Result<CallResult, WorkerError> {
     let until = Instant::now() + RETURN_TIME;
     let mut before = usize::MAX;
     loop {
@@ -194,14 +198,14 @@ fn free_bytes(machine: &Machine<'_>, compared: bool) -> Result<Answer, Broken> {
         // SAFETY: the results go to separate variables.
         let code = unsafe { machine.libraries.hip.hipMemGetInfo(&mut free, &mut total) }?;
         if code != 0 {
-            return Ok(Answer::hip(code));
+            return Ok(CallResult::hip(code));
         }
         let first = *machine.state().free_at_first.get_or_insert(free);
         let least = free.min(before);
         if !compared || least >= first || Instant::now() >= until {
             let text =
                 if free > total { "more than the total".to_owned() } else { least.to_string() };
-            return Ok(Answer::hip(code).with(Some(text)));
+            return Ok(CallResult::hip(code).with(Some(text)));
         }
         before = free;
         thread::sleep(BETWEEN_QUERIES);
@@ -210,7 +214,7 @@ fn free_bytes(machine: &Machine<'_>, compared: bool) -> Result<Answer, Broken> {
 
 /// Returns HIP's description of a buffer as pitched memory: slices that consist of rows.
 fn pitched(machine: &Machine<'_>, of: &Box3d) -> PitchedPtr {
-    let place = Place { buffer: of.buffer.clone(), offset: 0 };
+    let place = BufferAddress { buffer: of.buffer.clone(), offset: 0 };
     let (pitch, rows) = (of.pitch as usize, of.rows as usize);
     PitchedPtr { address: machine.address(&place), pitch, x_size: pitch, y_size: rows }
 }
@@ -234,12 +238,16 @@ fn attribute_code(attribute: DeviceAttribute) -> c_int {
 }
 
 /// Returns the declaration of a buffer in the plan. `plan::impossible_steps` has checked that it exists.
-pub(crate) fn declared<'a>(machine: &Machine<'a>, name: &str) -> Result<&'a Buffer, Broken> {
+pub(crate) fn declared<'a>(machine: &Machine<'a>, name: &str) -> Result<&'a Buffer, WorkerError> {
     let found = machine.plan().buffers.get(name);
-    found.ok_or_else(|| Broken(format!("unknown buffer `{name}`")))
+    found.ok_or_else(|| WorkerError(format!("unknown buffer `{name}`")))
 }
 
-pub(crate) fn kind(machine: &Machine<'_>, to: &Place, from: &Place) -> Result<c_int, Broken> {
+pub(crate) fn kind(
+    machine: &Machine<'_>,
+    to: &BufferAddress,
+    from: &BufferAddress,
+) -> Result<c_int, WorkerError> {
     let to = declared(machine, &to.buffer)?.memory;
     let from = declared(machine, &from.buffer)?.memory;
     Ok(direction(to, from) as c_int)
@@ -247,12 +255,12 @@ pub(crate) fn kind(machine: &Machine<'_>, to: &Place, from: &Place) -> Result<c_
 
 fn copy(
     machine: &Machine<'_>,
-    to: &Place,
-    from: &Place,
+    to: &BufferAddress,
+    from: &BufferAddress,
     bytes: usize,
     api: CopyApi,
     stream: &str,
-) -> Result<Answer, Broken> {
+) -> Result<CallResult, WorkerError> {
     let hip = &machine.libraries.hip;
     let kind = kind(machine, to, from)?;
     let on_host = machine.plan().ends_on_host(from, to);
@@ -272,26 +280,29 @@ fn copy(
             },
         }
     }?;
-    Ok(Answer::hip(code))
+    Ok(CallResult::hip(code))
 }
 
-fn host_layout(buffer: &Buffer) -> Result<Layout, Broken> {
+fn host_layout(buffer: &Buffer) -> Result<Layout, WorkerError> {
     let bytes = buffer.allocation().max(1) as usize;
     Layout::from_size_align(bytes, HOST_ALIGN)
-        .map_err(|_| Broken(format!("{bytes} bytes of host memory are too many")))
+        .map_err(|_| WorkerError(format!("{bytes} bytes of host memory are too many")))
 }
 
-fn allocate_on_host(buffer: &Buffer) -> Result<*mut c_void, Broken> {
+fn allocate_on_host(buffer: &Buffer) -> Result<*mut c_void, WorkerError> {
     let layout = host_layout(buffer)?;
     // SAFETY: the size is not zero.
     let base = unsafe { alloc_zeroed(layout) };
     if base.is_null() {
-        return Err(Broken(format!("{} bytes of host memory cannot be allocated", layout.size())));
+        return Err(WorkerError(format!(
+            "{} bytes of host memory cannot be allocated",
+            layout.size()
+        )));
     }
     Ok(base.cast())
 }
 
-fn allocate(machine: &Machine<'_>, name: &str, stream: &str) -> Result<Answer, Broken> {
+fn allocate(machine: &Machine<'_>, name: &str, stream: &str) -> Result<CallResult, WorkerError> {
     let hip = &machine.libraries.hip;
     let buffer = declared(machine, name)?;
     let bytes = buffer.allocation() as usize;
@@ -314,19 +325,19 @@ fn allocate(machine: &Machine<'_>, name: &str, stream: &str) -> Result<Answer, B
             Memory::HostPageable => 0,
         }
     };
-    machine.made(Kind::Buffer, name, base, code);
+    machine.store_handle(Kind::Buffer, name, base, code);
     if code == 0 {
-        let first = machine.address(&Place { buffer: name.to_owned(), offset: 0 });
+        let first = machine.address(&BufferAddress { buffer: name.to_owned(), offset: 0 });
         let (bytes, guard) = (buffer.bytes as usize, buffer.guard() as usize);
         device_look::is_buffer(first.cast_const(), bytes, guard, name);
     }
     Ok(match buffer.memory {
-        Memory::HostPageable => Answer::NONE,
-        _ => Answer::hip(code),
+        Memory::HostPageable => CallResult::NONE,
+        _ => CallResult::hip(code),
     })
 }
 
-fn free(machine: &Machine<'_>, name: &str, stream: &str) -> Result<Answer, Broken> {
+fn free(machine: &Machine<'_>, name: &str, stream: &str) -> Result<CallResult, WorkerError> {
     let hip = &machine.libraries.hip;
     let buffer = declared(machine, name)?;
     let base = machine.handle(Kind::Buffer, name);
@@ -345,19 +356,19 @@ fn free(machine: &Machine<'_>, name: &str, stream: &str) -> Result<Answer, Broke
         }
     };
     // From here on, no other thread can find the address.
-    machine.gone(Kind::Buffer, name, code);
+    machine.drop_handle(Kind::Buffer, name, code);
     let of_this_process = matches!(buffer.memory, Memory::HostPageable | Memory::HostRegistered);
     if of_this_process && code == 0 && !base.is_null() {
         // SAFETY: the memory was allocated with this layout and is not registered any more.
         unsafe { dealloc(base.cast(), host_layout(buffer)?) };
     }
     Ok(match buffer.memory {
-        Memory::HostPageable => Answer::NONE,
-        _ => Answer::hip(code),
+        Memory::HostPageable => CallResult::NONE,
+        _ => CallResult::hip(code),
     })
 }
 
-fn poison(machine: &Machine<'_>, name: &str) -> Result<Answer, Broken> {
+fn poison(machine: &Machine<'_>, name: &str) -> Result<CallResult, WorkerError> {
     let hip = &machine.libraries.hip;
     let buffer = declared(machine, name)?;
     if buffer.memory.on_host() {
@@ -366,10 +377,10 @@ fn poison(machine: &Machine<'_>, name: &str) -> Result<Answer, Broken> {
         store(machine, name, -guard_bytes, &guard)?;
         store(machine, name, 0, &vec![POISON_BYTE; buffer.bytes as usize])?;
         store(machine, name, buffer.bytes as i64, &guard)?;
-        return Ok(Answer::NONE);
+        return Ok(CallResult::NONE);
     }
     let base = machine.handle(Kind::Buffer, name);
-    let first = machine.address(&Place { buffer: name.to_owned(), offset: 0 });
+    let first = machine.address(&BufferAddress { buffer: name.to_owned(), offset: 0 });
     let set = |to, byte: u8, bytes: u64| {
         // SAFETY: both ranges are inside the allocation, or the address is null, which the HIP runtime rejects.
         unsafe { hip.hipMemset(to, byte.into(), bytes as usize) }
@@ -385,12 +396,12 @@ fn poison(machine: &Machine<'_>, name: &str) -> Result<Answer, Broken> {
         // idle before the body begins.
         device_look::never_written(first.cast_const(), buffer.bytes as usize);
     }
-    Ok(Answer::hip(code))
+    Ok(CallResult::hip(code))
 }
 
 /// Writes bytes from the host to a buffer. `offset` is relative to the first byte after the low guard, so it is
 /// negative inside the low guard.
-fn store(machine: &Machine<'_>, name: &str, offset: i64, bytes: &[u8]) -> Result<(), Broken> {
+fn store(machine: &Machine<'_>, name: &str, offset: i64, bytes: &[u8]) -> Result<(), WorkerError> {
     let to = host_address(machine, name, offset)?;
     // SAFETY: callers stay within the allocation, which is host-accessible. The device may read the memory at the same
     // time, so no reference to it is created.
@@ -404,7 +415,7 @@ pub(crate) fn load(
     name: &str,
     offset: i64,
     bytes: u64,
-) -> Result<Vec<u8>, Broken> {
+) -> Result<Vec<u8>, WorkerError> {
     let from = host_address(machine, name, offset)?;
     let mut out = vec![0; bytes as usize];
     // SAFETY: as in `store`.
@@ -412,10 +423,10 @@ pub(crate) fn load(
     Ok(out)
 }
 
-fn host_address(machine: &Machine<'_>, name: &str, offset: i64) -> Result<*mut u8, Broken> {
-    match machine.address(&Place { buffer: name.to_owned(), offset: 0 }) {
+fn host_address(machine: &Machine<'_>, name: &str, offset: i64) -> Result<*mut u8, WorkerError> {
+    match machine.address(&BufferAddress { buffer: name.to_owned(), offset: 0 }) {
         address if address.is_null() => {
-            Err(Broken(format!("the host accesses buffer `{name}`, which is not allocated")))
+            Err(WorkerError(format!("the host accesses buffer `{name}`, which is not allocated")))
         }
         address => Ok(address.cast::<u8>().wrapping_offset(offset as isize)),
     }

@@ -4,7 +4,7 @@ use plan::{Library, Plan};
 
 /// The library to which a function belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Home {
+pub(crate) enum FunctionLibrary {
     Hip,
     Rtc,
     Rand,
@@ -12,26 +12,26 @@ pub(crate) enum Home {
     Rocblas,
 }
 
-impl Home {
+impl FunctionLibrary {
     /// Returns the library of a function, which the prefix of its name determines.
-    pub(crate) fn of(function: &str) -> Home {
-        const PREFIXES: [(&str, Home); 4] = [
-            ("hiprtc", Home::Rtc),
-            ("hiprand", Home::Rand),
-            ("hipblasLt", Home::Blaslt),
-            ("rocblas_", Home::Rocblas),
+    pub(crate) fn for_function(function: &str) -> FunctionLibrary {
+        const PREFIXES: [(&str, FunctionLibrary); 4] = [
+            ("hiprtc", FunctionLibrary::Rtc),
+            ("hiprand", FunctionLibrary::Rand),
+            ("hipblasLt", FunctionLibrary::Blaslt),
+            ("rocblas_", FunctionLibrary::Rocblas),
         ];
         let found = PREFIXES.iter().find(|(prefix, _)| function.starts_with(prefix));
-        found.map_or(Home::Hip, |(_, home)| *home)
+        found.map_or(FunctionLibrary::Hip, |(_, home)| *home)
     }
 }
 
-impl From<Library> for Home {
+impl From<Library> for FunctionLibrary {
     fn from(library: Library) -> Self {
         match library {
-            Library::Hiprand => Home::Rand,
-            Library::Hipblaslt => Home::Blaslt,
-            Library::Rocblas => Home::Rocblas,
+            Library::Hiprand => FunctionLibrary::Rand,
+            Library::Hipblaslt => FunctionLibrary::Blaslt,
+            Library::Rocblas => FunctionLibrary::Rocblas,
         }
     }
 }
@@ -42,9 +42,9 @@ pub(crate) fn functions(plan: &Plan) -> BTreeSet<&str> {
     asked.chain(called).collect()
 }
 
-pub(crate) fn homes(plan: &Plan) -> BTreeSet<Home> {
-    let named = plan.libraries.iter().map(|&library| Home::from(library));
-    let called = functions(plan).into_iter().map(Home::of);
+pub(crate) fn homes(plan: &Plan) -> BTreeSet<FunctionLibrary> {
+    let named = plan.libraries.iter().map(|&library| FunctionLibrary::from(library));
+    let called = functions(plan).into_iter().map(FunctionLibrary::for_function);
     named.chain(called).collect()
 }
 
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(calls: serde_json::Value, functions_: &[&str], homes_: &[Home]) {
+    fn check(calls: serde_json::Value, functions_: &[&str], homes_: &[FunctionLibrary]) {
         let plan = plan(calls);
         assert_eq!(functions(&plan), functions_.iter().copied().collect());
         assert_eq!(homes(&plan), homes_.iter().copied().collect());
@@ -82,10 +82,14 @@ mod tests {
     #[test]
     fn needed_functions_depend_on_arguments() {
         let alloc = |buffer| json!({"call": "alloc", "buffer": buffer, "stream": "default"});
-        check(json!([alloc("device"), alloc("pageable")]), &["hipMalloc"], &[Home::Hip]);
-        check(json!([alloc("managed")]), &["hipMallocManaged"], &[Home::Hip]);
+        check(json!([alloc("device"), alloc("pageable")]), &["hipMalloc"], &[FunctionLibrary::Hip]);
+        check(json!([alloc("managed")]), &["hipMallocManaged"], &[FunctionLibrary::Hip]);
         check(json!([{"call": "poison", "buffer": "pinned"}]), &[], &[]);
-        check(json!([{"call": "poison", "buffer": "device"}]), &["hipMemset"], &[Home::Hip]);
+        check(
+            json!([{"call": "poison", "buffer": "device"}]),
+            &["hipMemset"],
+            &[FunctionLibrary::Hip],
+        );
         let copy = |to: &str, from: &str, api| {
             json!({"call": "copy", "to": {"buffer": to}, "from": {"buffer": from}, "bytes": 4, "api": api,
                 "stream": "default"})
@@ -96,17 +100,17 @@ mod tests {
                 copy("pinned", "pinned", "memcpy")
             ]),
             &["hipMemcpyHtoD", "hipMemcpy"],
-            &[Home::Hip],
+            &[FunctionLibrary::Hip],
         );
         let create =
             |host| json!({"call": "rand_create", "generator": "g", "kind": "philox", "host": host});
-        check(json!([create(true)]), &["hiprandCreateGeneratorHost"], &[Home::Rand]);
+        check(json!([create(true)]), &["hiprandCreateGeneratorHost"], &[FunctionLibrary::Rand]);
         check(
             json!([{"call": "repeat", "count": 2, "body": [
                 {"id": 9, "call": "thread", "body": [{"id": 10, "call": "rocblas_create", "handle": "h"}]},
             ]}]),
             &["rocblas_create_handle"],
-            &[Home::Rocblas],
+            &[FunctionLibrary::Rocblas],
         );
     }
 
@@ -122,9 +126,18 @@ mod tests {
             Blaslt::FUNCTIONS,
             Rocblas::FUNCTIONS,
         ];
-        let homes = [Home::Hip, Home::Rtc, Home::Rand, Home::Blaslt, Home::Rocblas];
+        let homes = [
+            FunctionLibrary::Hip,
+            FunctionLibrary::Rtc,
+            FunctionLibrary::Rand,
+            FunctionLibrary::Blaslt,
+            FunctionLibrary::Rocblas,
+        ];
         for (table, home) in tables.into_iter().zip(homes) {
-            assert!(table.iter().all(|function| Home::of(function) == home), "{home:?}");
+            assert!(
+                table.iter().all(|function| FunctionLibrary::for_function(function) == home),
+                "{home:?}"
+            );
         }
         // The worker calls these functions itself, before the set-up or to get the name of a status.
         let own = [

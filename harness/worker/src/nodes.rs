@@ -6,15 +6,19 @@ use hip_sys::{HostNodeParams, KernelNodeParams, MemsetParams};
 use plan::Call;
 
 use crate::{
-    broken::Broken,
+    broken::WorkerError,
     handles::Kind,
     host, kernels,
-    machine::{Answer, Machine},
+    machine::{CallResult, Machine},
     memory,
 };
 
 /// Adds a child graph node after the last node of a graph.
-pub(crate) fn add_child(machine: &Machine<'_>, graph: &str, child: &str) -> Result<Answer, Broken> {
+pub(crate) fn add_child(
+    machine: &Machine<'_>,
+    graph: &str,
+    child: &str,
+) -> Result<CallResult, WorkerError> {
     let last = machine.handle(Kind::Node, graph);
     let (handle, child) = (machine.handle(Kind::Graph, graph), machine.handle(Kind::Graph, child));
     let after: *const *mut c_void = &raw const last;
@@ -23,12 +27,16 @@ pub(crate) fn add_child(machine: &Machine<'_>, graph: &str, child: &str) -> Resu
     let hip = &machine.libraries.hip;
     // SAFETY: the graphs are null or live graphs of the HIP runtime, and `last` is a node of the first graph.
     let code = unsafe { hip.hipGraphAddChildGraphNode(&mut node, handle, after, count, child) }?;
-    machine.made(Kind::Node, graph, node, code);
-    Ok(Answer::hip(code))
+    machine.store_handle(Kind::Node, graph, node, code);
+    Ok(CallResult::hip(code))
 }
 
 /// Adds a node that does the work of `call`, after the last node of a graph.
-pub(crate) fn add(machine: &Machine<'_>, graph: &str, call: &Call) -> Result<Answer, Broken> {
+pub(crate) fn add(
+    machine: &Machine<'_>,
+    graph: &str,
+    call: &Call,
+) -> Result<CallResult, WorkerError> {
     let hip = &machine.libraries.hip;
     let last = machine.handle(Kind::Node, graph);
     let handle = machine.handle(Kind::Graph, graph);
@@ -75,9 +83,9 @@ pub(crate) fn add(machine: &Machine<'_>, graph: &str, call: &Call) -> Result<Ans
                 let params = HostNodeParams { function: host::add_one, data };
                 hip.hipGraphAddHostNode(&mut node, handle, after, count, &params)?
             }
-            other => return Err(Broken(format!("{other:?} is not a graph node"))),
+            other => return Err(WorkerError(format!("{other:?} is not a graph node"))),
         }
     };
-    machine.made(Kind::Node, graph, node, code);
-    Ok(Answer::hip(code))
+    machine.store_handle(Kind::Node, graph, node, code);
+    Ok(CallResult::hip(code))
 }

@@ -28,7 +28,7 @@ impl Events {
     }
 
     /// Writes an event with a single write(2), so that the event is complete even if the next call kills the process.
-    pub(crate) fn say(&self, event: &Event) {
+    pub(crate) fn send(&self, event: &Event) {
         let mut line = match serde_json::to_vec(event) {
             Ok(line) => line,
             // Serialising cannot fail, because events contain only numbers, strings and lists.

@@ -3,16 +3,16 @@
 
 use std::{collections::HashMap, thread, time::Instant};
 
-use device::{Acts, Fault};
+use device::{Fault, FaultActivations};
 use parking_lot::{Mutex, MutexGuard};
-use plan::{Call, Effect, Event, InjectedFault, Place, Step};
+use plan::{BufferAddress, Call, Effect, Event, InjectedFault, Step};
 
 use crate::{
-    broken::Broken,
+    broken::WorkerError,
     calls, device_look,
-    late::Lateness,
-    machine::{Answer, Machine},
-    needs::Home,
+    late::DelayInjector,
+    machine::{CallResult, Machine},
+    needs::FunctionLibrary,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(crate) enum Flow {
 }
 
 /// An injected fault that takes effect at the current call, with its parameters.
-struct Drawn<'s> {
+struct ActiveFault<'s> {
     fault: Fault,
     opportunity: u64,
     effect: &'s Effect,
@@ -44,38 +44,38 @@ fn other_value(value: &str) -> String {
 pub(crate) struct Steps<'a> {
     machine: Machine<'a>,
     /// Delay injection, or `None` if it was not requested.
-    lateness: Option<Lateness>,
-    done: Mutex<Done>,
+    delay_injector: Option<DelayInjector>,
+    done: Mutex<Progress>,
 }
 
 #[derive(Default)]
-struct Done {
+struct Progress {
     occurrences: HashMap<u32, u32>,
     opportunities: HashMap<Fault, u64>,
-    acts: Vec<Acts>,
+    acts: Vec<FaultActivations>,
     postponed: Vec<Step>,
 }
 
 impl<'a> Steps<'a> {
     /// # Errors
     /// Fails if the GPU kernel for delay injection cannot be compiled or loaded.
-    pub(crate) fn new(machine: Machine<'a>) -> Result<Self, Broken> {
+    pub(crate) fn new(machine: Machine<'a>) -> Result<Self, WorkerError> {
         let late = machine.order.late;
-        let lateness = late.map(|late| Lateness::new(&machine, late)).transpose()?;
-        Ok(Steps { machine, lateness, done: Mutex::default() })
+        let delay_injector = late.map(|late| DelayInjector::new(&machine, late)).transpose()?;
+        Ok(Steps { machine, delay_injector, done: Mutex::default() })
     }
 
-    pub(crate) fn lateness(&self) -> Option<&Lateness> {
-        self.lateness.as_ref()
+    pub(crate) fn delay_injector(&self) -> Option<&DelayInjector> {
+        self.delay_injector.as_ref()
     }
 
     /// Locks the progress for a short access. The lock must not be held during a HIP call.
-    fn done(&self) -> MutexGuard<'_, Done> {
+    fn done(&self) -> MutexGuard<'_, Progress> {
         self.done.lock()
     }
 
     /// Executes steps in order until a step stops the plan.
-    pub(crate) fn run(&self, steps: &[Step]) -> Result<Flow, Broken> {
+    pub(crate) fn run(&self, steps: &[Step]) -> Result<Flow, WorkerError> {
         for step in steps {
             let flow = match &step.call {
                 Call::Repeat { count, body } => self.repeat(*count, body)?,
@@ -89,7 +89,7 @@ impl<'a> Steps<'a> {
         Ok(Flow::Go)
     }
 
-    fn repeat(&self, count: u32, body: &[Step]) -> Result<Flow, Broken> {
+    fn repeat(&self, count: u32, body: &[Step]) -> Result<Flow, WorkerError> {
         for _ in 0..count {
             if self.run(body)? == Flow::Stop {
                 return Ok(Flow::Stop);
@@ -98,17 +98,17 @@ impl<'a> Steps<'a> {
         Ok(Flow::Go)
     }
 
-    fn on_second_thread(&self, body: &[Step]) -> Result<Flow, Broken> {
+    fn on_second_thread(&self, body: &[Step]) -> Result<Flow, WorkerError> {
         thread::scope(|scope| {
             let thread = thread::Builder::new()
                 .name("second".into())
                 .spawn_scoped(scope, || self.run(body))?;
-            thread.join().map_err(|_| Broken("the second thread panicked".into()))?
+            thread.join().map_err(|_| WorkerError("the second thread panicked".into()))?
         })
     }
 
-    fn step(&self, step: &Step) -> Result<Flow, Broken> {
-        let drawn = self.drawn(step);
+    fn step(&self, step: &Step) -> Result<Flow, WorkerError> {
+        let drawn = self.active_fault(step);
         if let Some(drawn) = &drawn
             && *drawn.effect == Effect::AfterNextLaunch
         {
@@ -124,7 +124,7 @@ impl<'a> Steps<'a> {
     }
 
     /// Executes the steps that an injected fault has postponed, the oldest first.
-    pub(crate) fn make_postponed(&self) -> Result<Flow, Broken> {
+    pub(crate) fn make_postponed(&self) -> Result<Flow, WorkerError> {
         let postponed = std::mem::take(&mut self.done().postponed);
         for step in &postponed {
             if self.make(step, None)? == Flow::Stop {
@@ -136,7 +136,7 @@ impl<'a> Steps<'a> {
 
     /// Returns the fault that takes effect at this call, if any. Each injected fault counts all calls to which it
     /// applies, including calls at which another fault takes effect.
-    fn drawn<'s>(&self, step: &'s Step) -> Option<Drawn<'s>> {
+    fn active_fault<'s>(&self, step: &'s Step) -> Option<ActiveFault<'s>> {
         if step.planted.is_empty() {
             return None;
         }
@@ -145,8 +145,8 @@ impl<'a> Steps<'a> {
         for InjectedFault { fault, effect } in &step.planted {
             let next = done.opportunities.entry(*fault).or_insert(0);
             let planted = self.machine.order.faults.iter().find(|planted| planted.fault == *fault);
-            if planted.is_none_or(|planted| planted.takes(*next)) {
-                drawn = drawn.or(Some(Drawn { fault: *fault, opportunity: *next, effect }));
+            if planted.is_none_or(|planted| planted.takes_effect_at(*next)) {
+                drawn = drawn.or(Some(ActiveFault { fault: *fault, opportunity: *next, effect }));
             }
             *next += 1;
         }
@@ -154,65 +154,65 @@ impl<'a> Steps<'a> {
     }
 
     /// Returns how often each injected fault took effect, both at calls and in the emulated device.
-    pub(crate) fn acts(&self) -> Vec<Acts> {
+    pub(crate) fn acts(&self) -> Vec<FaultActivations> {
         let mut acts = device_look::acts();
         let done = self.done();
         let at_calls = self.machine.order.faults.iter().map(|planted| {
             let found = done.acts.iter().find(|acts| acts.fault == planted.fault);
-            found.cloned().unwrap_or_else(|| Acts::none(planted.fault))
+            found.cloned().unwrap_or_else(|| FaultActivations::new(planted.fault))
         });
         acts.extend(at_calls);
         acts
     }
 
-    fn acted(&self, drawn: &Drawn<'_>, line: u32) {
+    fn acted(&self, drawn: &ActiveFault<'_>, line: u32) {
         let acts = &mut self.done().acts;
         let known = acts.iter().position(|acts| acts.fault == drawn.fault);
         let at = known.unwrap_or_else(|| {
-            acts.push(Acts::none(drawn.fault));
+            acts.push(FaultActivations::new(drawn.fault));
             acts.len() - 1
         });
         acts[at].note(drawn.opportunity, line);
     }
 
     /// Executes one call, and reports an event before it and after it.
-    fn make(&self, step: &Step, drawn: Option<&Drawn<'_>>) -> Result<Flow, Broken> {
+    fn make(&self, step: &Step, drawn: Option<&ActiveFault<'_>>) -> Result<Flow, WorkerError> {
         let occurrence = {
             let mut done = self.done();
             let next = done.occurrences.entry(step.id).or_insert(0);
             *next += 1;
             *next - 1
         };
-        self.machine.events.say(&Event::Begin { step: step.id, occurrence });
+        self.machine.events.send(&Event::Begin { step: step.id, occurrence });
         device_look::at_line(step.line);
         hip_sys::take_first_failure();
-        let delayed = match &self.lateness {
-            Some(lateness) => lateness.before(&self.machine, step, occurrence)?,
+        let delayed = match &self.delay_injector {
+            Some(delay_injector) => delay_injector.before(&self.machine, step, occurrence)?,
             None => 0,
         };
         let start = Instant::now();
         let home = || {
             let functions = step.call.functions(self.machine.plan());
-            functions.first().map_or(Home::Hip, |f| Home::of(f))
+            functions.first().map_or(FunctionLibrary::Hip, |f| FunctionLibrary::for_function(f))
         };
         let mut acts = true;
         let answer = match drawn.map(|drawn| drawn.effect.clone()) {
-            _ if delayed != 0 => Answer::hip(delayed),
-            Some(Effect::Return(code)) => Answer::of(home(), code),
+            _ if delayed != 0 => CallResult::hip(delayed),
+            Some(Effect::Return(code)) => CallResult::with_status(home(), code),
             Some(Effect::Accept) => {
                 let answer = calls::call(&self.machine, step, occurrence)?;
                 acts = answer.code() != 0;
-                if acts { Answer::of(home(), 0) } else { answer }
+                if acts { CallResult::with_status(home(), 0) } else { answer }
             }
             Some(Effect::Deny(code)) => {
                 let answer = calls::call(&self.machine, step, occurrence)?;
                 acts = answer.code() == 0;
-                if acts { Answer::of(home(), code) } else { answer }
+                if acts { CallResult::with_status(home(), code) } else { answer }
             }
             Some(Effect::OtherValue) => {
                 let answer = calls::call(&self.machine, step, occurrence)?;
                 acts = answer.value.is_some();
-                Answer { value: answer.value.as_deref().map(other_value), ..answer }
+                CallResult { value: answer.value.as_deref().map(other_value), ..answer }
             }
             Some(Effect::Abort) => std::process::abort(),
             Some(Effect::Exit(code)) => std::process::exit(code),
@@ -231,8 +231,8 @@ impl<'a> Steps<'a> {
         }
         let ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let code = answer.code();
-        if let Some(lateness) = &self.lateness {
-            lateness.after(&step.call, code);
+        if let Some(delay_injector) = &self.delay_injector {
+            delay_injector.after(&step.call, code);
         }
         let status = answer
             .status
@@ -244,12 +244,13 @@ impl<'a> Steps<'a> {
         let value = answer.value;
         let address = match &step.call {
             Call::Alloc { buffer, .. } if code == 0 => {
-                let address = self.machine.address(&Place { buffer: buffer.clone(), offset: 0 });
+                let address =
+                    self.machine.address(&BufferAddress { buffer: buffer.clone(), offset: 0 });
                 Some(address as u64).filter(|address| *address > 0)
             }
             _ => None,
         };
-        self.machine.events.say(&Event::End {
+        self.machine.events.send(&Event::End {
             step: step.id,
             occurrence,
             code,
@@ -260,7 +261,7 @@ impl<'a> Steps<'a> {
             ns,
         });
         if code != 0 && step.checked() {
-            self.machine.events.say(&Event::Stopped { step: step.id });
+            self.machine.events.send(&Event::Stopped { step: step.id });
             return Ok(Flow::Stop);
         }
         Ok(Flow::Go)

@@ -1,7 +1,7 @@
 //! Checks the values of the keys `returns` (accepted statuses) and `gives` (accepted values) in a step.
 
 use plan::{
-    Call, Choice, HipArg, HipRead, Scalar, ScalarType, Sort, ValueKind, Verb, hip_function,
+    Call, Choice, HipArg, HipRead, HipReadType, Scalar, ScalarType, ValueKind, Verb, hip_function,
 };
 
 use super::statuses;
@@ -23,7 +23,7 @@ pub(super) fn check_returns(reader: &mut Reader, verb: &str, node: &Node) {
         let message = format!("whether the work is done when `{verb}` is called depends on time");
         reader.mistake_with_help(node.at, message, Some(help));
     }
-    let known = statuses::of(verb).iter().copied().chain(["any", "hipSuccess"]);
+    let known = statuses::for_verb(verb).iter().copied().chain(["any", "hipSuccess"]);
     for (text, item) in wanted(node) {
         if !known.clone().any(|name| name == text) {
             let meant = forms::status(text).filter(|word| known.clone().any(|name| name == *word));
@@ -74,16 +74,18 @@ pub(super) fn check_gives(reader: &mut Reader, verb: &Verb, key: &Key, node: &No
 pub(super) fn check_hip_gives(reader: &mut Reader, call: &Call, node: &Node) {
     let Some(sort) = sort_of(call) else { return };
     let words: &[&str] = match (call, sort) {
-        (Call::HipValue { against: Some(_), .. }, Sort::Number(_)) => &["same", "less", "more"],
+        (Call::HipValue { against: Some(_), .. }, HipReadType::Number(_)) => {
+            &["same", "less", "more"]
+        }
         (Call::HipValue { against: Some(_), .. }, _) => &["same", "other"],
-        (_, Sort::Pointer) => &["null", "set"],
-        (_, Sort::Number(_)) => &[],
+        (_, HipReadType::Pointer) => &["null", "set"],
+        (_, HipReadType::Number(_)) => &[],
         // Any text is accepted.
-        (_, Sort::Text | Sort::TextAt) => return,
+        (_, HipReadType::Text | HipReadType::TextAt) => return,
     };
     for (text, item) in wanted(node) {
         let fits = match (words, sort) {
-            ([], Sort::Number(ty)) => is_number(ty, text),
+            ([], HipReadType::Number(ty)) => is_number(ty, text),
             _ => words.contains(&text),
         };
         if !fits && text != "any" {
@@ -97,7 +99,7 @@ pub(super) fn check_hip_gives(reader: &mut Reader, call: &Call, node: &Node) {
 }
 
 /// Returns the type of the value that a `hip` or `hip_value` step returns; `None` for other steps.
-fn sort_of(call: &Call) -> Option<Sort> {
+fn sort_of(call: &Call) -> Option<HipReadType> {
     if let Call::HipValue { read: HipRead { sort, .. }, .. } = call {
         return Some(*sort);
     }

@@ -1,9 +1,9 @@
 //! Reads the value of the verb of one step: a mapping of keys, or a single value.
 
-use plan::{Call, Choice, DEFAULT_STREAM, Keys, Name, Place, Thing, Verb};
+use plan::{BufferAddress, Call, Choice, DEFAULT_STREAM, Keys, Name, ObjectKind, Verb};
 
 use crate::{
-    At,
+    SourceSpan,
     diagnostic::suggest,
     read::{Fields, Reader},
     scope::Scope,
@@ -18,7 +18,7 @@ pub(super) struct Args<'r, 's, 'n, 'c> {
     /// Keys that follow the verb; `None` if the verb has a single value.
     pub(super) fields: Option<Fields<'n>>,
     pub(super) what: String,
-    pub(super) step: At,
+    pub(super) step: SourceSpan,
     /// List to which steps that must precede this step are appended.
     pub(super) before: &'r mut Vec<plan::Step>,
 }
@@ -74,7 +74,7 @@ impl<'n> Args<'_, '_, 'n, '_> {
     }
 
     /// Returns the position of a key's value; if the key is missing, the position of the step.
-    pub(super) fn at(&self, key: &str) -> At {
+    pub(super) fn at(&self, key: &str) -> SourceSpan {
         self.get(key).unwrap_or(self.node).at
     }
 
@@ -87,12 +87,12 @@ impl<'n> Args<'_, '_, 'n, '_> {
     }
 
     /// Reads the name of a buffer, and returns the place at the buffer's first byte.
-    pub(super) fn place(&mut self, key: &str) -> Option<Place> {
-        Some(Place { buffer: self.buffer(key)?, offset: 0 })
+    pub(super) fn place(&mut self, key: &str) -> Option<BufferAddress> {
+        Some(BufferAddress { buffer: self.buffer(key)?, offset: 0 })
     }
 
     /// Returns the number of bytes between a place in a buffer and the end of the buffer.
-    pub(super) fn room(&self, place: &Place) -> u64 {
+    pub(super) fn room(&self, place: &BufferAddress) -> u64 {
         self.scope.buffers[&place.buffer].bytes.saturating_sub(place.offset)
     }
 }
@@ -113,24 +113,27 @@ impl Keys for Args<'_, '_, '_, '_> {
         Some(stream)
     }
 
-    fn thing(&mut self, key: &str, thing: Thing) -> Option<Name> {
+    fn thing(&mut self, key: &str, thing: ObjectKind) -> Option<Name> {
         let name = self.text(key)?;
         let at = self.at(key);
         match thing {
-            Thing::Event => drop(self.scope.event(self.reader, at, &name)),
-            Thing::Kernel if !self.scope.has_kernel(&name) => {
+            ObjectKind::Event => drop(self.scope.event(self.reader, at, &name)),
+            ObjectKind::Kernel if !self.scope.has_kernel(&name) => {
                 let help = suggest(&name, self.scope.kernel_names());
                 let message = format!("unknown kernel `{name}`");
                 self.reader.mistake_with_help(at, message, help);
                 return None;
             }
-            Thing::Graph | Thing::Generator | Thing::Blaslt | Thing::Rocblas => {
+            ObjectKind::Graph
+            | ObjectKind::Generator
+            | ObjectKind::Blaslt
+            | ObjectKind::Rocblas => {
                 self.reader.name(at, &name, &format!("a {thing}"));
             }
-            Thing::Exec => self.reader.name(at, &name, "an executable graph"),
+            ObjectKind::Exec => self.reader.name(at, &name, "an executable graph"),
             // The spelling of these names is not checked: the object must have been declared, or returned by an earlier
             // step.
-            Thing::Buffer | Thing::Stream | Thing::Kernel | Thing::Value => {}
+            ObjectKind::Buffer | ObjectKind::Stream | ObjectKind::Kernel | ObjectKind::Value => {}
         }
         Some(name)
     }

@@ -2,11 +2,11 @@
 //! before it returns, so that all mistakes are reported.
 
 use plan::{
-    Box3d, Call, Choice, CopyApi, DEFAULT_STREAM, HostFuncApi, Keys, Name, Place, ReadVerb,
-    ScalarType, Thing,
+    Box3d, BufferAddress, Call, Choice, CopyApi, DEFAULT_STREAM, HostFuncApi, Keys, Name,
+    ObjectKind, ReadVerb, ScalarType,
 };
 
-use super::{MOST_REPEATS, MOST_SLEEP, args::Args, gemm, read_block, repeats};
+use super::{MAX_REPEATS, MAX_SLEEP_MS, args::Args, gemm, read_block, repeats};
 
 impl ReadVerb for Args<'_, '_, '_, '_> {
     fn alloc(&mut self) -> Option<Call> {
@@ -46,8 +46,8 @@ impl ReadVerb for Args<'_, '_, '_, '_> {
             None => CopyApi::Memcpy,
         };
         let (api, stream) = (self.choice("api", Some(default)), self.stream("stream"));
-        let to = Place { buffer: to?, offset: offsets.0? };
-        let from = Place { buffer: from?, offset: offsets.1? };
+        let to = BufferAddress { buffer: to?, offset: offsets.0? };
+        let from = BufferAddress { buffer: from?, offset: offsets.1? };
         let (room, have) = (self.room(&to), self.room(&from));
         let Some(bytes) = bytes?.or((room == have).then_some(have)) else {
             let sizes = format!(
@@ -107,7 +107,7 @@ impl ReadVerb for Args<'_, '_, '_, '_> {
         let (value, words): (Option<u64>, _) = (self.number("value", None), self.flag("words"));
         let bytes = self.given_number("bytes");
         let (asynchronous, stream) = self.asynchronous();
-        let (to, words) = (Place { buffer: buffer?, offset: offset? }, words?);
+        let (to, words) = (BufferAddress { buffer: buffer?, offset: offset? }, words?);
         let most = if words { u32::MAX } else { u8::MAX.into() };
         let Some(value) = u32::try_from(value?).ok().filter(|value| *value <= most) else {
             let what = if words { "a word" } else { "a byte" };
@@ -149,7 +149,7 @@ impl ReadVerb for Args<'_, '_, '_, '_> {
     }
 
     fn rand_generate(&mut self) -> Option<Call> {
-        let (to, generator) = (self.place("to"), self.thing("generator", Thing::Generator));
+        let (to, generator) = (self.place("to"), self.thing("generator", ObjectKind::Generator));
         let (count, to) = (self.given_number("count"), to?);
         let count = count?.unwrap_or(self.room(&to) / 4);
         Some(Call::RandGenerate { generator: generator?, to, count })
@@ -157,19 +157,19 @@ impl ReadVerb for Args<'_, '_, '_, '_> {
 
     fn blaslt_heuristic(&mut self) -> Option<Call> {
         let (handle, problem, bias) =
-            (self.thing("handle", Thing::Blaslt), gemm::problem(self), self.flag("bias"));
+            (self.thing("handle", ObjectKind::Blaslt), gemm::problem(self), self.flag("bias"));
         let mut problem = problem?;
         problem.bias = bias?;
         Some(Call::BlasltHeuristic { handle: handle?, problem })
     }
 
     fn blaslt_matmul(&mut self) -> Option<Call> {
-        let (handle, problem, operands, stream) = gemm::product(self, Thing::Blaslt)?;
+        let (handle, problem, operands, stream) = gemm::product(self, ObjectKind::Blaslt)?;
         Some(Call::BlasltMatmul { handle, problem, operands, stream })
     }
 
     fn rocblas_gemm(&mut self) -> Option<Call> {
-        let (handle, problem, operands, stream) = gemm::product(self, Thing::Rocblas)?;
+        let (handle, problem, operands, stream) = gemm::product(self, ObjectKind::Rocblas)?;
         Some(Call::RocblasGemm { handle, problem, operands, stream })
     }
 
@@ -227,8 +227,8 @@ impl ReadVerb for Args<'_, '_, '_, '_> {
 
     fn sleep(&mut self) -> Option<Call> {
         let ms = self.number("ms", None)?;
-        if ms > MOST_SLEEP {
-            let message = format!("`sleep` is at most {MOST_SLEEP} milliseconds");
+        if ms > MAX_SLEEP_MS {
+            let message = format!("`sleep` is at most {MAX_SLEEP_MS} milliseconds");
             self.reader.mistake(self.node.at, message);
             return None;
         }
@@ -238,16 +238,16 @@ impl ReadVerb for Args<'_, '_, '_, '_> {
     fn repeat(&mut self) -> Option<Call> {
         let at = self.at("count");
         let count: u64 = self.number("count", None)?;
-        let count = u32::try_from(count).ok().filter(|c| (1..=MOST_REPEATS).contains(c));
+        let count = u32::try_from(count).ok().filter(|c| (1..=MAX_REPEATS).contains(c));
         if count.is_none() {
-            self.reader.mistake(at, format!("`count` must be 1 to {MOST_REPEATS}"));
+            self.reader.mistake(at, format!("`count` must be 1 to {MAX_REPEATS}"));
         }
         let steps = self.required("steps")?;
         let body = read_block(self.reader, self.scope, steps);
         let count = count?;
-        if u64::from(count) * repeats(&body) > MOST_REPEATS.into() {
+        if u64::from(count) * repeats(&body) > MAX_REPEATS.into() {
             let message = format!(
-                "together with the nested blocks, this makes more than {MOST_REPEATS} repeats"
+                "together with the nested blocks, this makes more than {MAX_REPEATS} repeats"
             );
             self.reader.mistake(at, message);
             return None;

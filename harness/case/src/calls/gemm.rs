@@ -1,6 +1,6 @@
 //! Reads matrix products, and steps that fill buffers with small numbers.
 
-use plan::{Call, Choice, Dtype, Keys, MatmulProblem, Name, Operands, Thing};
+use plan::{Call, Choice, Dtype, Keys, MatmulProblem, Name, ObjectKind, Operands};
 
 use super::args::Args;
 
@@ -13,7 +13,7 @@ pub(super) fn fill(args: &mut Args) -> Option<Call> {
 /// Reads the keys of a matrix product that hipBLASLt and rocBLAS have in common.
 pub(super) fn product(
     args: &mut Args,
-    library: Thing,
+    library: ObjectKind,
 ) -> Option<(Name, MatmulProblem, Operands, Name)> {
     let (handle, problem) = (args.thing("handle", library), problem(args));
     let [a, b, d] = ["a", "b", "d"].map(|key| args.buffer(key));

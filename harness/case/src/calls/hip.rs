@@ -2,8 +2,8 @@
 
 use device::{Enumerator, hip_enumerators};
 use plan::{
-    Call, Choice, HipArg, HipFunction, HipParameter, HipRead, HipRole, Keys, MAX_VALUE_BYTES, Name,
-    Place, Scalar, ScalarType, Sort, hip_function, number_of, pointed, scalar,
+    BufferAddress, Call, Choice, HipArg, HipFunction, HipParameter, HipRead, HipReadType, HipRole,
+    Keys, MAX_VALUE_BYTES, Name, Scalar, ScalarType, hip_function, number_of, pointed, scalar,
 };
 
 use super::args::Args;
@@ -11,15 +11,15 @@ use crate::{
     diagnostic::suggest,
     expression::evaluate,
     hints,
-    scope::Given,
+    scope::ValueOrigin,
     yaml::{Key, Node, Value},
 };
 
 /// Maximum number of elements in an array that a pointer argument points to.
-const MOST_IN: u64 = 64;
+const MAX_ARRAY_LENGTH: u64 = 64;
 
 /// Returns the C type of a value that a function has returned.
-fn type_of((function, at): Given) -> &'static str {
+fn type_of((function, at): ValueOrigin) -> &'static str {
     let parameter = &function.parameters[at];
     pointed(parameter.ty).unwrap_or(parameter.ty)
 }
@@ -95,7 +95,7 @@ impl Args<'_, '_, '_, '_> {
                 HipRole::Out(Some(size)) if parameter.ty == "char*" => {
                     (size, MAX_VALUE_BYTES as u64)
                 }
-                HipRole::Out(Some(size)) | HipRole::In(Some(size)) => (size, MOST_IN),
+                HipRole::Out(Some(size)) | HipRole::In(Some(size)) => (size, MAX_ARRAY_LENGTH),
                 _ => continue,
             };
             let (name, given) = (parameter.name, size.resolve(number));
@@ -157,7 +157,7 @@ impl Args<'_, '_, '_, '_> {
             (HipRole::Asks, "hipGraph_t") => Some(HipArg::Graph(text.to_owned())),
             (HipRole::At | HipRole::Reads(_) | HipRole::Writes(_) | HipRole::Sets { .. }, _) => {
                 let buffer = self.scope.buffer(self.reader, node)?;
-                Some(HipArg::Place(Place { buffer, offset: 0 }))
+                Some(HipArg::Place(BufferAddress { buffer, offset: 0 }))
             }
             (HipRole::Own, _) => {
                 let message = format!(
@@ -274,7 +274,7 @@ impl Args<'_, '_, '_, '_> {
             Some(node) => self.reader.number(node, "`offset`")?,
             None => 0,
         };
-        Some(HipArg::Place(Place { buffer, offset }))
+        Some(HipArg::Place(BufferAddress { buffer, offset }))
     }
 
     /// Reads a member of a struct: a value, `null`, or a literal with an explicit type.
@@ -285,7 +285,7 @@ impl Args<'_, '_, '_, '_> {
                 Some(HipArg::Value(text.clone()))
             }
             Value::Scalar(text) if keeps && self.scope.buffers.contains_key(text) => {
-                Some(HipArg::Place(Place { buffer: text.clone(), offset: 0 }))
+                Some(HipArg::Place(BufferAddress { buffer: text.clone(), offset: 0 }))
             }
             Value::Map(entries) => self.hip_typed(node, entries, keeps),
             Value::Scalar(_) | Value::List(_) => {
@@ -372,16 +372,20 @@ impl Args<'_, '_, '_, '_> {
         let sort = match self.get("type") {
             None => given.0.parameters[given.1].gives(),
             Some(node) => {
-                let numbers = ScalarType::ALL.iter().map(|(word, ty)| (*word, Sort::Number(*ty)));
-                let others =
-                    [("text", Sort::Text), ("text_at", Sort::TextAt), ("pointer", Sort::Pointer)];
+                let numbers =
+                    ScalarType::ALL.iter().map(|(word, ty)| (*word, HipReadType::Number(*ty)));
+                let others = [
+                    ("text", HipReadType::Text),
+                    ("text_at", HipReadType::TextAt),
+                    ("pointer", HipReadType::Pointer),
+                ];
                 let all: Vec<_> = numbers.chain(others).collect();
                 Some(self.reader.choice(node, "`type`", &all)?)
             }
         };
         // `text_at` is allowed only for a value that is the address of a C string.
         let own = given.0.parameters[given.1].gives();
-        if sort == Some(Sort::TextAt) && (at != 0 || own != sort) {
+        if sort == Some(HipReadType::TextAt) && (at != 0 || own != sort) {
             let message = format!("`{of}` is not the address of a text");
             self.reader.mistake(self.at("type"), message);
             return None;
@@ -396,7 +400,7 @@ impl Args<'_, '_, '_, '_> {
         Some(Call::HipValue { of, function, read: HipRead { at, sort }, against })
     }
 
-    fn given(&mut self, key: &str) -> Option<(Name, Given)> {
+    fn given(&mut self, key: &str) -> Option<(Name, ValueOrigin)> {
         let node = self.required(key)?;
         let name = self.reader.text(node, &format!("`{key}`"))?;
         let Some(given) = self.scope.values.get(name) else {

@@ -1,6 +1,6 @@
 use plan::{
-    Arg, Call, Choice, Keys, OwnKind, OwnParameter, Parameter, Place, Scalar, ScalarType, Thing,
-    kernel,
+    Arg, BufferAddress, Call, Choice, KernelParameter, KernelParameterKind, Keys, ObjectKind,
+    Parameter, Scalar, ScalarType, kernel,
 };
 
 use super::args::Args;
@@ -12,7 +12,7 @@ use crate::{
 
 impl Args<'_, '_, '_, '_> {
     pub(super) fn kernel_launch(&mut self) -> Option<Call> {
-        let name = self.thing("kernel", Thing::Kernel);
+        let name = self.thing("kernel", ObjectKind::Kernel);
         let (block, grid) = (self.dimensions("block"), self.dimensions("grid"));
         let items = match self.get("items") {
             Some(node) => self.reader.number32(node, "`items`").map(Some),
@@ -67,7 +67,9 @@ impl Args<'_, '_, '_, '_> {
     /// Reads kernel arguments: buffer names, `{buffer, offset}`, numbers, and literals with an explicit type.
     fn arguments(&mut self, name: &str, nodes: &[Node]) -> Option<Vec<Arg>> {
         let takes = match kernel(name) {
-            Some(kernel) => Some(kernel.parameters.iter().map(|p| Takes::from(*p)).collect()),
+            Some(kernel) => {
+                Some(kernel.parameters.iter().map(|p| ParameterType::from(*p)).collect())
+            }
             None => self.own_parameters(name),
         };
         if let Some(takes) = &takes
@@ -83,7 +85,7 @@ impl Args<'_, '_, '_, '_> {
         // All arguments are read before an invalid one ends the step, so that all mistakes are reported.
         let mut args = Vec::new();
         for (i, node) in nodes.iter().enumerate() {
-            let takes = takes.as_ref().map_or(&Takes::Anything, |takes| &takes[i]);
+            let takes = takes.as_ref().map_or(&ParameterType::Anything, |takes| &takes[i]);
             let arg = self.argument(node, takes);
             // NaN and infinity are rejected, because the bits of a NaN that a kernel computes from them are
             // unspecified.
@@ -98,9 +100,9 @@ impl Args<'_, '_, '_, '_> {
 
     /// Returns the parameters of a kernel that the case defines; `None` if they cannot be read from the kernel's
     /// source.
-    fn own_parameters(&self, name: &str) -> Option<Vec<Takes>> {
+    fn own_parameters(&self, name: &str) -> Option<Vec<ParameterType>> {
         let own = self.scope.own_kernel(name)?;
-        Some(own.parameters?.iter().map(Takes::from).collect())
+        Some(own.parameters?.iter().map(ParameterType::from).collect())
     }
 
     /// Returns the names of a kernel's parameters; an empty list if the parameters cannot be read from its source.
@@ -109,7 +111,7 @@ impl Args<'_, '_, '_, '_> {
         parameters.into_iter().flatten().map(|parameter| parameter.name).collect()
     }
 
-    fn argument(&mut self, node: &Node, takes: &Takes) -> Option<Arg> {
+    fn argument(&mut self, node: &Node, takes: &ParameterType) -> Option<Arg> {
         let arg = match &node.value {
             Value::Map(entries)
                 if entries
@@ -133,7 +135,7 @@ impl Args<'_, '_, '_, '_> {
                     self.reader.mistake(node.at, message);
                     return None;
                 }
-                let place = Place { buffer, offset };
+                let place = BufferAddress { buffer, offset };
                 if is_input { Arg::Input(place) } else { Arg::Address(place) }
             }
             Value::Map(entries) => self.typed(node, entries, takes)?,
@@ -145,14 +147,15 @@ impl Args<'_, '_, '_, '_> {
                 return None;
             }
             Value::Scalar(text) => match takes {
-                Takes::Pointer { .. } => {
-                    Arg::Address(Place { buffer: self.scope.buffer(self.reader, node)?, offset: 0 })
+                ParameterType::Pointer { .. } => Arg::Address(BufferAddress {
+                    buffer: self.scope.buffer(self.reader, node)?,
+                    offset: 0,
+                }),
+                ParameterType::Anything if self.scope.buffers.contains_key(text) => {
+                    Arg::Address(BufferAddress { buffer: text.clone(), offset: 0 })
                 }
-                Takes::Anything if self.scope.buffers.contains_key(text) => {
-                    Arg::Address(Place { buffer: text.clone(), offset: 0 })
-                }
-                Takes::Number(ty) => Arg::Number(self.number_of(node, *ty)?),
-                Takes::Anything | Takes::Struct { .. } => {
+                ParameterType::Number(ty) => Arg::Number(self.number_of(node, *ty)?),
+                ParameterType::Anything | ParameterType::Struct { .. } => {
                     Arg::Number(self.number_of(node, ScalarType::U32)?)
                 }
             },
@@ -160,7 +163,7 @@ impl Args<'_, '_, '_, '_> {
         self.fits(node, arg, takes)
     }
 
-    fn fits(&mut self, node: &Node, arg: Arg, takes: &Takes) -> Option<Arg> {
+    fn fits(&mut self, node: &Node, arg: Arg, takes: &ParameterType) -> Option<Arg> {
         let given = match &arg {
             Arg::Address(_) | Arg::Input(_) => "an address".to_owned(),
             Arg::Number(number) => format!("a number of type {}", number.ty.word()),
@@ -168,41 +171,43 @@ impl Args<'_, '_, '_, '_> {
             Arg::Bytes(_) => "bytes".to_owned(),
         };
         match (takes, arg) {
-            (Takes::Pointer { only_read: true }, Arg::Address(place)) => Some(Arg::Input(place)),
-            (Takes::Pointer { .. }, arg @ Arg::Address(_)) => Some(arg),
-            (Takes::Pointer { only_read: true }, arg @ Arg::Input(_)) => Some(arg),
-            (Takes::Number(ty), Arg::Number(number)) if number.ty == *ty => {
+            (ParameterType::Pointer { only_read: true }, Arg::Address(place)) => {
+                Some(Arg::Input(place))
+            }
+            (ParameterType::Pointer { .. }, arg @ Arg::Address(_)) => Some(arg),
+            (ParameterType::Pointer { only_read: true }, arg @ Arg::Input(_)) => Some(arg),
+            (ParameterType::Number(ty), Arg::Number(number)) if number.ty == *ty => {
                 Some(Arg::Number(number))
             }
-            (Takes::Anything, arg) => Some(arg),
-            (Takes::Struct { .. }, arg @ Arg::Struct(_)) => Some(arg),
-            (Takes::Struct { bytes, .. }, Arg::Bytes(given)) if given.len() == *bytes => {
+            (ParameterType::Anything, arg) => Some(arg),
+            (ParameterType::Struct { .. }, arg @ Arg::Struct(_)) => Some(arg),
+            (ParameterType::Struct { bytes, .. }, Arg::Bytes(given)) if given.len() == *bytes => {
                 Some(Arg::Bytes(given))
             }
-            (Takes::Struct { bytes, .. }, Arg::Bytes(given)) => {
+            (ParameterType::Struct { bytes, .. }, Arg::Bytes(given)) => {
                 let here = given.len();
                 let message =
                     format!("according to its source, this struct has {bytes} bytes, not {here}");
                 self.reader.mistake(node.at, message);
                 None
             }
-            (Takes::Struct { .. }, _) => {
+            (ParameterType::Struct { .. }, _) => {
                 let message = format!("the kernel takes a struct here, not {given}");
                 let help = Some("a struct is `{struct: [...]}`".to_owned());
                 self.reader.mistake_with_help(node.at, message, help);
                 None
             }
-            (Takes::Pointer { .. }, Arg::Input(_)) => {
+            (ParameterType::Pointer { .. }, Arg::Input(_)) => {
                 let message = "according to its source the kernel may write here, so use the name of the buffer without `input`";
                 self.reader.mistake(node.at, message);
                 None
             }
-            (Takes::Pointer { .. }, _) => {
+            (ParameterType::Pointer { .. }, _) => {
                 self.reader
                     .mistake(node.at, format!("the kernel takes a pointer here, not {given}"));
                 None
             }
-            (Takes::Number(ty), _) => {
+            (ParameterType::Number(ty), _) => {
                 let message =
                     format!("the kernel takes a number of type {} here, not {given}", ty.word());
                 self.reader.mistake(node.at, message);
@@ -212,7 +217,12 @@ impl Args<'_, '_, '_, '_> {
     }
 
     /// Reads an argument with an explicit type: `{f32: 1.5}`, `{struct: [...]}` or `{bytes: 0a ff}`.
-    fn typed(&mut self, node: &Node, entries: &[(Key, Node)], takes: &Takes) -> Option<Arg> {
+    fn typed(
+        &mut self,
+        node: &Node,
+        entries: &[(Key, Node)],
+        takes: &ParameterType,
+    ) -> Option<Arg> {
         let types = ScalarType::ALL.iter().map(|(word, _)| *word);
         let known: Vec<_> = types.chain(["buffer", "input", "struct", "bytes"]).collect();
         let [(key, value)] = entries else {
@@ -223,8 +233,10 @@ impl Args<'_, '_, '_, '_> {
             "struct" => {
                 let nodes = self.reader.list(value);
                 let known = match takes {
-                    Takes::Struct { members, .. } => Some(members),
-                    Takes::Pointer { .. } | Takes::Number(_) | Takes::Anything => None,
+                    ParameterType::Struct { members, .. } => Some(members),
+                    ParameterType::Pointer { .. }
+                    | ParameterType::Number(_)
+                    | ParameterType::Anything => None,
                 };
                 if nodes.is_empty() {
                     self.reader.mistake(value.at, "a struct has members");
@@ -268,7 +280,7 @@ impl Args<'_, '_, '_, '_> {
             self.reader.mistake(node.at, message);
             return None;
         }
-        self.argument(node, &Takes::Anything)
+        self.argument(node, &ParameterType::Anything)
     }
 
     pub(super) fn bytes(&mut self, node: &Node) -> Option<Vec<u8>> {
@@ -304,14 +316,14 @@ fn declares_dynamic_shared(source: &str) -> bool {
 }
 
 /// Kinds of argument that a kernel parameter accepts.
-enum Takes {
+enum ParameterType {
     Pointer {
         only_read: bool,
     },
     Number(ScalarType),
     /// A struct that is passed by value, with these members.
     Struct {
-        members: Vec<Takes>,
+        members: Vec<ParameterType>,
         bytes: usize,
     },
     /// Any argument. Only the compiler knows the parameter's type, so the type of the argument is not checked.
@@ -319,28 +331,30 @@ enum Takes {
 }
 
 /// Converts a parameter of a kernel that the case defines.
-impl From<&OwnParameter> for Takes {
-    fn from(parameter: &OwnParameter) -> Takes {
+impl From<&KernelParameter> for ParameterType {
+    fn from(parameter: &KernelParameter) -> ParameterType {
         match &parameter.kind {
-            OwnKind::Pointer { only_read, .. } => Takes::Pointer { only_read: *only_read },
-            OwnKind::Number { of } => Takes::Number(*of),
-            OwnKind::Struct { members } => Takes::Struct {
-                members: members.iter().map(Takes::from).collect(),
+            KernelParameterKind::Pointer { only_read, .. } => {
+                ParameterType::Pointer { only_read: *only_read }
+            }
+            KernelParameterKind::Number { of } => ParameterType::Number(*of),
+            KernelParameterKind::Struct { members } => ParameterType::Struct {
+                members: members.iter().map(ParameterType::from).collect(),
                 bytes: parameter.kind.bytes().unwrap_or_default(),
             },
-            OwnKind::Other => Takes::Anything,
+            KernelParameterKind::Other => ParameterType::Anything,
         }
     }
 }
 
 /// Converts a parameter of a kernel from the built-in kernel library. `only_read` is false even for inputs, because the
 /// library's own table already says which parameters are inputs.
-impl From<Parameter> for Takes {
-    fn from(parameter: Parameter) -> Takes {
+impl From<Parameter> for ParameterType {
+    fn from(parameter: Parameter) -> ParameterType {
         match parameter {
-            Parameter::In | Parameter::Out => Takes::Pointer { only_read: false },
-            Parameter::U32 => Takes::Number(ScalarType::U32),
-            Parameter::F32 => Takes::Number(ScalarType::F32),
+            Parameter::In | Parameter::Out => ParameterType::Pointer { only_read: false },
+            Parameter::U32 => ParameterType::Number(ScalarType::U32),
+            Parameter::F32 => ParameterType::Number(ScalarType::F32),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Reads steps with the key `graph`, which add a node to a graph in place of making the call.
 
-use plan::{Call, CopyApi, Keys, Thing};
+use plan::{Call, CopyApi, Keys, ObjectKind};
 
 use super::args::Args;
 
@@ -9,7 +9,7 @@ impl Args<'_, '_, '_, '_> {
     /// Otherwise returns `call`.
     pub(super) fn or_node(&mut self, mut call: Call) -> Option<Call> {
         let Some(_) = self.get("graph") else { return Some(call) };
-        let graph = self.thing("graph", Thing::Graph)?;
+        let graph = self.thing("graph", ObjectKind::Graph)?;
         let mut refused = false;
         for key in ["stream", "async", "api", "cooperative"] {
             if let Some(given) = self.get(key) {

@@ -8,14 +8,14 @@ struct Statuses {
     names: &'static [&'static str],
 }
 
-pub(super) fn of(verb: &str) -> &'static [&'static str] {
+pub(super) fn for_verb(verb: &str) -> &'static [&'static str] {
     let found = OTHERS.iter().find(|statuses| verb.starts_with(statuses.verbs));
     found.map_or(&HIP, |statuses| statuses.names)
 }
 
 /// Returns the names of the statuses that a function can return. The prefix of the function's name determines the
 /// library.
-pub(crate) fn every(api: &str) -> impl Iterator<Item = &'static str> {
+pub(crate) fn for_function(api: &str) -> impl Iterator<Item = &'static str> {
     let prefixes = ["hiprand", "hipblasLt", "rocblas_", ""];
     let which = prefixes.iter().position(|prefix| api.starts_with(prefix));
     let all = OTHERS.iter().map(|statuses| statuses.names).chain([&HIP[..]]);

@@ -21,11 +21,11 @@ pub(crate) fn architecture(name: &str) -> Option<String> {
 /// Returns the keyword that ends with the word, or with which the word ends: `host.pinned` for `pinned`, and `global`
 /// for `hipStreamCaptureModeGlobal`. Returns `None` if no keyword or more than one keyword fits.
 pub(crate) fn keyword<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
-    const SHORTEST: usize = 4;
+    const MIN_LENGTH: usize = 4;
     let word = plain(word);
     let is_end = |known: &&str| {
         let known = plain(known);
-        word.len().min(known.len()) >= SHORTEST
+        word.len().min(known.len()) >= MIN_LENGTH
             && (known.ends_with(&word) || word.ends_with(&known))
     };
     let mut found = known.filter(is_end);

@@ -7,7 +7,7 @@ use plan::{
 
 use super::read_environment;
 use crate::{
-    At, Case, Diagnostic, Trial,
+    Case, Diagnostic, SourceSpan, Trial,
     case_keys::KEYS,
     diagnostic::{finish, suggest},
     matrix::substitute,
@@ -47,7 +47,7 @@ fn read(reader: &mut Reader, case: &Case, trial: &Trial, root: &Node) -> Option<
     let plan = Plan {
         trial: case.trial_id(trial),
         environment: read_environment(reader, &fields),
-        ..Plan::nothing()
+        ..Plan::empty()
     };
     let node = fields.get("program")?;
     if !matches!(node.value, Value::Map(_)) {
@@ -110,7 +110,12 @@ fn read(reader: &mut Reader, case: &Case, trial: &Trial, root: &Node) -> Option<
 }
 
 /// Reads the program from the key `python`, `cpp` or `command`. Each of the three allows its own additional keys.
-fn read_what(reader: &mut Reader, fields: &Fields<'_>, case: &Case, at: At) -> Option<ProgramBody> {
+fn read_what(
+    reader: &mut Reader,
+    fields: &Fields<'_>,
+    case: &Case,
+    at: SourceSpan,
+) -> Option<ProgramBody> {
     let bodies = ["python", "cpp", "command"].map(|key| fields.get(key).map(|node| (key, node)));
     let mut bodies = bodies.into_iter().flatten();
     let Some((kind, node)) = bodies.next() else {
@@ -229,7 +234,7 @@ fn file_with_arguments<'t>(text: &'t str, kind: &str) -> Option<(String, &'t str
 
 /// Returns a value under `program` as the case file contains it, before the values of a trial are substituted.
 fn program_entry<'n>(root: &'n Node, key: &str) -> Option<&'n Node> {
-    let (_, node) = crate::program::of(root)?;
+    let (_, node) = crate::program::program_entry(root)?;
     let Value::Map(entries) = &node.value else { return None };
     entries.iter().find(|(of, _)| of.text == key).map(|(_, node)| node)
 }
@@ -257,7 +262,7 @@ fn check_parameters(reader: &mut Reader, case: &Case, node: Option<&Node>, progr
             let help =
                 help.or_else(|| Some(format!("add `matrix: {{{name}: [...]}}` to the case")));
             let line = node.at.line + number as u32;
-            let at = At { line, column: 1, length: 1 };
+            let at = SourceSpan { line, column: 1, length: 1 };
             reader.mistake_with_help(at, format!("the matrix has no axis `{name}`"), help);
         }
     }
@@ -315,7 +320,7 @@ fn read_packages(reader: &mut Reader, fields: &Fields<'_>, what: &ProgramBody) -
 
 /// Reports a program without any check: it calls no check of the helper, and the case requires nothing of its output or
 /// exit status. A run of such a program proves nothing.
-fn check_that_it_states(reader: &mut Reader, program: &Program, at: At) {
+fn check_that_it_states(reader: &mut Reader, program: &Program, at: SourceSpan) {
     let checks = |text: &str| CHECKS.iter().any(|call| text.contains(call));
     let text = program.source().map_or("", |source| source.text.as_str());
     if program.reports() && checks(text) {

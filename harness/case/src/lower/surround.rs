@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use plan::{Call, CopyApi, DEFAULT_STREAM, Memory, Named, NamedAs, Place, Plan, Step, Thing};
+use plan::{
+    BufferAddress, Call, CopyApi, DEFAULT_STREAM, Memory, NamedObject, ObjectKind, ObjectUse, Plan,
+    Step,
+};
 
 use super::stamp;
 use crate::{
@@ -18,7 +21,7 @@ pub(super) fn surround(
 ) -> Plan {
     let calls: Vec<Call> = plan.steps().into_iter().map(|s| s.call.clone()).collect();
     let by_steps: HashSet<_> =
-        calls.iter().flat_map(Call::named).map(|n| (n.role, n.thing, n.name)).collect();
+        calls.iter().flat_map(Call::named).map(|n| (n.role, n.kind, n.name)).collect();
     let stream = || DEFAULT_STREAM.to_owned();
     let (mut setup, mut verify, mut teardown) = (Vec::new(), Vec::new(), Vec::new());
     let lines = kernel_lines(&plan);
@@ -27,11 +30,11 @@ pub(super) fn surround(
     // Objects are destroyed in the reverse order of their creation.
     for step in plan.steps().into_iter().rev() {
         // If two steps create an object with the same name, only the object that the later step created is destroyed.
-        let made = step.call.named().into_iter().find(|n| n.role == NamedAs::Made);
+        let made = step.call.named().into_iter().find(|n| n.role == ObjectUse::Created);
         // If the creating call may fail, there may be nothing to destroy.
-        if let Some(Named { thing, name, .. }) = made.filter(|_| step.checked())
+        if let Some(NamedObject { kind: thing, name, .. }) = made.filter(|_| step.checked())
             && let Some(end) = ended(thing, name)
-            && !by_steps.contains(&(NamedAs::Ended, thing, name))
+            && !by_steps.contains(&(ObjectUse::Destroyed, thing, name))
             && undone.insert((thing, name.to_owned()))
         {
             push(&mut teardown, end);
@@ -50,10 +53,10 @@ pub(super) fn surround(
         push(&mut teardown, Call::Unload { kernel: name.to_owned() });
     }
     for name in plan.streams.keys() {
-        if !by_steps.contains(&(NamedAs::Made, Thing::Stream, name)) {
+        if !by_steps.contains(&(ObjectUse::Created, ObjectKind::Stream, name)) {
             push(&mut setup, Call::StreamCreate { stream: name.clone() });
         }
-        if !by_steps.contains(&(NamedAs::Ended, Thing::Stream, name)) {
+        if !by_steps.contains(&(ObjectUse::Destroyed, ObjectKind::Stream, name)) {
             push(&mut teardown, Call::StreamDestroy { stream: name.clone() });
         }
     }
@@ -70,12 +73,12 @@ pub(super) fn surround(
     }
     let mut staging = BTreeMap::new();
     for (name, buffer) in &plan.buffers {
-        if by_steps.contains(&(NamedAs::Made, Thing::Buffer, name))
+        if by_steps.contains(&(ObjectUse::Created, ObjectKind::Buffer, name))
             || buffer.memory == Memory::DeviceAsync
         {
             continue;
         }
-        let place = |b: &str| Place { buffer: b.to_owned(), offset: 0 };
+        let place = |b: &str| BufferAddress { buffer: b.to_owned(), offset: 0 };
         push(&mut setup, Call::Alloc { buffer: name.clone(), stream: stream() });
         push(&mut setup, Call::Poison { buffer: name.clone() });
         match initial.get(name).copied().unwrap_or(Initial::Poison) {
@@ -113,7 +116,7 @@ pub(super) fn surround(
                 push(&mut setup, copy);
             }
         }
-        if !by_steps.contains(&(NamedAs::Ended, Thing::Buffer, name)) {
+        if !by_steps.contains(&(ObjectUse::Destroyed, ObjectKind::Buffer, name)) {
             if buffer.guarded {
                 push(&mut verify, Call::Guards { buffer: name.clone() });
             }
@@ -159,14 +162,18 @@ fn kernel_lines(plan: &Plan) -> BTreeMap<String, u32> {
 
 /// Returns the call that destroys an object of this kind. Returns `None` for kinds of objects that steps do not create,
 /// because lowering creates and destroys them.
-fn ended(thing: Thing, name: &str) -> Option<Call> {
+fn ended(thing: ObjectKind, name: &str) -> Option<Call> {
     let name = name.to_owned();
     match thing {
-        Thing::Graph => Some(Call::GraphDestroy { graph: name }),
-        Thing::Exec => Some(Call::GraphExecDestroy { exec: name }),
-        Thing::Generator => Some(Call::RandDestroy { generator: name }),
-        Thing::Blaslt => Some(Call::BlasltDestroy { handle: name }),
-        Thing::Rocblas => Some(Call::RocblasDestroy { handle: name }),
-        Thing::Buffer | Thing::Stream | Thing::Kernel | Thing::Event | Thing::Value => None,
+        ObjectKind::Graph => Some(Call::GraphDestroy { graph: name }),
+        ObjectKind::Exec => Some(Call::GraphExecDestroy { exec: name }),
+        ObjectKind::Generator => Some(Call::RandDestroy { generator: name }),
+        ObjectKind::Blaslt => Some(Call::BlasltDestroy { handle: name }),
+        ObjectKind::Rocblas => Some(Call::RocblasDestroy { handle: name }),
+        ObjectKind::Buffer
+        | ObjectKind::Stream
+        | ObjectKind::Kernel
+        | ObjectKind::Event
+        | ObjectKind::Value => None,
     }
 }

@@ -7,7 +7,7 @@
 /// HIP headers that an untrusted case may include. A worker can read only the copies in the stack. hipRTC declares most
 /// of their content without an `#include`. Debian's stacks 5.2.3 to 7.2.4 contain none of the headers, so an `#include`
 /// is a compile error there.
-const HEADERS: &[&str] = &[
+const ALLOWED_HEADERS: &[&str] = &[
     "hip/hip_bf16.h",
     "hip/hip_bfloat16.h",
     "hip/hip_complex.h",
@@ -21,12 +21,12 @@ const HEADERS: &[&str] = &[
 ];
 
 /// Preprocessor directives that read no file. `include` and `pragma` are accepted or rejected by their arguments.
-const DIRECTIVES: &[&str] =
+const ALLOWED_DIRECTIVES: &[&str] =
     &["define", "undef", "if", "ifdef", "ifndef", "elif", "elifdef", "elifndef", "else", "endif"];
 
 /// Identifiers by which a source can name files, or control clang without a directive. `asm` is one of them, because an
 /// assembler can read files (`.incbin`).
-const WORDS: &[&str] = &[
+const FORBIDDEN_IDENTIFIERS: &[&str] = &[
     "asm",
     "__asm",
     "__asm__",
@@ -42,7 +42,7 @@ const WORDS: &[&str] = &[
 /// the source is allowed. The description completes a sentence about the kernel, for example "has a carriage return".
 ///
 /// The content of strings and comments is checked as well, because the untrusted text itself decides where they end.
-pub fn foreign_kernel(source: &str) -> Option<String> {
+pub fn forbidden_construct(source: &str) -> Option<String> {
     if let Some(other) = source.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\t')) {
         return Some(match other {
             '\r' => {
@@ -72,10 +72,10 @@ pub fn foreign_kernel(source: &str) -> Option<String> {
         }
     }
     let mut words = source.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$'));
-    if let Some(word) = words.find(|word| WORDS.contains(word)) {
+    if let Some(word) = words.find(|word| FORBIDDEN_IDENTIFIERS.contains(word)) {
         return Some(format!("contains the word `{word}`, which can read files"));
     }
-    source.lines().find_map(foreign_line)
+    source.lines().find_map(forbidden_construct_in_line)
 }
 
 /// Returns true if a backslash before this character can only be an escape in a string. If two backslashes follow each
@@ -85,7 +85,7 @@ fn may_follow_backslash(next: char) -> bool {
 }
 
 /// Returns a description of the first forbidden construct in a line. Each `#` must begin a directive or follow a `//`.
-fn foreign_line(line: &str) -> Option<String> {
+fn forbidden_construct_in_line(line: &str) -> Option<String> {
     let (before, directive) = line.split_once('#')?;
     if before.contains("//") && !before.contains("*/") {
         return None;
@@ -100,14 +100,14 @@ fn foreign_line(line: &str) -> Option<String> {
     match word {
         "include" => {
             let header = rest.strip_prefix('<').and_then(|rest| rest.split_once('>'));
-            let known = header.is_some_and(|(header, _)| HEADERS.contains(&header));
+            let known = header.is_some_and(|(header, _)| ALLOWED_HEADERS.contains(&header));
             (!known).then(|| "includes a file that is not a built-in header of hipRTC".to_owned())
         }
         "pragma" => {
             let word = rest.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
             (word != "unroll").then(|| format!("has `#pragma {word}`; only `unroll` is allowed"))
         }
-        word if DIRECTIVES.contains(&word) => None,
+        word if ALLOWED_DIRECTIVES.contains(&word) => None,
         word => Some(format!("has the directive `#{word}`")),
     }
 }
@@ -168,7 +168,7 @@ mod tests {
             "#define ALSO(x) f(#x, 1)",
         ];
         for source in refused {
-            assert!(foreign_kernel(source).is_some(), "{source:?}");
+            assert!(forbidden_construct(source).is_some(), "{source:?}");
         }
     }
 
@@ -183,7 +183,7 @@ mod tests {
             "// größer",
         ];
         for source in allowed {
-            assert_eq!(foreign_kernel(source), None, "{source:?}");
+            assert_eq!(forbidden_construct(source), None, "{source:?}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Writes `hip` and `hip_value` steps as YAML.
 
-use plan::{Arg, Choice, HipArg, HipRead, Name, Sort};
+use plan::{Arg, Choice, HipArg, HipRead, HipReadType, Name};
 
 use super::{
     argument::argument,
@@ -17,10 +17,10 @@ pub(super) fn look(
         fields.push(("at", read.at.to_string()));
     }
     let sort = match read.sort {
-        Sort::Number(ty) => ty.word(),
-        Sort::Text => "text",
-        Sort::TextAt => "text_at",
-        Sort::Pointer => "pointer",
+        HipReadType::Number(ty) => ty.word(),
+        HipReadType::Text => "text",
+        HipReadType::TextAt => "text_at",
+        HipReadType::Pointer => "pointer",
     };
     fields.push(("type", sort.to_owned()));
     fields.extend(against.map(|name| ("against", plain(name))));

@@ -1,9 +1,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plan::{
-    Arg, Box3d, ByVersion, Call, Choice, CopyApi, DEFAULT_STREAM, Dtype, Field, FieldKind, HipArg,
-    HipRead, HostFuncApi, MatmulProblem, Name, Named, Operands, OwnKind, Place, Plan, Scalar,
-    ScalarType, Step, Thing, VersionRange, WriteVerb, kernel,
+    Arg, Box3d, BufferAddress, ByVersion, Call, Choice, CopyApi, DEFAULT_STREAM, Dtype, Field,
+    FieldKind, HipArg, HipRead, HostFuncApi, KernelParameterKind, MatmulProblem, Name, NamedObject,
+    ObjectKind, Operands, Plan, Scalar, ScalarType, Step, VersionRange, WriteVerb, kernel,
 };
 
 use super::{
@@ -20,7 +20,7 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    pub(super) fn of(plan: &Plan) -> Steps {
+    pub(super) fn new(plan: &Plan) -> Steps {
         // A buffer that a step other than a check or its copy uses must be declared.
         let mut uses = BTreeMap::new();
         count(&plan.body, &mut uses);
@@ -99,7 +99,7 @@ impl Line<'_> {
     }
 
     /// Returns the number of bytes between a place in a buffer and the end of the buffer.
-    fn room(&self, place: &Place) -> u64 {
+    fn room(&self, place: &BufferAddress) -> u64 {
         let bytes = self.plan.buffers.get(&place.buffer).map_or(0, |b| b.bytes);
         bytes.saturating_sub(place.offset)
     }
@@ -132,7 +132,7 @@ impl Line<'_> {
 }
 
 fn value(field: &Field<'_>) -> String {
-    match field.holds {
+    match field.value_type {
         FieldKind::Name(..) | FieldKind::Place(_) | FieldKind::Text => plain(&field.value),
         FieldKind::Number | FieldKind::Word => field.value.to_string(),
     }
@@ -171,7 +171,14 @@ impl WriteVerb for Line<'_> {
         verb("fill", vec![("buffer", plain(buffer)), ("file", plain(file))])
     }
 
-    fn copy(&self, to: &Place, from: &Place, bytes: &u64, api: &CopyApi, stream: &Name) -> String {
+    fn copy(
+        &self,
+        to: &BufferAddress,
+        from: &BufferAddress,
+        bytes: &u64,
+        api: &CopyApi,
+        stream: &Name,
+    ) -> String {
         let mut fields = vec![("to", plain(&to.buffer)), ("from", plain(&from.buffer))];
         let have = self.room(from);
         if self.room(to) != have || *bytes != have {
@@ -191,9 +198,9 @@ impl WriteVerb for Line<'_> {
 
     fn copy_2d(
         &self,
-        to: &Place,
+        to: &BufferAddress,
         to_pitch: &u64,
-        from: &Place,
+        from: &BufferAddress,
         from_pitch: &u64,
         width: &u64,
         height: &u64,
@@ -254,7 +261,7 @@ impl WriteVerb for Line<'_> {
 
     fn set(
         &self,
-        to: &Place,
+        to: &BufferAddress,
         value: &u32,
         words: &bool,
         bytes: &u64,
@@ -289,9 +296,11 @@ impl WriteVerb for Line<'_> {
                 // A number without a type is read back as the parameter's type if that type is known, else as a `u32`.
                 // Every other number is written with its type.
                 let usual = match parameter {
-                    Some(OwnKind::Number { of }) => *of == number.ty,
-                    Some(OwnKind::Pointer { .. } | OwnKind::Struct { .. }) => false,
-                    Some(OwnKind::Other) | None => number.ty == ScalarType::U32,
+                    Some(KernelParameterKind::Number { of }) => *of == number.ty,
+                    Some(
+                        KernelParameterKind::Pointer { .. } | KernelParameterKind::Struct { .. },
+                    ) => false,
+                    Some(KernelParameterKind::Other) | None => number.ty == ScalarType::U32,
                 };
                 if usual { plain(&number.to_string()) } else { argument(arg) }
             }
@@ -327,7 +336,7 @@ impl WriteVerb for Line<'_> {
         "sync: device".to_owned()
     }
 
-    fn rand_generate(&self, generator: &Name, to: &Place, count: &u64) -> String {
+    fn rand_generate(&self, generator: &Name, to: &BufferAddress, count: &u64) -> String {
         let mut fields = vec![("generator", plain(generator)), ("to", plain(&to.buffer))];
         if *count != self.room(to) / 4 {
             fields.push(("count", count.to_string()));
@@ -423,7 +432,7 @@ fn flag(key: &'static str, set: bool) -> Option<(&'static str, String)> {
     set.then(|| (key, "true".to_owned()))
 }
 
-fn offset(key: &'static str, place: &Place) -> Option<(&'static str, String)> {
+fn offset(key: &'static str, place: &BufferAddress) -> Option<(&'static str, String)> {
     (place.offset != 0).then(|| (key, place.offset.to_string()))
 }
 
@@ -550,8 +559,8 @@ fn count(steps: &[Step], uses: &mut BTreeMap<String, usize>) {
             count(body, uses);
             continue;
         }
-        for Named { thing, name, .. } in step.call.all_named() {
-            if thing == Thing::Buffer && name.ends_with(BACK) {
+        for NamedObject { kind: thing, name, .. } in step.call.all_named() {
+            if thing == ObjectKind::Buffer && name.ends_with(BACK) {
                 *uses.entry(name.to_owned()).or_insert(0) += 1;
             }
         }

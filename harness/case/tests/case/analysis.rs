@@ -2,7 +2,7 @@
 //! [`case::lower`], which computes their bytes.
 
 use case::{Case, Kernels, Trial, analyse, lower};
-use plan::{Call, OnMemory, Plan, Step};
+use plan::{Call, MemoryEffect, Plan, Step};
 use proptest::prelude::*;
 
 use super::texts::{KERNELS, PLANS};
@@ -80,7 +80,7 @@ fn few_repeats(steps: &mut [Step]) {
 }
 
 /// Maximum number of bytes that the reference model may process in one mutated case, which takes about a second.
-const MOST_BYTES: u64 = 4 << 30;
+const MAX_BYTES: u64 = 4 << 30;
 
 fn bytes(plan: &Plan) -> u64 {
     fn calls(steps: &[Step]) -> u64 {
@@ -96,13 +96,13 @@ fn bytes(plan: &Plan) -> u64 {
 
 /// Maximum number of multiplications of a plan whose matrix products are computed. Other numbers of rows and columns
 /// can make a product of the library a billion times as large, although its buffers stay small.
-const MOST_PRODUCTS: u64 = 1 << 28;
+const MAX_PRODUCTS: u64 = 1 << 28;
 
 fn products(steps: &[Step]) -> u64 {
-    let of = |step: &Step| match (&step.call, step.call.on_memory()) {
+    let of = |step: &Step| match (&step.call, step.call.memory_effect()) {
         (Call::Repeat { count, body }, _) => u64::from(*count).saturating_mul(products(body)),
         (Call::Thread { body }, _) => products(body),
-        (_, OnMemory::Product { problem, .. }) => {
+        (_, MemoryEffect::Product { problem, .. }) => {
             problem.m.saturating_mul(problem.n).saturating_mul(problem.k)
         }
         _ => 0,
@@ -133,8 +133,8 @@ proptest! {
         let trials = case.trials();
         let trial = of_trial.get(&trials);
         let analysed = analyse(&case, trial, &KERNELS);
-        prop_assume!(analysed.as_ref().map_or(0, bytes) <= MOST_BYTES);
-        prop_assume!(analysed.map_or(0, |plan| products(&plan.body)) <= MOST_PRODUCTS);
+        prop_assume!(analysed.as_ref().map_or(0, bytes) <= MAX_BYTES);
+        prop_assume!(analysed.map_or(0, |plan| products(&plan.body)) <= MAX_PRODUCTS);
         compare(&case, trial, &KERNELS)?;
     }
 

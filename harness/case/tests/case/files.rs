@@ -36,7 +36,7 @@ fn plans_contain_the_files_that_they_need() {
     let plan = analyse(&case, &case.trials()[0], &kernels).expect("a good trial");
     let names: Vec<_> = plan.files.keys().map(String::as_str).collect();
     assert_eq!(names, ["in.bin", "one.co", "right.bin"]);
-    let text = write(&plan, &Header::of(&case, &case.trials()[0]), &kernels);
+    let text = write(&plan, &Header::for_trial(&case, &case.trials()[0]), &kernels);
     for line in [
         "  k: {code: one.co, kernel: _Z1kPKiPi}",
         "  other: {code: one.co, kernel: other}",

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use case::{Case, analyse, foreign, lower, mistakes, plant};
+use case::{Case, analyse, forbidden_parts, inject_fault, lower, mistakes};
 use device::Fault;
 use proptest::prelude::*;
 
@@ -11,9 +11,9 @@ use super::texts::{CASES, KERNELS, root};
 /// Parses a case, and provides the content of the file that contains its program.
 fn with_file(id: &str, text: &str) -> Case {
     let mut case = Case::parse(id, text).unwrap_or_else(|m| panic!("{id}: {m:#?}"));
-    if let Some(name) = case.file_beside() {
+    if let Some(name) = case.program_file() {
         let file = root().join("cases").join(id).with_file_name(name);
-        case.give_file(std::fs::read_to_string(file).ok());
+        case.set_program_text(std::fs::read_to_string(file).ok());
     }
     case
 }
@@ -24,11 +24,11 @@ fn dropped_tree_is_parsed_again() {
         let mut case = with_file(id, text);
         let all = |case: &Case| {
             let plans = case.trials().into_iter().map(|trial| analyse(case, &trial, &KERNELS));
-            let kind = (case.is_program(), case.program_kind(), case.file_beside());
-            (plans.collect::<Vec<_>>(), foreign(case), kind)
+            let kind = (case.is_program(), case.program_kind(), case.program_file());
+            (plans.collect::<Vec<_>>(), forbidden_parts(case), kind)
         };
         let before = all(&case);
-        case.let_go();
+        case.drop_body();
         assert_eq!(all(&case), before, "{id}");
     }
 }
@@ -47,7 +47,7 @@ fn every_fault_applies_to_something_in_its_case() {
             for fault in faults {
                 let mut plan = sound.clone();
                 if let Some(fault) = &fault {
-                    plant(&mut plan, fault);
+                    inject_fault(&mut plan, fault);
                 }
                 let mut ids: Vec<_> = plan.steps().iter().map(|s| s.id).collect();
                 ids.sort_unstable();
@@ -58,7 +58,7 @@ fn every_fault_applies_to_something_in_its_case() {
                 // of the function.
                 let planted = plan.steps().iter().any(|s| !s.planted.is_empty())
                     || case.is_program() && text.contains(&format!("{}(", fault.which("call")));
-                let at_calls = fault.fault.place() == device::Place::Call;
+                let at_calls = fault.fault.place() == device::FaultPlace::Call;
                 // The faults below change a status or value only where the case lists accepted ones. A trial may list
                 // none.
                 let of_answers = [Fault::CallAccepted, Fault::CallDenied, Fault::ValueWrong];
@@ -172,10 +172,10 @@ fn library_follows_the_rules_for_untrusted_cases() {
         let case = Case::parse(id, text).unwrap_or_else(|m| panic!("{id}: {m:#?}"));
         // A program can do anything, so a program case is rejected with a single mistake.
         let wrong = usize::from(case.is_program());
-        assert_eq!(case::foreign(&case).len(), wrong, "{id}");
+        assert_eq!(case::forbidden_parts(&case).len(), wrong, "{id}");
     }
     for (name, source) in KERNELS.iter() {
-        assert_eq!(case::foreign_kernel(source), None, "{name}");
+        assert_eq!(case::forbidden_construct(source), None, "{name}");
     }
 }
 

@@ -4,9 +4,10 @@
 
 use std::collections::BTreeSet;
 
-use case::{Case, analyse, interposer, plant};
+use case::{Case, analyse, inject_fault, interposer};
 use device::{
-    CaseBody, Fault, Place, Planted, hip_statuses, library_function, library_functions, restriction,
+    CaseBody, Fault, FaultPlace, FaultSpec, hip_statuses, library_function, library_functions,
+    restriction,
 };
 use plan::{Call, Effect, Plan, Step, api};
 
@@ -36,7 +37,7 @@ const WORK: &[&str] = &["hipMemcpy", "hipModuleLaunch", "hipLaunchHostFunc"];
 /// Returns the effect that the rules in this file expect a fault to have at one step. `before` contains the functions
 /// that earlier steps call.
 fn rule(
-    planted: &Planted,
+    planted: &FaultSpec,
     (phase, step): (&str, &Step),
     name: &str,
     captured: bool,
@@ -108,9 +109,9 @@ fn each_fault_is_injected_where_it_is_documented() {
             let sound = analyse(&case, &trial, &KERNELS).unwrap_or_else(|m| panic!("{m:#?}"));
             let captured = plan::captured_steps(&sound).inside;
             for fault in Fault::ALL {
-                let planted = Planted::from(*fault);
+                let planted = FaultSpec::from(*fault);
                 let mut plan = sound.clone();
-                plant(&mut plan, &planted);
+                inject_fault(&mut plan, &planted);
                 let mut before = Vec::new();
                 for (phase, step) in steps(&plan) {
                     let name = api(&step.call, &plan);
@@ -127,7 +128,7 @@ fn each_fault_is_injected_where_it_is_documented() {
         }
     }
     // `CallLeak` has no rule, because it applies only to programs.
-    let at_calls = Fault::ALL.iter().filter(|fault| fault.place() == Place::Call);
+    let at_calls = Fault::ALL.iter().filter(|fault| fault.place() == FaultPlace::Call);
     let unseen: Vec<_> = at_calls.filter(|fault| !seen.contains(fault)).collect();
     assert_eq!(unseen, [&Fault::CallLeak]);
 }
@@ -152,7 +153,7 @@ fn faults_apply_to_every_kind_of_copy() {
             (Fault::CaptureRefused, Effect::Return(900)),
         ] {
             let mut plan = sound.clone();
-            plant(&mut plan, &Planted::from(fault));
+            inject_fault(&mut plan, &FaultSpec::from(fault));
             let found: Vec<_> = plan.body[1].planted.iter().map(|m| m.effect.clone()).collect();
             assert_eq!(found, [effect], "{fault}: {copy}");
         }
@@ -171,15 +172,15 @@ fn every_function_that_a_plan_calls_can_be_refused() {
         let names: BTreeSet<_> = steps(&sound).iter().map(|(_, step)| name_of(step)).collect();
         for name in names {
             let Some(function) = library_function(name) else { continue };
-            let mut planted = Planted::from(Fault::CallRefused);
+            let mut planted = FaultSpec::from(Fault::CallRefused);
             if let Err(why) = planted.set("call", name) {
                 assert!(restriction(Fault::CallRefused, function, None).is_some(), "{why}");
                 continue;
             }
-            assert_eq!(case::refuses_in_steps(&planted), None);
+            assert_eq!(case::injection_refusal_in_steps(&planted), None);
             planted.set("status", "hipErrorNoDevice").expect("a status");
             let mut plan = sound.clone();
-            plant(&mut plan, &planted);
+            inject_fault(&mut plan, &planted);
             for (phase, step) in steps(&plan) {
                 let here =
                     phase != "teardown" && name_of(step) == name && step.call.body().is_none();
@@ -211,10 +212,10 @@ fn steps_can_call_exactly_the_functions_that_are_marked_so() {
 fn functions_are_refused_where_a_fault_cannot_work() {
     #[track_caller]
     fn check(fault: &str, in_steps: Option<&str>, in_programs: Option<&str>) {
-        let planted: Planted = fault.parse().expect("a fault");
+        let planted: FaultSpec = fault.parse().expect("a fault");
         for (why, expected) in [
-            (case::refuses_in_steps(&planted), in_steps),
-            (case::refuses(true, &planted), in_programs),
+            (case::injection_refusal_in_steps(&planted), in_steps),
+            (case::injection_refusal(true, &planted), in_programs),
         ] {
             let agrees = match (&why, expected) {
                 (Some(why), Some(expected)) => why.contains(expected),
@@ -252,7 +253,7 @@ fn functions_are_refused_where_a_fault_cannot_work() {
 #[test]
 fn interposer_replaces_functions_and_returns_statuses() {
     let source = |faults: &[&str]| {
-        let faults: Vec<Planted> = faults.iter().map(|f| f.parse().expect("a fault")).collect();
+        let faults: Vec<FaultSpec> = faults.iter().map(|f| f.parse().expect("a fault")).collect();
         interposer(&faults).unwrap_or_default()
     };
     for (status, number) in hip_statuses().iter().filter(|(_, number)| *number != 0) {

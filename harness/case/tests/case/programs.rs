@@ -45,13 +45,13 @@ fn program_is_read_with_the_values_of_its_trial() {
 fn program_may_be_in_a_file_of_its_own() {
     let text = format!("{HEAD}program: {{cpp: sum.cpp, arch: gfx90a, options: [-O1]}}\n");
     let mut case = Case::parse("a/b", &text).unwrap();
-    assert_eq!(case.file_beside().as_deref(), Some("sum.cpp"));
+    assert_eq!(case.program_file().as_deref(), Some("sum.cpp"));
     let trial = &case.trials()[0];
-    case.give_file(None);
+    case.set_program_text(None);
     let absent = lower(&case, trial, &Kernels::new(), &[]).unwrap_err();
     assert_eq!(absent[0].message, "file `sum.cpp` not found in the folder of the case");
     assert_eq!((absent[0].at.line, absent[0].at.column), (4, 16));
-    case.give_file(Some("#include \"rocrepro.h\"\nrocrepro::equal( done()".to_owned()));
+    case.set_program_text(Some("#include \"rocrepro.h\"\nrocrepro::equal( done()".to_owned()));
     let Body::Program(read) = lower(&case, trial, &Kernels::new(), &[]).unwrap().body else {
         panic!("it has steps");
     };
@@ -157,7 +157,7 @@ fn mistakes_are_reported_at_their_position() {
 fn untrusted_program_is_rejected_as_a_whole() {
     let text = format!("{HEAD}program: {{command: [true], says: x}}\n");
     let case = Case::parse("a/b", &text).unwrap();
-    let found = case::foreign(&case);
+    let found = case::forbidden_parts(&case);
     assert_eq!(found.len(), 1);
     assert_eq!((found[0].at.line, found[0].at.column), (4, 1));
 }
@@ -177,7 +177,7 @@ fn doubled_dollar_is_a_dollar() {
 fn program_cannot_have_the_name_of_the_helper() {
     let text = format!("{HEAD}program: {{python: rocrepro.py}}\n");
     let mut case = Case::parse("a/b", &text).unwrap();
-    case.give_file(Some("import rocrepro\nrocrepro.equal(".to_owned()));
+    case.set_program_text(Some("import rocrepro\nrocrepro.equal(".to_owned()));
     let found = lower(&case, &case.trials()[0], &Kernels::new(), &[]).unwrap_err();
     assert_eq!((found[0].at.line, found[0].at.column), (4, 19));
     assert!(found[0].message.contains("the program would import itself"), "{}", found[0].message);

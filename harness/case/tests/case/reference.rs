@@ -171,7 +171,7 @@ const MEMORIES: [(&str, Memory); 7] = [
 ];
 
 fn allocated_by(memory: Memory) -> &'static str {
-    let mut plan = Plan::nothing();
+    let mut plan = Plan::empty();
     plan.buffers.insert("b".to_owned(), Buffer { memory, bytes: 4, guarded: false });
     let stream = plan::DEFAULT_STREAM.to_owned();
     plan::api(&Call::Alloc { buffer: "b".to_owned(), stream }, &plan)
@@ -266,21 +266,21 @@ fn functions() -> String {
 }
 
 /// Longest line of the page, in characters.
-const LONGEST_LINE: usize = 120;
+const MAX_LINE_LENGTH: usize = 120;
 
 /// Divides long lines of a page at their spaces, except in code blocks and headings.
 fn wrapped(page: &str) -> String {
     let (mut out, mut is_code) = (String::new(), false);
     for line in page.lines() {
         is_code ^= line.starts_with("```");
-        if is_code || line.starts_with('#') || line.chars().count() <= LONGEST_LINE {
+        if is_code || line.starts_with('#') || line.chars().count() <= MAX_LINE_LENGTH {
             let _ = writeln!(out, "{line}");
             continue;
         }
         let indent = if line.starts_with("* ") { "  " } else { "" };
         let mut part = String::new();
         for word in line.split(' ') {
-            if part.chars().count() + 1 + word.chars().count() > LONGEST_LINE {
+            if part.chars().count() + 1 + word.chars().count() > MAX_LINE_LENGTH {
                 let _ = writeln!(out, "{}", part.trim_end());
                 part = indent.to_owned();
             } else if !part.is_empty() {

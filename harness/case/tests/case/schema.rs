@@ -172,7 +172,7 @@ fn sentence(about: &str) -> String {
 fn declared(verb: &plan::Verb) -> Option<String> {
     let pretty = |value: Value| serde_json::to_string_pretty(&value).expect("JSON");
     let reference = |name: &str| ("$ref", pretty(format!("#/$defs/{name}").into()));
-    let value = |key: &plan::Key| match key.holds {
+    let value = |key: &plan::Key| match key.value_type {
         plan::KeyType::Name => reference("name"),
         plan::KeyType::Number => reference("number"),
         plan::KeyType::Flag => reference("flag"),
@@ -181,7 +181,7 @@ fn declared(verb: &plan::Verb) -> Option<String> {
         }
     };
     let mut entries = vec![("description", pretty(sentence(verb.about).into()))];
-    match verb.takes {
+    match verb.arguments {
         plan::VerbArguments::Other(_) => return None,
         plan::VerbArguments::Value([]) => entries.push(("type", pretty("null".into()))),
         plan::VerbArguments::Value([key, ..]) => entries.push(value(&key[0])),

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use case::{Case, Kernels, analyse, lower, mistakes};
-use plan::{Call, Cpp, HipFunction, HipRole, InCapture, OnMemory, WorkStream};
+use plan::{Call, CaptureHandling, CppForm, HipFunction, HipRole, MemoryEffect, WorkStream};
 
 use super::texts::{KERNELS, PLANS};
 
@@ -416,9 +416,9 @@ fn effects(text: &str, kernels: &Kernels) -> BTreeSet<String> {
     calls
         .flat_map(|call| {
             [
-                named(&call.on_memory(), "memory"),
-                named(&call.on_captures(), "captures"),
-                named(&call.on_order(), "order"),
+                named(&call.memory_effect(), "memory"),
+                named(&call.capture_effect(), "captures"),
+                named(&call.order_effect(), "order"),
                 named(&call.work_stream(), "works in"),
             ]
         })
@@ -430,7 +430,7 @@ fn effects(text: &str, kernels: &Kernels) -> BTreeSet<String> {
 /// node.
 fn otherwise(call: &Call, function: &HipFunction) -> Vec<String> {
     let mut wrong = Vec::new();
-    let Cpp::Function(template) = call.cpp() else { return wrong };
+    let CppForm::Function(template) = call.cpp() else { return wrong };
     let arguments = template.split_once('(').map_or("", |(_, rest)| rest.trim_end_matches(')'));
     let arguments: Vec<&str> = arguments.split(", ").filter(|text| !text.is_empty()).collect();
     if arguments.len() != function.parameters.len() {
@@ -463,9 +463,9 @@ fn otherwise(call: &Call, function: &HipFunction) -> Vec<String> {
     }
     let works = function.parameters.iter().any(|p| matches!(p.role, HipRole::Works));
     let in_capture = match call.in_capture() {
-        InCapture::Node => works,
-        InCapture::Now => !works,
-        InCapture::Refused => true,
+        CaptureHandling::Node => works,
+        CaptureHandling::Now => !works,
+        CaptureHandling::Refused => true,
     };
     if !in_capture || works != matches!(call.work_stream(), WorkStream::Stream(_)) {
         let (captured, stream) = (call.in_capture(), call.work_stream());
@@ -478,13 +478,13 @@ fn otherwise(call: &Call, function: &HipFunction) -> Vec<String> {
     });
     let touches =
         (sets, any(|r| matches!(r, HipRole::Reads(_))), any(|r| matches!(r, HipRole::Writes(_))));
-    let declared = match call.on_memory() {
-        OnMemory::Set { element, .. } => (Some(element), false, false),
-        OnMemory::Copy { .. } => (None, true, true),
+    let declared = match call.memory_effect() {
+        MemoryEffect::Set { element, .. } => (Some(element), false, false),
+        MemoryEffect::Copy { .. } => (None, true, true),
         _ => (None, false, false),
     };
     if touches != declared {
-        wrong.push(format!("{:?}, and its parameters are {touches:?}", call.on_memory()));
+        wrong.push(format!("{:?}, and its parameters are {touches:?}", call.memory_effect()));
     }
     wrong
 }
@@ -507,7 +507,7 @@ fn calls_are_declared_like_their_functions() {
         for step in plan.steps() {
             let name = plan::api(&step.call, &plan);
             if let Some(function) =
-                plan::hip_declared(name).filter(|_| matches!(step.call.cpp(), Cpp::Function(_)))
+                plan::hip_declared(name).filter(|_| matches!(step.call.cpp(), CppForm::Function(_)))
             {
                 compared.insert(name);
                 wrong.extend(

@@ -39,7 +39,7 @@ fn check(name: &str, plan: &Plan, header: &Header, kernels: &Kernels) -> String 
     let lowered =
         analyse(&again, &trials[0], kernels).unwrap_or_else(|m| panic!("{name}: {m:#?}\n{text}"));
     assert_eq!(comparable(&lowered), comparable(plan), "{name}\n{text}");
-    assert_eq!(Header::of(&again, &trials[0]), *header, "{name}\n{text}");
+    assert_eq!(Header::for_trial(&again, &trials[0]), *header, "{name}\n{text}");
     text
 }
 
@@ -50,7 +50,7 @@ fn every_trial_of_the_library_survives() {
         let case = Case::parse(id, text).expect("a good case");
         for trial in case.trials() {
             let plan = analyse(&case, &trial, &KERNELS).expect("a good trial");
-            let mut header = Header::of(&case, &trial);
+            let mut header = Header::for_trial(&case, &trial);
             // A written case takes its libraries and functions from the plan.
             header.needs.libraries = plan.libraries.clone();
             check(&case.trial_id(&trial), &plan, &header, &KERNELS);
@@ -112,7 +112,7 @@ known:
     let case = Case::parse("odd", text).unwrap_or_else(|m| panic!("{m:#?}"));
     let trial = &case.trials()[0];
     let plan = analyse(&case, trial, &KERNELS).unwrap_or_else(|m| panic!("{m:#?}"));
-    let written = check("odd", &plan, &Header::of(&case, trial), &KERNELS);
+    let written = check("odd", &plan, &Header::for_trial(&case, trial), &KERNELS);
     assert!(written.contains("check: c\n"), "{written}");
 }
 
@@ -144,7 +144,7 @@ fn odd_kernels_and_their_numbers_survive() {
     let case = Case::parse("odd", &text).unwrap_or_else(|m| panic!("{m:#?}\n{text}"));
     let trial = &case.trials()[0];
     let plan = analyse(&case, trial, &KERNELS).unwrap_or_else(|m| panic!("{m:#?}\n{text}"));
-    let written = check("odd", &plan, &Header::of(&case, trial), &KERNELS);
+    let written = check("odd", &plan, &Header::for_trial(&case, trial), &KERNELS);
     for said in
         ["args: [{f32: 1.5}, 7]", "args: [3, 8]", "  plain: |\n", "  bell: \"", "  tab: |\n"]
     {
@@ -170,7 +170,7 @@ fn launches_are_written_like_a_person_would() {
         let case = Case::parse("launch", &text).unwrap_or_else(|m| panic!("{m:#?}"));
         let trial = &case.trials()[0];
         let plan = analyse(&case, trial, &KERNELS).unwrap_or_else(|m| panic!("{m:#?}"));
-        let again = check("launch", &plan, &Header::of(&case, trial), &KERNELS);
+        let again = check("launch", &plan, &Header::for_trial(&case, trial), &KERNELS);
         assert!(again.contains(written), "{given}: {again}");
     }
 }
@@ -181,7 +181,7 @@ fn checked_buffer_is_declared_if_other_steps_use_it() {
     let case = Case::parse("both", text).unwrap_or_else(|m| panic!("{m:#?}"));
     let trial = &case.trials()[0];
     let plan = analyse(&case, trial, &KERNELS).unwrap_or_else(|m| panic!("{m:#?}"));
-    let written = check("both", &plan, &Header::of(&case, trial), &KERNELS);
+    let written = check("both", &plan, &Header::for_trial(&case, trial), &KERNELS);
     assert!(written.contains("\n  b.back: {"), "{written}");
     let alone = text.split("  - set").next().expect("the first check");
     let alone = alone.replace("  b.back: {on: host.pageable, bytes: 64}\n", "");
@@ -191,7 +191,7 @@ fn checked_buffer_is_declared_if_other_steps_use_it() {
     );
     let case = Case::parse("alone", &alone).unwrap_or_else(|m| panic!("{m:#?}"));
     let plan = analyse(&case, trial, &KERNELS).unwrap_or_else(|m| panic!("{m:#?}"));
-    let written = check("alone", &plan, &Header::of(&case, trial), &KERNELS);
+    let written = check("alone", &plan, &Header::for_trial(&case, trial), &KERNELS);
     assert!(!written.contains("b.back"), "{written}");
 }
 
@@ -206,5 +206,5 @@ fn dollars_survive() {
     let plan = analyse(&case, trial, &KERNELS).unwrap_or_else(|m| panic!("{m:#?}"));
     assert_eq!(plan.environment["A_VARIABLE"], "x$y");
     assert!(plan.kernels["own"].starts_with("// $n\n"));
-    check("dollars", &plan, &Header::of(&case, trial), &KERNELS);
+    check("dollars", &plan, &Header::for_trial(&case, trial), &KERNELS);
 }

@@ -8,9 +8,9 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-use crate::{setup::put, shared_tools::compile};
+use crate::{setup::write_file, shared_tools::compile};
 
-pub(super) struct Parts {
+pub(super) struct MachineParts {
     program: PathBuf,
     libraries: PathBuf,
     /// Path of a program that keeps another process from ending.
@@ -86,8 +86,8 @@ pub(super) fn impossible() -> Option<&'static str> {
         .then_some("mount namespaces are not available")
 }
 
-impl Parts {
-    pub(super) fn make(program: PathBuf) -> Parts {
+impl MachineParts {
+    pub(super) fn make(program: PathBuf) -> MachineParts {
         let base = tempfile::Builder::new().prefix("card-").tempdir().expect("a temporary folder");
         let folder = fs::canonicalize(base.path()).expect("the folder exists");
         let libraries = folder.join("lib");
@@ -106,29 +106,29 @@ impl Parts {
         let runtime: Vec<&str> = runtime.collect();
         compile(&source.join("card.c"), &libraries.join("libamdhip64.so.7"), &runtime);
         compile(&source.join("holder.c"), &folder.join("holder"), &[]);
-        Parts { program, libraries, holder: folder.join("holder"), base }
+        MachineParts { program, libraries, holder: folder.join("holder"), base }
     }
 }
 
-pub(super) struct Machine<'p> {
-    parts: &'p Parts,
+pub(super) struct SimulatedMachine<'p> {
+    parts: &'p MachineParts,
     pub(super) folder: PathBuf,
     pub(super) cards: usize,
     boots: u32,
 }
 
-impl Machine<'_> {
+impl SimulatedMachine<'_> {
     /// Creates a simulated machine. `actions` contains the behaviour of the cards in each trial.
     pub(super) fn new<'p>(
-        parts: &'p Parts,
+        parts: &'p MachineParts,
         name: &str,
         cards: usize,
         actions: &[&str],
-    ) -> Machine<'p> {
+    ) -> SimulatedMachine<'p> {
         let base = fs::canonicalize(parts.base.path()).expect("the folder exists");
         let folder = base.join(format!("machine-{name}-"));
         let at = |name: &str| folder.join(name);
-        put(&at("stack/.info/version"), b"7.2.4\n");
+        write_file(&at("stack/.info/version"), b"7.2.4\n");
         // The simulated HIP runtime looks for the folder `card` next to the stack that contains the file of the
         // runtime. Therefore that file must not be a symbolic link.
         fs::create_dir(at("stack/lib")).expect("the folder is writable");
@@ -139,18 +139,18 @@ impl Machine<'_> {
         symlink("libamdhip64.so.7", at("stack/lib/libamdhip64.so"))
             .expect("the folder is writable");
         for (file, text) in (0..cards).flat_map(files) {
-            put(&at("card/class").join(file), text.as_bytes());
+            write_file(&at("card/class").join(file), text.as_bytes());
         }
         for name in ["dev", "tmp", "cache"] {
             fs::create_dir(at(name)).expect("the folder is writable");
         }
         let trials: Vec<String> = (0..actions.len()).map(|n| n.to_string()).collect();
-        put(&at("cases/card/t.yaml"), CASE.replace("TRIALS", &trials.join(", ")).as_bytes());
+        write_file(&at("cases/card/t.yaml"), CASE.replace("TRIALS", &trials.join(", ")).as_bytes());
         let lines = actions.iter().enumerate().map(|(n, action)| format!("{n} {action}\n"));
-        put(&at("card/actions"), lines.collect::<String>().as_bytes());
+        write_file(&at("card/actions"), lines.collect::<String>().as_bytes());
         let mounts = format!("ROW={}\n{MOUNTS}", folder.display());
-        put(&at("mounts.sh"), mounts.as_bytes());
-        let mut machine = Machine { parts, folder, cards, boots: 0 };
+        write_file(&at("mounts.sh"), mounts.as_bytes());
+        let mut machine = SimulatedMachine { parts, folder, cards, boots: 0 };
         machine.boot();
         machine
     }
@@ -158,7 +158,7 @@ impl Machine<'_> {
     /// Reboots the simulated machine: its cards work again, and the boot id changes.
     pub(super) fn boot(&mut self) {
         self.boots += 1;
-        put(&self.at("card/boot_id"), format!("boot-{}\n", self.boots).as_bytes());
+        write_file(&self.at("card/boot_id"), format!("boot-{}\n", self.boots).as_bytes());
         let broken = ADDRESSES.iter().map(|address| format!("card/broken-{address}"));
         for name in broken.chain(["card/kill-in-check".to_owned()]) {
             let _ = fs::remove_file(self.at(&name));

@@ -19,7 +19,7 @@ pub(super) struct PlannedTrial {
     weight: u64,
 }
 
-const fn fate(
+const fn planned_trial(
     action: &'static str,
     verdict: &'static str,
     signature: &'static str,
@@ -35,27 +35,27 @@ impl PlannedTrial {
     }
 }
 
-pub(super) const HEALTHY: &PlannedTrial = &fate("passes", "pass", "pass", 0);
+pub(super) const HEALTHY: &PlannedTrial = &planned_trial("passes", "pass", "pass", 0);
 
 const KILLED_IN_CHECK: &str = "poisons-and-killed-in-check";
 
-const FATES: [PlannedTrial; 12] = [
-    fate("fails", "news-fail", "wrong-data:*", 14),
-    fate("crashes", "news-fail", "crash:*", 10),
-    fate("hangs", "news-fail", "hang:*", 12),
-    fate("poisons", "news-fail", "hang:*", 14).breaks(),
-    fate("loses", "news-fail", "api-error:hipMemcpy:*", 12).breaks(),
+const PLANNED_TRIALS: [PlannedTrial; 12] = [
+    planned_trial("fails", "news-fail", "wrong-data:*", 14),
+    planned_trial("crashes", "news-fail", "crash:*", 10),
+    planned_trial("hangs", "news-fail", "hang:*", 12),
+    planned_trial("poisons", "news-fail", "hang:*", 14).breaks(),
+    planned_trial("loses", "news-fail", "api-error:hipMemcpy:*", 12).breaks(),
     // The worker cannot be killed, so the state of the card is unknown, whatever the card does.
-    fate("cannot-be-killed", "news-fail", "hang:*", 1).breaks(),
-    fate("holds-and-works", "news-fail", "hang:*", 1).breaks(),
+    planned_trial("cannot-be-killed", "news-fail", "hang:*", 1).breaks(),
+    planned_trial("holds-and-works", "news-fail", "hang:*", 1).breaks(),
     // The command is killed during the health check. It had already stored how the trial ended, so the resumed run
     // reports that result and does not repeat the trial. Otherwise the trial would break the repaired card again and
     // again, and the run would never end.
-    fate(KILLED_IN_CHECK, "news-fail", "hang:*", 6).breaks(),
-    fate("counts", "pass", "pass", 8),
-    fate("counts-and-fails", "no-verdict", "no-verdict:hardware", 8),
-    PlannedTrial { begins: 2, ..fate("killed", "pass", "pass", 8) },
-    fate("reboots", "no-verdict", "no-verdict:*", 6),
+    planned_trial(KILLED_IN_CHECK, "news-fail", "hang:*", 6).breaks(),
+    planned_trial("counts", "pass", "pass", 8),
+    planned_trial("counts-and-fails", "no-verdict", "no-verdict:hardware", 8),
+    PlannedTrial { begins: 2, ..planned_trial("killed", "pass", "pass", 8) },
+    planned_trial("reboots", "no-verdict", "no-verdict:*", 6),
 ];
 
 impl PlannedTrial {
@@ -64,17 +64,17 @@ impl PlannedTrial {
     }
 
     /// Returns true if the worker of the trial cannot be killed, so that the card cannot be repaired.
-    pub(super) fn stays(&self) -> bool {
+    pub(super) fn cannot_be_killed(&self) -> bool {
         self.action.contains("be-killed") || self.action.contains("holds")
     }
 
     /// Returns true if the command is killed before its health check has shown whether the card still works.
-    pub(super) fn is_not_looked_after(&self) -> bool {
+    pub(super) fn is_killed_in_check(&self) -> bool {
         self.action == KILLED_IN_CHECK
     }
 
     /// Returns true if the behaviour affects only the card on which the trial runs.
-    fn is_of_its_card(&self) -> bool {
+    fn affects_only_its_card(&self) -> bool {
         !["killed", "reboots", "holds", "be-killed"].iter().any(|word| self.action.contains(word))
     }
 
@@ -86,9 +86,9 @@ impl PlannedTrial {
 /// Plan of a run on simulated cards.
 pub(super) struct RunPlan {
     /// Behaviour of the card in each trial.
-    pub(super) fates: Vec<&'static PlannedTrial>,
+    pub(super) trials: Vec<&'static PlannedTrial>,
     /// True if the run has a command that repairs a card (`--recover`).
-    pub(super) mends: bool,
+    pub(super) repairs: bool,
     pub(super) cards: usize,
 }
 
@@ -103,7 +103,7 @@ pub(super) fn draw(seed: u64, trials: usize) -> RunPlan {
         (state >> 33) % limit
     };
     let cards = 1 + below(2) as usize;
-    let fates = || FATES.iter().filter(|fate| cards == 1 || fate.is_of_its_card());
+    let fates = || PLANNED_TRIALS.iter().filter(|fate| cards == 1 || fate.affects_only_its_card());
     let mut one = || {
         if below(5) < 3 {
             return HEALTHY;
@@ -120,16 +120,16 @@ pub(super) fn draw(seed: u64, trials: usize) -> RunPlan {
             .unwrap_or(HEALTHY)
     };
     let fates = (0..trials).map(|_| one()).collect();
-    RunPlan { fates, mends: below(4) == 0, cards }
+    RunPlan { trials: fates, repairs: below(4) == 0, cards }
 }
 
-pub(super) fn named(action: &str) -> &'static PlannedTrial {
-    FATES.iter().find(|fate| fate.action == action).expect("the table has the action")
+pub(super) fn trial_with_action(action: &str) -> &'static PlannedTrial {
+    PLANNED_TRIALS.iter().find(|fate| fate.action == action).expect("the table has the action")
 }
 
 /// Returns the behaviours for a run in which the card breaks at trial number `at`.
-pub(super) fn night(trials: usize, at: usize) -> Vec<&'static PlannedTrial> {
-    let poisons = named("poisons");
+pub(super) fn breaking_run(trials: usize, at: usize) -> Vec<&'static PlannedTrial> {
+    let poisons = trial_with_action("poisons");
     (0..trials).map(|n| if n == at { poisons } else { HEALTHY }).collect()
 }
 
@@ -139,14 +139,14 @@ mod tests {
 
     #[test]
     fn every_behaviour_is_drawn_deterministically() {
-        let names = |seed| draw(seed, 8).fates.iter().map(|fate| fate.action).collect::<Vec<_>>();
+        let names = |seed| draw(seed, 8).trials.iter().map(|fate| fate.action).collect::<Vec<_>>();
         assert_eq!(names(3), names(3));
         let all: Vec<&str> = (0..500).flat_map(names).collect();
-        for fate in FATES.iter().chain([HEALTHY]) {
+        for fate in PLANNED_TRIALS.iter().chain([HEALTHY]) {
             assert!(all.contains(&fate.action), "{} is never drawn", fate.action);
         }
         let two = |seed: &u64| draw(*seed, 8).cards == 2;
-        assert!((0..500).filter(two).any(|seed| draw(seed, 8).mends));
+        assert!((0..500).filter(two).any(|seed| draw(seed, 8).repairs));
         let on_two: Vec<&str> = (0..500).filter(two).flat_map(names).collect();
         assert!(on_two.contains(&"poisons") && !on_two.contains(&"reboots"));
     }

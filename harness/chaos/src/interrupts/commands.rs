@@ -7,7 +7,7 @@ use std::time::Duration;
 use standin::{Entry, Fake, Listing, Site, pack};
 
 use super::{files, follow_up};
-use crate::setup::{RunSetup, put};
+use crate::setup::{RunSetup, write_file};
 
 /// A command that the tests interrupt.
 pub(crate) struct LongCommand {
@@ -28,7 +28,7 @@ pub(crate) struct LongCommand {
 
 const fn command(name: &'static str, usual: u64, set_up: fn(&mut RunSetup<'_>)) -> LongCommand {
     let usual = Duration::from_secs(usual);
-    LongCommand { name, usual, set_up, code: 0, interrupted: 3, check: nothing, sample: true }
+    LongCommand { name, usual, set_up, code: 0, interrupted: 3, check: no_check, sample: true }
 }
 
 impl LongCommand {
@@ -73,7 +73,7 @@ rocrepro.done()
 "#;
 
 /// A Python program that hangs and ignores SIGTERM.
-const IGNORES: &str = r#"import ctypes
+const IGNORING_PROGRAM: &str = r#"import ctypes
 import signal
 import time
 
@@ -84,7 +84,7 @@ time.sleep(600)
 "#;
 
 /// A Python program that waits for the device.
-const WAITS: &str = r#"import ctypes
+const WAITING_PROGRAM: &str = r#"import ctypes
 import time
 
 hip = ctypes.CDLL("libamdhip64.so")
@@ -141,13 +141,13 @@ pub(crate) const COMMANDS: &[LongCommand] = &[
     .check(report)
     .long(),
     command("exec --report of a stubborn program", 20, |s| {
-        program(s, IGNORES);
+        program(s, IGNORING_PROGRAM);
         words(s, "exec --report --quiet-timeout 4 --out out", "-- python3 program.py");
     })
     .check(report)
     .long(),
     command("exec", 10, |s| {
-        program(s, WAITS);
+        program(s, WAITING_PROGRAM);
         words(s, "exec", "-- python3 program.py");
     })
     .python(),
@@ -159,12 +159,12 @@ pub(crate) const COMMANDS: &[LongCommand] = &[
         line(s, &format!("matrix copies/small-sizes copies/tensors {on} --out page"), "");
     })
     .check(page),
-    command("records merge", 3, merge).check(merged),
-    command("records store add", 4, add_to_store).check(stored),
-    command("stack fetch", 8, fetch).check(fetched),
+    command("records merge", 3, merge).check(check_merge),
+    command("records store add", 4, add_to_store).check(check_store),
+    command("stack fetch", 8, fetch).check(check_fetch),
 ];
 
-fn nothing(_: &RunSetup<'_>, _: &str) -> Vec<String> {
+fn no_check(_: &RunSetup<'_>, _: &str) -> Vec<String> {
     Vec::new()
 }
 
@@ -244,7 +244,7 @@ fn fetch(setup: &mut RunSetup<'_>) {
         source.trim_start_matches("s3-xml=")
     );
     let config = setup.folder.join("home/.config/rocrepro/sources.toml");
-    put(&config, text.as_bytes());
+    write_file(&config, text.as_bytes());
     line(setup, "rocm fetch june:2026-06-03 --gfx gfx1151", "");
 }
 
@@ -266,7 +266,7 @@ fn serve(setup: &mut RunSetup<'_>, speed: usize) -> String {
     let server = site.serve();
     setup.own_cache();
     let state = setup.folder.join("home/state");
-    put(&state, b"1");
+    write_file(&state, b"1");
     setup.variable("FAKE_STATE", state);
     let source = format!("s3-xml={}", server.url("/bucket/"));
     // The server must live until the checks of the run have ended.
@@ -278,7 +278,7 @@ fn serve(setup: &mut RunSetup<'_>, speed: usize) -> String {
 }
 
 /// Checks that the same fetch succeeds after an interrupted fetch.
-fn fetched(setup: &RunSetup<'_>, _: &str) -> Vec<String> {
+fn check_fetch(setup: &RunSetup<'_>, _: &str) -> Vec<String> {
     follow_up(setup, &["rocm", "fetch", "june:2026-06-03", "--gfx", "gfx1151"])
         .into_iter()
         .collect()
@@ -312,7 +312,7 @@ fn records(setup: &RunSetup<'_>, shards: usize) -> Vec<String> {
             many.push_str(&(record.to_string() + "\n"));
         }
         let name = format!("part-{}.jsonl", shard + 1);
-        put(&setup.folder.join("work").join(&name), many.as_bytes());
+        write_file(&setup.folder.join("work").join(&name), many.as_bytes());
         names.push(name);
     }
     names
@@ -324,7 +324,7 @@ fn merge(setup: &mut RunSetup<'_>) {
 }
 
 /// Checks that the merged file is complete or absent.
-fn merged(setup: &RunSetup<'_>, _: &str) -> Vec<String> {
+fn check_merge(setup: &RunSetup<'_>, _: &str) -> Vec<String> {
     let Ok(text) = fs::read_to_string(setup.folder.join("work/whole.jsonl")) else {
         return Vec::new();
     };
@@ -341,7 +341,7 @@ fn add_to_store(setup: &mut RunSetup<'_>) {
 }
 
 /// Checks that the store is complete or absent, and that the records can be added to it later.
-fn stored(setup: &RunSetup<'_>, _: &str) -> Vec<String> {
+fn check_store(setup: &RunSetup<'_>, _: &str) -> Vec<String> {
     let add = ["records", "store", "add", "part-1.jsonl", "--store", "results.db"];
     let list = ["records", "store", "list", "--store", "results.db"];
     [follow_up(setup, &add), follow_up(setup, &list)].into_iter().flatten().collect()

@@ -17,18 +17,18 @@ fn walk(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns a description of each file or folder that is left in a folder of temporary files.
-pub(super) fn left(temporary: &Path) -> Vec<String> {
+pub(super) fn leftovers(temporary: &Path) -> Vec<String> {
     let entries = fs::read_dir(temporary).into_iter().flatten().flatten();
     entries.map(|entry| format!("left in TMPDIR: {}", entry.file_name().display())).collect()
 }
 
 /// Returns a mistake for each incomplete file: records and evidence that are not valid JSON, a report that ends in the
 /// middle, and unfinished files next to them.
-pub(super) fn broken(work: &Path) -> Vec<String> {
-    walk(work).iter().filter_map(|path| mistake(path)).collect()
+pub(super) fn incomplete_files(work: &Path) -> Vec<String> {
+    walk(work).iter().filter_map(|path| file_mistake(path)).collect()
 }
 
-fn mistake(path: &Path) -> Option<String> {
+fn file_mistake(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_str()?;
     if name.starts_with('.') || name.ends_with(".tmp") || name.ends_with(".part") {
         return Some(format!("an unfinished file is left: {}", path.display()));

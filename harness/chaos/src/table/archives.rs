@@ -11,15 +11,15 @@ use crate::{
 };
 
 /// Allowed answers if the bisect must find the first bad build although another build cannot be used.
-const GOES_ON: &[&str] = &["done"];
+const FINDS_BUILD: &[&str] = &["done"];
 
 /// Maximum number of bytes that a build may occupy on the disk. Without this limit, a small archive could fill a disk.
 const BUDGET: u64 = 600 << 20;
 
 pub(crate) const ROWS: &[Row] = &[
     row("archive/good", |s| bisect(s, |fake| fake.tarball()), &["done"]).alone(),
-    row("archive/empty", |s| bisect(s, |_| Vec::new()), GOES_ON).alone(),
-    row("archive/text", |s| bisect(s, |_| b"no archive".to_vec()), GOES_ON).alone(),
+    row("archive/empty", |s| bisect(s, |_| Vec::new()), FINDS_BUILD).alone(),
+    row("archive/text", |s| bisect(s, |_| b"no archive".to_vec()), FINDS_BUILD).alone(),
     row(
         "archive/half",
         |s| {
@@ -28,7 +28,7 @@ pub(crate) const ROWS: &[Row] = &[
                 all[..all.len() / 2].to_vec()
             })
         },
-        GOES_ON,
+        FINDS_BUILD,
     )
     .alone(),
     row(
@@ -41,19 +41,19 @@ pub(crate) const ROWS: &[Row] = &[
                 all
             })
         },
-        GOES_ON,
+        FINDS_BUILD,
     )
     .alone(),
     row(
         "archive/path-that-leads-out",
         |s| bisect(s, |fake| with(fake, Entry::file("../../../../../../../../evil", "x"))),
-        GOES_ON,
+        FINDS_BUILD,
     )
     .alone(),
     row(
         "archive/absolute-path",
         |s| bisect(s, |fake| with(fake, Entry::file("/tmp/chaos-evil", "x"))),
-        GOES_ON,
+        FINDS_BUILD,
     )
     .alone(),
     row(
@@ -67,36 +67,40 @@ pub(crate) const ROWS: &[Row] = &[
                 )
             })
         },
-        GOES_ON,
+        FINDS_BUILD,
     )
     .alone(),
     row(
         "archive/link-to-itself",
         |s| bisect(s, |fake| with(fake, Entry::Link("lib/loop".into(), "loop".into()))),
-        GOES_ON,
+        FINDS_BUILD,
     )
     .alone(),
     row(
         "archive/hard-link-that-leads-out",
         |s| bisect(s, |fake| with(fake, Entry::Hard("lib/passwd".into(), "/etc/passwd".into()))),
-        GOES_ON,
+        FINDS_BUILD,
     )
     .alone(),
-    row("archive/pipe", |s| bisect(s, |fake| with(fake, Entry::Pipe("lib/pipe".into()))), GOES_ON)
-        .alone(),
+    row(
+        "archive/pipe",
+        |s| bisect(s, |fake| with(fake, Entry::Pipe("lib/pipe".into()))),
+        FINDS_BUILD,
+    )
+    .alone(),
     row(
         "archive/device",
         |s| bisect(s, |fake| with(fake, Entry::Device("lib/device".into()))),
-        GOES_ON,
+        FINDS_BUILD,
     )
     .alone(),
-    row("archive/bomb", |s| bisect(s, |fake| standin::bomb(&fake.entries(), 3 << 10)), GOES_ON)
+    row("archive/bomb", |s| bisect(s, |fake| standin::bomb(&fake.entries(), 3 << 10)), FINDS_BUILD)
         .long(),
-    row("archive/many-files", |s| bisect(s, many), GOES_ON).long(),
+    row("archive/many-files", |s| bisect(s, many), FINDS_BUILD).long(),
     row(
         "archive/name-with-an-escape",
         |s| bisect(s, |fake| with(fake, Entry::file("lib/\u{1b}[31mred\u{202e}", "x"))),
-        GOES_ON,
+        FINDS_BUILD,
     )
     .alone(),
     row(
@@ -106,7 +110,7 @@ pub(crate) const ROWS: &[Row] = &[
                 site.ghost(path);
             })
         },
-        GOES_ON,
+        FINDS_BUILD,
     )
     .alone(),
     row(
@@ -118,7 +122,7 @@ pub(crate) const ROWS: &[Row] = &[
                 site.file(path, all).trouble(path, &[Trouble::Cut(cut)]);
             })
         },
-        GOES_ON,
+        FINDS_BUILD,
     )
     .alone(),
 ];
@@ -165,7 +169,7 @@ fn bisect_site(setup: &mut RunSetup<'_>, publish: impl Fn(&mut Site, &str, &Fake
     let cache = setup.own_cache();
     let out = setup.folder.join("work/out");
     let state = setup.folder.join("work/state");
-    crate::setup::put(&state, b"1");
+    crate::setup::write_file(&state, b"1");
     setup.outputs.extend([out.clone(), state.clone()]);
     setup.variable("FAKE_STATE", state);
     let source = format!("s3-xml={}", server.url("/bucket/"));

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use crate::{
     row::{Row, row},
-    setup::{RunSetup, put},
+    setup::{RunSetup, write_file},
 };
 
 const GOOD: &str = "\
@@ -58,7 +58,7 @@ pub(crate) const ROWS: &[Row] = &[
         "case/link-out-of-the-folder",
         |s| {
             good(s);
-            put(&s.folder.join("secret.yaml"), b"secret: |\n  the password\n");
+            write_file(&s.folder.join("secret.yaml"), b"secret: |\n  the password\n");
             linked(s, "../../secret.yaml")
         },
         &["refused"],
@@ -141,7 +141,7 @@ pub(crate) const ROWS: &[Row] = &[
         REFUSED,
     ),
     row("case/deep-repeats", deep_repeats, REFUSED),
-    row("case/aliases-of-aliases", laughs, REFUSED),
+    row("case/aliases-of-aliases", billion_laughs, REFUSED),
     row("case/two-documents", |s| s.case(&format!("{GOOD}---\n{GOOD}")), REFUSED),
     row(
         "case/tags",
@@ -386,7 +386,7 @@ fn deep_repeats(setup: &mut RunSetup<'_>) {
     setup.case(&GOOD.replace("  - check: dst", &format!("  - {text}\n  - check: dst")));
 }
 
-fn laughs(setup: &mut RunSetup<'_>) {
+fn billion_laughs(setup: &mut RunSetup<'_>) {
     let mut text = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x]\n");
     for n in 1..12 {
         let _ = writeln!(text, "a{n}: &a{n} [{}]", vec![format!("*a{}", n - 1); 9].join(", "));
@@ -409,7 +409,7 @@ fn named(setup: &mut RunSetup<'_>, name: &str) {
 fn bytes(setup: &mut RunSetup<'_>) {
     use std::os::unix::ffi::OsStringExt;
     let name = std::ffi::OsString::from_vec(b"a\xff\xfe.yaml".to_vec());
-    put(&setup.folder.join("work/cases").join(PathBuf::from(name)), GOOD.as_bytes());
+    write_file(&setup.folder.join("work/cases").join(PathBuf::from(name)), GOOD.as_bytes());
     folder(setup);
 }
 

@@ -365,7 +365,7 @@ fn fault(setup: &mut RunSetup<'_>) {
 /// symbolic link to another file.
 fn planted_link(setup: &mut RunSetup<'_>, action: &str) {
     fault(setup);
-    let secret = crate::setup::put(&setup.folder.join("work/secrets/secret"), b"PW");
+    let secret = crate::setup::write_file(&setup.folder.join("work/secrets/secret"), b"PW");
     // Before it does so, the library copies the saved bytes into the folder of the other file.
     setup.outputs.extend(secret.parent().map(Path::to_owned));
     setup.trouble(&format!("{action}={}@bye", secret.display()));

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::{
     row::{Row, row},
-    setup::{RunSetup, put},
+    setup::{RunSetup, write_file},
 };
 
 const WORKS: &[&str] = &["pass"];
@@ -49,7 +49,7 @@ pub(crate) const ROWS: &[Row] = &[
         "folder/empty-one-in-tmp",
         |s| {
             let _ = fs::create_dir(s.folder.join("tmp/rocrepro-empty"));
-            old(&s.folder.join("tmp/rocrepro-empty"))
+            make_old(&s.folder.join("tmp/rocrepro-empty"))
         },
         WORKS,
     ),
@@ -57,7 +57,7 @@ pub(crate) const ROWS: &[Row] = &[
         "folder/file-in-tmp",
         |s| {
             let file = s.decoy("rocrepro-file", b"important");
-            old(&file)
+            make_old(&file)
         },
         WORKS,
     ),
@@ -89,19 +89,35 @@ pub(crate) const ROWS: &[Row] = &[
     ),
     row(
         "folder/tmp-is-relative",
-        |s| other(s, "TMPDIR", "work/relative".into(), Some("relative")),
+        |s| redirect_variable(s, "TMPDIR", "work/relative".into(), Some("relative")),
         WORKS,
     ),
-    row("folder/tmp-with-spaces", |s| other(s, "TMPDIR", "a b 'c' \"d\"".into(), None), WORKS),
-    row("folder/tmp-with-a-colon", |s| other(s, "TMPDIR", "a:b".into(), None), WORKS),
-    row("folder/tmp-with-a-newline", |s| other(s, "TMPDIR", "a\nb".into(), None), WORKS),
+    row(
+        "folder/tmp-with-spaces",
+        |s| redirect_variable(s, "TMPDIR", "a b 'c' \"d\"".into(), None),
+        WORKS,
+    ),
+    row("folder/tmp-with-a-colon", |s| redirect_variable(s, "TMPDIR", "a:b".into(), None), WORKS),
+    row(
+        "folder/tmp-with-a-newline",
+        |s| redirect_variable(s, "TMPDIR", "a\nb".into(), None),
+        WORKS,
+    ),
     row(
         "folder/tmp-with-bytes",
-        |s| other(s, "TMPDIR", OsString::from_vec(vec![b'a', 0xff, 0xfe]), None),
+        |s| redirect_variable(s, "TMPDIR", OsString::from_vec(vec![b'a', 0xff, 0xfe]), None),
         WORKS,
     ),
-    row("folder/tmp-with-an-escape", |s| other(s, "TMPDIR", "\u{1b}[31mred".into(), None), WORKS),
-    row("folder/tmp-with-a-long-name", |s| other(s, "TMPDIR", long(12), None), WORKS),
+    row(
+        "folder/tmp-with-an-escape",
+        |s| redirect_variable(s, "TMPDIR", "\u{1b}[31mred".into(), None),
+        WORKS,
+    ),
+    row(
+        "folder/tmp-with-a-long-name",
+        |s| redirect_variable(s, "TMPDIR", long_path(12), None),
+        WORKS,
+    ),
     row(
         "folder/tmp-is-a-link",
         |s| {
@@ -117,7 +133,7 @@ pub(crate) const ROWS: &[Row] = &[
     row("folder/cache-with-a-newline", |s| cache(s, "a\nb".into()), WORKS),
     row("folder/cache-with-bytes", |s| cache(s, OsString::from_vec(vec![b'a', 0xff, 0xfe])), WORKS),
     row("folder/cache-with-an-origin", |s| cache(s, "$ORIGIN".into()), REFUSED),
-    row("folder/cache-with-a-long-name", |s| cache(s, long(12)), WORKS),
+    row("folder/cache-with-a-long-name", |s| cache(s, long_path(12)), WORKS),
     row(
         "folder/cache-is-relative",
         |s| {
@@ -141,7 +157,7 @@ pub(crate) const ROWS: &[Row] = &[
         "folder/record-of-somebody-else",
         |s| {
             let path = s.record();
-            put(&path, b"{\"somebody\":\"else\"}\n");
+            write_file(&path, b"{\"somebody\":\"else\"}\n");
             s.afterwards(move |_| kept(&path))
         },
         &["refused"],
@@ -229,7 +245,7 @@ pub(crate) const ROWS: &[Row] = &[
 ];
 
 /// Sets the modification time of a file so far back that the file cannot belong to a running command.
-fn old(path: &Path) {
+fn make_old(path: &Path) {
     let file = fs::File::open(path).expect("the file exists");
     file.set_modified(SystemTime::now() - Duration::from_secs(86_400 * 30))
         .expect("the file is writable");
@@ -239,26 +255,31 @@ fn old(path: &Path) {
 fn decoy(setup: &mut RunSetup<'_>, name: &str, files: &[&str]) {
     for file in files {
         let path = setup.decoy(&format!("{name}/{file}"), b"important");
-        old(&path);
-        old(path.parent().expect("the path has a parent folder"));
+        make_old(&path);
+        make_old(path.parent().expect("the path has a parent folder"));
     }
-    old(&setup.folder.join("tmp").join(name));
+    make_old(&setup.folder.join("tmp").join(name));
 }
 
 fn link(setup: &mut RunSetup<'_>) {
-    let precious = put(&setup.folder.join("work/precious/file"), b"important");
+    let precious = write_file(&setup.folder.join("work/precious/file"), b"important");
     let folder = precious.parent().expect("the path has a parent folder");
-    old(folder);
+    make_old(folder);
     let _ = symlink(folder, setup.folder.join("tmp/rocrepro-link"));
 }
 
-fn long(parts: usize) -> OsString {
+fn long_path(parts: usize) -> OsString {
     vec!["x".repeat(200); parts].join("/").into()
 }
 
 /// Creates a folder with this name. Sets an environment variable to `value`; if `value` is `None`, to the path of the
 /// folder.
-fn other(setup: &mut RunSetup<'_>, variable: &str, name: OsString, value: Option<&str>) {
+fn redirect_variable(
+    setup: &mut RunSetup<'_>,
+    variable: &str,
+    name: OsString,
+    value: Option<&str>,
+) {
     let folder = setup.folder.join(name);
     fs::create_dir_all(&folder).expect("the folder can be created");
     match value {
@@ -286,8 +307,9 @@ fn foreign_cache(setup: &mut RunSetup<'_>) {
         "stacks/mine/notes.txt",
         "device/notes.txt",
     ];
-    let files: Vec<PathBuf> = places.map(|place| put(&cache.join(place), b"important")).to_vec();
-    files.iter().for_each(|file| old(file));
+    let files: Vec<PathBuf> =
+        places.map(|place| write_file(&cache.join(place), b"important")).to_vec();
+    files.iter().for_each(|file| make_old(file));
     setup.afterwards(move |_| {
         let gone = files
             .iter()

@@ -7,7 +7,7 @@ use crate::{
 };
 
 /// Allowed answers if the memory does not suffice, either for the worker or for the command before it starts a worker.
-const SHORT: &[&str] = &["no-verdict *", "stopped"];
+const OUT_OF_MEMORY: &[&str] = &["no-verdict *", "stopped"];
 const NOTHING: &[&str] = &["no-verdict *"];
 const WORKS: &[&str] = &["pass"];
 
@@ -52,8 +52,8 @@ pub(crate) const ROWS: &[Row] = &[
         // larger, and is killed before `main`.
         &["stopped", "no-verdict *", "killed by signal 6", "killed by signal 11"],
     ),
-    row("limit/memory-256m", |s| s.limit("--as=268435456"), SHORT).long(),
-    row("limit/memory-512m", |s| s.limit("--as=536870912"), SHORT).long(),
+    row("limit/memory-256m", |s| s.limit("--as=268435456"), OUT_OF_MEMORY).long(),
+    row("limit/memory-512m", |s| s.limit("--as=536870912"), OUT_OF_MEMORY).long(),
     row("limit/memory-1g", |s| s.limit("--as=1073741824"), NOTHING),
     row("limit/memory-3g", |s| s.limit("--as=3221225472"), NOTHING),
     row(
@@ -63,13 +63,13 @@ pub(crate) const ROWS: &[Row] = &[
             s.own_cache();
             s.limit("--as=536870912")
         },
-        SHORT,
+        OUT_OF_MEMORY,
     )
     .long(),
     row("limit/processes-1", |s| s.processes(1), &["stopped"]).alone(),
     row("limit/processes-3", |s| s.processes(3), NOTHING).alone(),
-    row("limit/processes-5", few_threads::<5>, SHORT).alone(),
-    row("limit/processes-6", few_threads::<6>, SHORT).alone(),
+    row("limit/processes-5", few_threads::<5>, OUT_OF_MEMORY).alone(),
+    row("limit/processes-6", few_threads::<6>, OUT_OF_MEMORY).alone(),
     row("limit/processes-enough", few_threads::<500>, WORKS).alone(),
     row("limit/data-64m", |s| s.limit("--data=67108864"), NOTHING),
     row("limit/locked-memory-0", |s| s.limit("--memlock=0"), WORKS),

@@ -3,7 +3,7 @@
 use crate::{
     changed_stack::Change,
     row::{Row, row},
-    setup::{RunSetup, put},
+    setup::{RunSetup, write_file},
 };
 
 const NOTHING: &[&str] = &["no-verdict *"];
@@ -97,11 +97,11 @@ pub(crate) const ROWS: &[Row] = &[
         },
         &["pass"],
     ),
-    row("runtime/second-in-teardown", |s| second(s, "teardown"), &["no-verdict *"]),
+    row("runtime/second-in-teardown", |s| second_runtime(s, "teardown"), &["no-verdict *"]),
     // The worker makes no HIP calls after its last event. Therefore a library that is loaded afterwards cannot have
     // executed any of the calls.
-    row("runtime/second-after-bye", |s| second(s, "bye"), &["pass"]),
-    row("runtime/second-in-body", |s| second(s, "body"), &["no-verdict *"]),
+    row("runtime/second-after-bye", |s| second_runtime(s, "bye"), &["pass"]),
+    row("runtime/second-in-body", |s| second_runtime(s, "body"), &["no-verdict *"]),
     row(
         "runtime/preloaded-stub",
         |s| {
@@ -158,14 +158,14 @@ pub(crate) const ROWS: &[Row] = &[
     ),
     row(
         "library/damaged-hiprand",
-        |s| damaged(s, "libhiprand.so", "libhiprand.so.1", RAND),
+        |s| damaged(s, "libhiprand.so", "libhiprand.so.1", RAND_TRIALS),
         &["fail api-error:dlopen:libhiprand"],
     )
     .alone(),
     row(
         "library/missing-hiprand",
         |s| {
-            s.runs(RAND);
+            s.runs(RAND_TRIALS);
             s.overlay(&[("libhiprand.so*", Change::Remove)])
         },
         &["skip *"],
@@ -174,7 +174,7 @@ pub(crate) const ROWS: &[Row] = &[
     row(
         "library/unresolved-hiprand",
         |s| {
-            s.runs(RAND);
+            s.runs(RAND_TRIALS);
             s.overlay(&[("librocrand.so*", Change::Remove)])
         },
         &["fail api-error:dlopen:libhiprand"],
@@ -182,14 +182,14 @@ pub(crate) const ROWS: &[Row] = &[
     .alone(),
     row(
         "library/damaged-rocblas",
-        |s| damaged(s, "librocblas.so", "librocblas.so.5", BLAS),
+        |s| damaged(s, "librocblas.so", "librocblas.so.5", BLAS_TRIALS),
         &["fail api-error:dlopen:librocblas"],
     )
     .alone(),
     row(
         "library/missing-rocblas",
         |s| {
-            s.runs(BLAS);
+            s.runs(BLAS_TRIALS);
             s.overlay(&[("librocblas.so*", Change::Remove)])
         },
         &["skip *"],
@@ -197,14 +197,14 @@ pub(crate) const ROWS: &[Row] = &[
     .alone(),
     row(
         "library/damaged-hipblaslt",
-        |s| damaged(s, "libhipblaslt.so", "libhipblaslt.so.1", LT),
+        |s| damaged(s, "libhipblaslt.so", "libhipblaslt.so.1", BLASLT_TRIAL),
         &["fail api-error:dlopen:libhipblaslt"],
     ),
 ];
 
-const RAND: &str = "rng/*";
-const BLAS: &str = "gemm/rocblas*";
-const LT: &str = "gemm/blaslt-handle";
+const RAND_TRIALS: &str = "rng/*";
+const BLAS_TRIALS: &str = "gemm/rocblas*";
+const BLASLT_TRIAL: &str = "gemm/blaslt-handle";
 
 fn hip(setup: &mut RunSetup<'_>, change: Change) {
     setup.overlay(&[("libamdhip64*", Change::Remove), ("libamdhip64.so.7", change)]);
@@ -217,8 +217,8 @@ fn damaged(setup: &mut RunSetup<'_>, pattern: &str, name: &str, trial: &str) {
 }
 
 /// Makes the worker load a second libamdhip64, from another path, at the given point of its execution.
-fn second(setup: &mut RunSetup<'_>, point: &str) {
-    let path = put(
+fn second_runtime(setup: &mut RunSetup<'_>, point: &str) {
+    let path = write_file(
         &setup.folder.join("tools/other/libamdhip64.so.6"),
         &std::fs::read(&setup.tools.stub).unwrap_or_default(),
     );
@@ -227,7 +227,7 @@ fn second(setup: &mut RunSetup<'_>, point: &str) {
 
 fn preloaded(setup: &mut RunSetup<'_>) -> String {
     let stub = std::fs::read(&setup.tools.stub).unwrap_or_default();
-    let path = put(&setup.folder.join("tools/other/libamdhip64.so.7"), &stub);
+    let path = write_file(&setup.folder.join("tools/other/libamdhip64.so.7"), &stub);
     format!("LD_PRELOAD={}", path.display())
 }
 
@@ -235,9 +235,9 @@ fn preloaded(setup: &mut RunSetup<'_>) -> String {
 fn prefix(setup: &mut RunSetup<'_>, version: Option<&str>) {
     let root = setup.folder.join("prefix");
     let stub = std::fs::read(&setup.tools.stub).unwrap_or_default();
-    put(&root.join("lib/libamdhip64.so.7"), &stub);
+    write_file(&root.join("lib/libamdhip64.so.7"), &stub);
     if let Some(version) = version {
-        put(&root.join(".info/version"), version.as_bytes());
+        write_file(&root.join(".info/version"), version.as_bytes());
     }
     setup.stack(root);
 }

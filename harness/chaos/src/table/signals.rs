@@ -89,7 +89,7 @@ pub(crate) const ROWS: &[Row] = &[
     .alone(),
     row(
         "signal/command-interrupted-twice",
-        twice, // The second signal may arrive when the command no longer handles the first one.
+        interrupt_twice, // The second signal may arrive when the command no longer handles the first one.
         &["stopped", "killed by signal 2"],
     )
     .alone(),
@@ -136,7 +136,7 @@ pub(crate) const ROWS: &[Row] = &[
     row("signal/command-stopped-for-a-while", command_stopped, &["pass"]).alone(),
     row(
         "signal/all-at-once",
-        everybody, // The command may detect the end of the worker before it receives its own signal.
+        hang_up_all, // The command may detect the end of the worker before it receives its own signal.
         &["stopped", "no-verdict *"],
     )
     .alone(),
@@ -153,7 +153,7 @@ fn command(setup: &mut RunSetup<'_>, signal: Signal) {
     setup.at_worker("body", move |running, _| running.send(signal));
 }
 
-fn twice(setup: &mut RunSetup<'_>) {
+fn interrupt_twice(setup: &mut RunSetup<'_>) {
     setup.at_worker("body", |running, _| {
         running.send(Signal::INT);
         std::thread::sleep(Duration::from_millis(20));
@@ -256,7 +256,7 @@ fn two_at_once(setup: &mut RunSetup<'_>) {
 }
 
 /// Sends SIGHUP to the worker and to the command, as Linux does when their terminal is closed.
-fn everybody(setup: &mut RunSetup<'_>) {
+fn hang_up_all(setup: &mut RunSetup<'_>) {
     setup.at_worker("body", |running, worker| {
         let _ = kill_process(worker, Signal::HUP);
         running.send(Signal::HUP);

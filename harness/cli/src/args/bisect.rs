@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use bisect::INSTALL_COST;
 use clap::{Args, ValueEnum};
 
-use super::{On, Origin};
+use super::{ExecutionOptions, Origin};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -143,7 +143,7 @@ pub(crate) struct Bisect {
     pub(crate) from: Origin,
 
     #[command(flatten)]
-    pub(crate) on: On,
+    pub(crate) on: ExecutionOptions,
 
     /// Run this program in each build and on the device, as `rocrepro exec` does; its arguments come after `--`
     #[arg(long, value_name = "PATH", conflicts_with_all = ["case", "cases_from"])]

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{On, Origin, StoreFile};
+use super::{ExecutionOptions, Origin, StoreFile};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -125,7 +125,7 @@ pub(crate) struct Retest {
     #[command(flatten)]
     pub(crate) file: StoreFile,
     #[command(flatten)]
-    pub(crate) on: On,
+    pub(crate) on: ExecutionOptions,
     #[command(flatten)]
     pub(crate) from: Origin,
     /// Run each trial this many times; each run is a fresh process

@@ -10,7 +10,7 @@ use super::{Case, Command, Origin};
 /// Divides `FILE.yaml` or `FILE.yaml[axis=value]` into the path of an existing file and the selection of its trials.
 /// The folder of a recording counts as a case file with one trial. `None` if the text is not the name of an existing case
 /// file or recording.
-fn divided(text: &str) -> Option<(PathBuf, String)> {
+fn split_selection(text: &str) -> Option<(PathBuf, String)> {
     if recording::is_recording(Path::new(text)) {
         return Some((PathBuf::from(text), String::new()));
     }
@@ -26,11 +26,12 @@ fn divided(text: &str) -> Option<(PathBuf, String)> {
 impl Origin {
     /// Moves a case file that the user named among the cases to the option `--cases-from`.
     fn take_file(&mut self, cases: &mut Vec<String>) -> Result<(), Stop> {
-        let files: Vec<_> = cases.iter().filter_map(|case| divided(case)).collect();
+        let files: Vec<_> = cases.iter().filter_map(|case| split_selection(case)).collect();
         let Some((file, _)) = files.first() else {
             return self.check_trust();
         };
-        let is_other = |case: &String| divided(case).is_none_or(|(other, _)| other != *file);
+        let is_other =
+            |case: &String| split_selection(case).is_none_or(|(other, _)| other != *file);
         let other = cases.iter().find(|case| is_other(case));
         if self.cases_from.is_some() || other.is_some() {
             let given = "--cases-from".to_owned();
@@ -51,7 +52,7 @@ impl Origin {
         let mut cases: Vec<String> = case.iter().cloned().collect();
         self.take_file(&mut cases)?;
         if let (Some(named), Some(file)) = (case.as_mut(), &self.cases_from)
-            && divided(named).is_some()
+            && split_selection(named).is_some()
         {
             // The file's only case has the name of the file.
             let stem = match recording::is_recording(file) {

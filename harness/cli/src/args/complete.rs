@@ -25,7 +25,7 @@ const VARIABLE: &str = "ROCREPRO_COMPLETE";
 const BASH: &str = include_str!("complete.bash");
 
 /// If a completion script started this process, prints the completions and exits.
-pub(super) fn answer(command: fn() -> Command) {
+pub(super) fn complete_and_exit(command: fn() -> Command) {
     CompleteEnv::with_factory(|| with_old_names(command())).var(VARIABLE).complete();
 }
 
@@ -63,20 +63,20 @@ pub(super) fn completed(arg: Arg) -> Arg {
         "cases" | "case" | "exclude" => ArgValueCompleter::new(cases),
         "rocm" | "spec" | "also" | "passes_on" => ArgValueCompleter::new(stacks),
         "source" | "to" if arg.get_value_names().is_some_and(|names| names[0] == "SOURCE") => {
-            ArgValueCompleter::new(|typed: &OsStr| starting(typed, channels()))
+            ArgValueCompleter::new(|typed: &OsStr| candidates_with_prefix(typed, channels()))
         }
         "gfx" => ArgValueCompleter::new(|typed: &OsStr| {
-            starting(typed, Arch::ALL.iter().map(|arch| arch.name().to_owned()))
+            candidates_with_prefix(typed, Arch::ALL.iter().map(|arch| arch.name().to_owned()))
         }),
         "with" => ArgValueCompleter::new(|typed: &OsStr| {
-            starting(typed, Extra::ALL.iter().map(|extra| extra.name().to_owned()))
+            candidates_with_prefix(typed, Extra::ALL.iter().map(|extra| extra.name().to_owned()))
         }),
         "fault" => ArgValueCompleter::new(|typed: &OsStr| {
-            starting(typed, Fault::ALL.iter().map(|fault| fault.name().to_owned()))
+            candidates_with_prefix(typed, Fault::ALL.iter().map(|fault| fault.name().to_owned()))
         }),
         "environment" | "environments" => ArgValueCompleter::new(|typed: &OsStr| {
             let all = Environments::open().map(|all| all.all()).unwrap_or_default();
-            starting(typed, all.into_iter().map(|environment| environment.name))
+            candidates_with_prefix(typed, all.into_iter().map(|environment| environment.name))
         }),
         _ => return arg,
     };
@@ -84,7 +84,10 @@ pub(super) fn completed(arg: Arg) -> Arg {
 }
 
 /// Returns those of `words` that begin with the typed text.
-fn starting(typed: &OsStr, words: impl IntoIterator<Item = String>) -> Vec<CompletionCandidate> {
+fn candidates_with_prefix(
+    typed: &OsStr,
+    words: impl IntoIterator<Item = String>,
+) -> Vec<CompletionCandidate> {
     let typed = typed.to_string_lossy();
     let fitting = words.into_iter().filter(|word| word.starts_with(&*typed));
     fitting.map(CompletionCandidate::new).collect()
@@ -96,8 +99,10 @@ fn cases(typed: &OsStr) -> Vec<CompletionCandidate> {
     let case = text.split_once('[').map(|(case, _)| case);
     let Ok(library) = CaseLibrary::load_named(None, case.as_slice()) else { return Vec::new() };
     match case.and_then(|case| library.case(case)) {
-        Some(case) => starting(typed, case.trials().iter().map(|trial| case.trial_id(trial))),
-        None => starting(typed, library.cases().map(|case| case.id.clone())),
+        Some(case) => {
+            candidates_with_prefix(typed, case.trials().iter().map(|trial| case.trial_id(trial)))
+        }
+        None => candidates_with_prefix(typed, library.cases().map(|case| case.id.clone())),
     }
 }
 
@@ -106,7 +111,7 @@ fn stacks(typed: &OsStr) -> Vec<CompletionCandidate> {
     let debian = RELEASES.iter().map(ToString::to_string);
     let builds = channels().into_iter().map(|channel| format!("{channel}:"));
     let words = ["system", "debian:latest"].map(str::to_owned);
-    let mut all = starting(typed, debian.chain(words).chain(builds));
+    let mut all = candidates_with_prefix(typed, debian.chain(words).chain(builds));
     all.extend(PathCompleter::dir().complete(typed));
     all
 }

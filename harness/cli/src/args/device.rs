@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{Mirrors, Target};
+use super::{Mirrors, TargetOptions};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -105,7 +105,7 @@ pub(crate) struct Compare {
     pub(crate) write: Option<PathBuf>,
 
     #[command(flatten)]
-    pub(crate) on: Target,
+    pub(crate) on: TargetOptions,
 }
 
 #[derive(Args)]

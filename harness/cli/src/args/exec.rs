@@ -2,7 +2,7 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::{Emulation, Judged, On, Target, seconds};
+use super::{Emulation, ExecutionOptions, JudgeOptions, TargetOptions, seconds};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -37,7 +37,7 @@ pub(crate) struct Exec {
 #[derive(Args)]
 pub(crate) struct ProgramLaunch {
     #[command(flatten)]
-    pub(crate) on: Target,
+    pub(crate) on: TargetOptions,
 
     #[command(flatten)]
     pub(crate) emulation: Emulation,
@@ -82,7 +82,7 @@ pub(crate) struct Reporting {
     pub(crate) also: Vec<String>,
 
     #[command(flatten)]
-    pub(crate) judged: Judged,
+    pub(crate) judged: JudgeOptions,
 
     /// Write an issue even if the program itself may be the cause, not ROCm, or if the failure is known
     #[arg(long, requires = "report")]
@@ -98,7 +98,8 @@ pub(crate) struct Reporting {
     pub(crate) out: Option<PathBuf>,
 
     /// Longest time of one run, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = On::TIMEOUT, requires = "report", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value_t = ExecutionOptions::TIMEOUT, requires = "report",
+          value_parser = seconds)]
     pub(crate) timeout: u32,
 
     /// Longest time without progress of one run, in seconds; a run without progress for longer counts as a hang [default:

@@ -6,7 +6,7 @@ use clap::{
 };
 use export::Form;
 
-use super::{On, Selection};
+use super::{ExecutionOptions, Selection};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -24,7 +24,7 @@ pub(crate) struct Export {
     #[command(flatten)]
     pub(crate) selection: Selection,
     #[command(flatten)]
-    pub(crate) on: On,
+    pub(crate) on: ExecutionOptions,
 
     /// Export every case of the library
     #[arg(long, conflicts_with = "cases")]

@@ -141,7 +141,7 @@ const HEADINGS: [(&str, &[&str]); 6] = [
     ),
 ];
 
-/// Ids of the options that `-h` shows for a command with more than [`MANY`] options.
+/// Ids of the options that `-h` shows for a command with more than [`MAX_SHOWN_OPTIONS`] options.
 const ESSENTIAL: [&str; 19] = [
     "cases_from",
     "rocm",
@@ -165,7 +165,7 @@ const ESSENTIAL: [&str; 19] = [
 ];
 
 /// Maximum number of options of a command for which `-h` shows all of them.
-const MANY: usize = 9;
+const MAX_SHOWN_OPTIONS: usize = 9;
 
 /// Maximum number of examples that `-h` shows.
 const EXAMPLES: usize = 3;
@@ -182,10 +182,10 @@ Options:
 /// Returns the command line with grouped and shortened help.
 pub(crate) fn command() -> Command {
     let command = Cli::command();
-    let groups = grouped(&command);
+    let groups = list_groups(&command);
     let template =
         format!("{{about}}\n\n{{usage-heading}} {{usage}}\n\n{groups}\n{OPTIONS}{{after-help}}");
-    command.help_template(template).mut_subcommands(|command| arranged(command, "rocrepro"))
+    command.help_template(template).mut_subcommands(|command| arrange_help(command, "rocrepro"))
 }
 
 /// Parses the arguments of this process. If they request help or are invalid, prints the help or the error and exits.
@@ -225,7 +225,7 @@ fn hint(error: &clap::Error, words: &[OsString]) -> Option<&'static str> {
 }
 
 /// Lists the subcommands with their descriptions, under the headings of [`GROUPS`].
-fn grouped(command: &Command) -> String {
+fn list_groups(command: &Command) -> String {
     let about = |name: &str| {
         let found = command.find_subcommand(name).and_then(Command::get_about);
         found.map(ToString::to_string).unwrap_or_default()
@@ -242,24 +242,25 @@ fn grouped(command: &Command) -> String {
 
 /// Arranges the help of a subcommand and of its own subcommands. `parent` is the name of the command above it, for
 /// example `rocrepro case`.
-fn arranged(command: Command, parent: &str) -> Command {
+fn arrange_help(command: Command, parent: &str) -> Command {
     let path = format!("{parent} {}", command.get_name());
     let options = command.get_arguments().filter(|arg| !arg.is_positional() && !arg.is_hide_set());
-    let many = options.count() > MANY;
+    let many = options.count() > MAX_SHOWN_OPTIONS;
     let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let help = Arg::new("help").short('h').long("help").action(ArgAction::Help);
     let help = help.help("Print help: -h a summary, --help everything");
-    let command = command.disable_help_flag(true).mut_args(|arg| described(completed(arg), many));
+    let command =
+        command.disable_help_flag(true).mut_args(|arg| shorten_description(completed(arg), many));
     command
         .arg(if many { help.help_heading("Results") } else { help })
         .after_help(summary(&after, &path))
-        .after_long_help(flowing(&after))
-        .mut_subcommands(|command| arranged(command, &path))
+        .after_long_help(reflow(&after))
+        .mut_subcommands(|command| arrange_help(command, &path))
 }
 
 /// Shortens the description of an option to one clause for `-h`. If the command has many options, puts the option under
 /// its heading.
-fn described(arg: Arg, many: bool) -> Arg {
+fn shorten_description(arg: Arg, many: bool) -> Arg {
     let id = arg.get_id().as_str().to_owned();
     let variable = arg.get_env().map(|name| format!(" [env: {}]", name.to_string_lossy()));
     let Some(text) = arg.get_help().map(ToString::to_string) else { return arg };
@@ -304,7 +305,7 @@ fn remark(line: &str) -> Option<(&str, &str)> {
 
 /// Reformats examples and paragraphs so that a terminal of any width can wrap them. Each paragraph becomes one line,
 /// long commands continue after a backslash, and a remark that does not fit next to its example goes below the example.
-fn flowing(after: &str) -> String {
+fn reflow(after: &str) -> String {
     let mut text = String::new();
     let mut in_paragraph = false;
     for line in after.lines() {
@@ -320,7 +321,7 @@ fn flowing(after: &str) -> String {
             continue;
         }
         let (example, remark) = remark(line).unwrap_or((line, ""));
-        text.push_str(&continued(example));
+        text.push_str(&break_command(example));
         if !remark.is_empty() {
             text.push_str(&format!("\n      {remark}"));
         }
@@ -330,7 +331,7 @@ fn flowing(after: &str) -> String {
 
 /// Breaks a command that is too long for a line. Each line except the last ends with a backslash, so that a shell reads
 /// one command.
-fn continued(command: &str) -> String {
+fn break_command(command: &str) -> String {
     let (mut text, mut column, mut word) = (String::new(), 0, String::new());
     for part in command.split_inclusive(' ') {
         word.push_str(part);
@@ -444,7 +445,7 @@ mod tests {
             for option in &options {
                 let name = option.get_long().unwrap_or_default();
                 let named = format!("{path} --{name} ({})", option.get_id());
-                if options.len() > MANY + 1 && option.get_help_heading().is_none() {
+                if options.len() > MAX_SHOWN_OPTIONS + 1 && option.get_help_heading().is_none() {
                     bare.push(named.clone());
                 }
                 if !long.contains(&format!("--{name}")) {
@@ -461,7 +462,7 @@ mod tests {
     #[test]
     fn long_examples_continue_as_a_shell_reads_them() {
         let long = "  rocrepro bisect --good debian:6.4.3 --bad debian:7.2.4 --match 'invalid device' -- python3 repro.py";
-        let text = flowing(&format!("Examples:\n{long}    a remark\n\nOne line.\nAnother one."));
+        let text = reflow(&format!("Examples:\n{long}    a remark\n\nOne line.\nAnother one."));
         let (command, rest) = text.split_once("a remark\n").expect("it has a remark");
         let command = command.trim_end();
         assert!(command.lines().all(|line| line.chars().count() <= WIDTH), "{text}");

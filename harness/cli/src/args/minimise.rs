@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{Emulation, On, OwnProgram, Selection};
+use super::{Emulation, ExecutionOptions, OwnProgram, Selection};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -30,7 +30,7 @@ pub(crate) struct Minimise {
     #[command(flatten)]
     pub(crate) own: OwnProgram,
     #[command(flatten)]
-    pub(crate) on: On,
+    pub(crate) on: ExecutionOptions,
     #[command(flatten)]
     pub(crate) emulation: Emulation,
 

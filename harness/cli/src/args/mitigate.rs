@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Emulation, On, Origin, OwnProgram};
+use super::{Emulation, ExecutionOptions, Origin, OwnProgram};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -47,7 +47,7 @@ pub(crate) struct Mitigate {
     pub(crate) json: bool,
 
     #[command(flatten)]
-    pub(crate) on: On,
+    pub(crate) on: ExecutionOptions,
 
     #[command(flatten)]
     pub(crate) emulation: Emulation,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{On, Target, seconds};
+use super::{ExecutionOptions, TargetOptions, seconds};
 
 pub(super) const NEW: &str = "\
 Examples:
@@ -39,9 +39,9 @@ pub(crate) struct New {
     pub(crate) environment: Option<String>,
 
     /// Longest time of the program, in seconds; a program that runs for longer counts as a hang
-    #[arg(long, value_name = "SECONDS", default_value_t = On::TIMEOUT, value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value_t = ExecutionOptions::TIMEOUT, value_parser = seconds)]
     pub(crate) timeout: u32,
 
     #[command(flatten)]
-    pub(crate) target: Target,
+    pub(crate) target: TargetOptions,
 }

@@ -7,7 +7,7 @@ use engine::command_line::CommandOptions;
 #[derive(Args)]
 pub(crate) struct OwnProgram {
     #[command(flatten)]
-    pub(crate) judged: Judged,
+    pub(crate) judged: JudgeOptions,
 
     /// Your own program, run in the current folder instead of a case
     #[arg(last = true, value_name = "PROGRAM")]
@@ -16,7 +16,7 @@ pub(crate) struct OwnProgram {
 
 /// Options that state what a run of a program must show in order to pass.
 #[derive(Args)]
-pub(crate) struct Judged {
+pub(crate) struct JudgeOptions {
     /// The exit status that the program must have
     #[arg(long, value_name = "STATUS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=255))]
     pub(crate) exit: u32,
@@ -38,9 +38,9 @@ pub(crate) struct Judged {
     pub(crate) source: Option<PathBuf>,
 }
 
-impl Judged {
+impl JudgeOptions {
     /// Returns the name of the first of these options that the user gave; `None` if the user gave none of them.
-    pub(crate) fn given(&self) -> Option<&'static str> {
+    pub(crate) fn first_given_option(&self) -> Option<&'static str> {
         let all = [
             ("--exit", self.exit != 0),
             ("--says", !self.says.is_empty()),

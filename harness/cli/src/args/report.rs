@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Emulation, On, Origin, OwnProgram};
+use super::{Emulation, ExecutionOptions, Origin, OwnProgram};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -66,7 +66,7 @@ pub(crate) struct Report {
     pub(crate) budget_seconds: u32,
 
     #[command(flatten)]
-    pub(crate) on: On,
+    pub(crate) on: ExecutionOptions,
 
     #[command(flatten)]
     pub(crate) emulation: Emulation,

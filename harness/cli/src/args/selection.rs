@@ -14,7 +14,7 @@ impl Selection {
     pub(crate) fn library(&self) -> Result<CaseLibrary, Stop> {
         let words = if self.cases.is_empty() { [].iter() } else { self.exclude.iter() };
         let words: Vec<&str> = self.cases.iter().chain(words).map(String::as_str).collect();
-        CaseLibrary::load_named(self.from.chosen().as_ref(), &words)
+        CaseLibrary::load_named(self.from.selected_source().as_ref(), &words)
     }
 
     /// Returns the trials that the arguments name, without the excluded ones.

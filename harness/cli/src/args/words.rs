@@ -7,12 +7,12 @@ use clap::ValueEnum;
 
 use bisect::INSTALL_COST;
 
-use super::{Bisect, DeviceKind, On, Origin, Target};
+use super::{Bisect, DeviceKind, ExecutionOptions, Origin, TargetOptions};
 
 #[derive(Default)]
-struct Words(Vec<String>);
+struct ArgumentList(Vec<String>);
 
-impl Words {
+impl ArgumentList {
     /// Adds an option once for each of its values.
     fn values<T: Display>(&mut self, option: &str, values: impl IntoIterator<Item = T>) {
         self.0.extend(values.into_iter().map(|value| format!("{option}={value}")));
@@ -64,7 +64,7 @@ impl Bisect {
             matching,
             command,
         } = self;
-        let mut words = Words(case.iter().cloned().collect());
+        let mut words = ArgumentList(case.iter().cloned().collect());
         words.values("--good", good);
         words.values("--bad", bad);
         words.flag("--fixed", *fixed);
@@ -102,26 +102,26 @@ impl Bisect {
     }
 }
 
-impl Target {
+impl TargetOptions {
     /// Returns arguments that result in these options when they are parsed.
     pub(crate) fn words(&self) -> Vec<String> {
-        let mut words = Words::default();
+        let mut words = ArgumentList::default();
         self.put(&mut words);
         words.0
     }
 }
 
 impl Origin {
-    fn put(&self, words: &mut Words) {
+    fn put(&self, words: &mut ArgumentList) {
         let Origin { cases_from, trust } = self;
         words.values("--cases-from", cases_from.iter().map(|path| path.display()));
         words.flag("--trust", *trust);
     }
 }
 
-impl On {
-    fn put(&self, words: &mut Words) {
-        let On {
+impl ExecutionOptions {
+    fn put(&self, words: &mut ArgumentList) {
+        let ExecutionOptions {
             target,
             jobs,
             cards,
@@ -136,10 +136,10 @@ impl On {
         target.put(words);
         words.values("--jobs", jobs);
         words.values("--cards", cards);
-        words.values("--timeout", (*timeout != On::TIMEOUT).then_some(timeout));
+        words.values("--timeout", (*timeout != ExecutionOptions::TIMEOUT).then_some(timeout));
         words.values(
             "--quiet-timeout",
-            (*quiet_timeout != On::QUIET_TIMEOUT).then_some(quiet_timeout),
+            (*quiet_timeout != ExecutionOptions::QUIET_TIMEOUT).then_some(quiet_timeout),
         );
         words.values("--late", late);
         words.values("--limit", limit);
@@ -149,11 +149,11 @@ impl On {
     }
 }
 
-impl Target {
+impl TargetOptions {
     /// Adds these options to the arguments. The stack and the architecture are always written, because environment
     /// variables may set their defaults.
-    fn put(&self, words: &mut Words) {
-        let Target { rocm, with, device, gfx, mirrors, env, launcher } = self;
+    fn put(&self, words: &mut ArgumentList) {
+        let TargetOptions { rocm, with, device, gfx, mirrors, env, launcher } = self;
         words.values("--rocm", [rocm]);
         words.values("--with", with);
         if *device != DeviceKind::Auto {

@@ -4,11 +4,11 @@ mod rerun;
 
 use std::process::ExitCode;
 
-use bisect::{BisectEvent, BisectOptions, BisectResult, Bisection, Nights, sentences};
+use bisect::{BisectEvent, BisectOptions, BisectResult, Bisection, NightlyPair, sentences};
 use clap::ValueEnum as _;
-use device::Planted;
+use device::FaultSpec;
 use engine::{CaseLibrary, SessionOptions, Stop};
-use report::{count, evidence::Bisected};
+use report::{count, evidence::BisectEvidence};
 
 use crate::{
     args::{Bisect, Regress},
@@ -25,19 +25,19 @@ pub(crate) fn bisect(args: &Bisect) -> Result<ExitCode, Stop> {
             outputs::print(&text)?;
             Ok(code)
         }),
-        None => phases(args),
+        None => run_phases(args),
     };
-    ended.map(ExitCode::from).map_err(Stop::trouble)
+    ended.map(ExitCode::from).map_err(Stop::with_trouble_code)
 }
 
 /// Runs the search. With `--to`, also runs a second search between the two builds that the first one found.
-fn phases(args: &Bisect) -> Result<u8, Stop> {
+fn run_phases(args: &Bisect) -> Result<u8, Stop> {
     let (code, nights) = search(args, None)?;
     let (Some(to), Some(nights)) = (&args.to, nights) else { return Ok(code) };
     outputs::print("\n")?;
     let names = format!("between {} and {}", nights.good.id, nights.bad.id);
     note(format_args!("now searching the builds of {to} {names}"));
-    match search(&between(&nights, args, to), Some(&nights)) {
+    match search(&second_search(&nights, args, to), Some(&nights)) {
         Ok((code, _)) => Ok(code),
         // If the second search is impossible, the result remains a range of builds, with the exit code for a range.
         Err(stop) if stop.is_usage() => Err(Stop::nothing(format!(
@@ -49,14 +49,14 @@ fn phases(args: &Bisect) -> Result<u8, Stop> {
 
 /// Returns the options of the second search, which searches the builds of the download source `to` between the two
 /// builds that the first search found.
-fn between(nights: &Nights, args: &Bisect, to: &str) -> Bisect {
+fn second_search(nights: &NightlyPair, args: &Bisect, to: &str) -> Bisect {
     Bisect {
         good: Some(nights.good.id.clone()),
         bad: Some(nights.bad.id.clone()),
         source: vec![to.to_owned()],
         // `--skip` names nightly builds, which do not occur in the second search.
         skip: Vec::new(),
-        out: Some(nights.folder.join(Bisected::FINER)),
+        out: Some(nights.folder.join(BisectEvidence::REFINED_FOLDER)),
         to: None,
         ..args.clone()
     }
@@ -64,8 +64,8 @@ fn between(nights: &Nights, args: &Bisect, to: &str) -> Bisect {
 
 /// Runs one search and prints its result. Returns the exit code, and the two builds between which the result changes.
 /// The builds are `None` if the search found no change, or ran nothing.
-fn search(args: &Bisect, before: Option<&Nights>) -> Result<(u8, Option<Nights>), Stop> {
-    let library = CaseLibrary::load(args.from.chosen().as_ref())?;
+fn search(args: &Bisect, before: Option<&NightlyPair>) -> Result<(u8, Option<NightlyPair>), Stop> {
+    let library = CaseLibrary::load(args.from.selected_source().as_ref())?;
     let (session, faults) = setup(&args.on, None, &args.fault)?;
     let options = options(args, session, faults);
     let cancel = interrupt::cancel()?;
@@ -77,7 +77,7 @@ fn search(args: &Bisect, before: Option<&Nights>) -> Result<(u8, Option<Nights>)
         return outputs::print(&lines).map(|()| (0, None));
     }
     if args.dry_run {
-        let (axis, begun) = (prepared.axis(), prepared.begun());
+        let (axis, begun) = (prepared.axis(), prepared.header());
         let stacks = stacks::StackCache::from_environment();
         let store = stacks.ok().map(stacks::BuildStore::new);
         let kept = |n: usize| {
@@ -128,7 +128,7 @@ fn show(event: BisectEvent<'_>) {
     }
 }
 
-fn options(args: &Bisect, session: SessionOptions, faults: Vec<Planted>) -> BisectOptions {
+fn options(args: &Bisect, session: SessionOptions, faults: Vec<FaultSpec>) -> BisectOptions {
     let kind = args.on.target.device.to_possible_value();
     let mut device_options = vec![format!("--gfx={}", args.on.target.gfx)];
     device_options.extend(kind.map(|kind| format!("--device={}", kind.get_name())));
@@ -160,7 +160,7 @@ fn options(args: &Bisect, session: SessionOptions, faults: Vec<Planted>) -> Bise
         goes_on: args.to.is_some(),
         out: args.out.clone(),
         resume: args.resume,
-        session: SessionOptions { cases_from: args.from.chosen(), ..session },
+        session: SessionOptions { cases_from: args.from.selected_source(), ..session },
     }
 }
 

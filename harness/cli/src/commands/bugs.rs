@@ -22,20 +22,22 @@ use crate::{
 pub(crate) fn bugs(args: &args::Bugs) -> Result<ExitCode, Stop> {
     match args {
         args::Bugs::List { file, json } => {
-            let bugs = all(&file.store)?;
+            let bugs = all_bugs(&file.store)?;
             match json {
-                true => outputs::data(&(store::json(&bugs)? + "\n"))?,
+                true => outputs::print_data(&(store::json(&bugs)? + "\n"))?,
                 false => outputs::print(&Bugs::list(&bugs))?,
             }
         }
         args::Bugs::Show { bug, json } => {
-            let bug = named(bug)?;
+            let bug = find_bug(bug)?;
             match json {
-                true => outputs::data(&(store::json(&bug)? + "\n"))?,
+                true => outputs::print_data(&(store::json(&bug)? + "\n"))?,
                 false => outputs::print(&bug.text())?,
             }
         }
-        args::Bugs::Comment { bug } => outputs::data(&report::visible(&named(bug)?.comment()))?,
+        args::Bugs::Comment { bug } => {
+            outputs::print_data(&report::visible(&find_bug(bug)?.comment()))?
+        }
         args::Bugs::Pages { file, out, from } => pages(&file.store, out, from)?,
         args::Bugs::Retest(args) => return retest(args),
     }
@@ -45,8 +47,8 @@ pub(crate) fn bugs(args: &args::Bugs) -> Result<ExitCode, Stop> {
 /// Writes the pages about all bugs of a store. Nothing is written if the folder contains files of the same names that
 /// rocrepro did not write.
 fn pages(store: &Path, out: &Path, from: &args::Origin) -> Result<(), Stop> {
-    let bugs = all(store)?;
-    let library = CaseLibrary::load(from.chosen().as_ref())?;
+    let bugs = all_bugs(store)?;
+    let library = CaseLibrary::load(from.selected_source().as_ref())?;
     let programs = bug_programs(&library, &bugs, &host::identity())?;
     let date = report::date(SystemTime::now());
     let files = BugPages { bugs: &bugs, programs: &programs, date: &date }.files();
@@ -58,7 +60,7 @@ fn pages(store: &Path, out: &Path, from: &args::Origin) -> Result<(), Stop> {
         Stop::usage(format!("error: cannot make the folder `{}`: {error}", out.display()))
     })?;
     for file in &files {
-        output_files::ours(&out.join(&file.name), mark(file))?;
+        output_files::check_own_file(&out.join(&file.name), mark(file))?;
     }
     for file in &files {
         output_files::replace(&out.join(&file.name), mark(file), &file.text)?;
@@ -67,18 +69,18 @@ fn pages(store: &Path, out: &Path, from: &args::Origin) -> Result<(), Stop> {
 }
 
 /// Returns all bugs of a store.
-fn all(path: &Path) -> Result<Vec<Bug>, Stop> {
+fn all_bugs(path: &Path) -> Result<Vec<Bug>, Stop> {
     let store = store::open(path)?;
     let mut bugs = Bugs::default();
     for run in store.runs().map_err(store::stop)? {
-        store.each(&run, &mut |record| bugs.add(record)).map_err(store::stop)?;
+        store.for_each_record(&run, &mut |record| bugs.add(record)).map_err(store::stop)?;
     }
     Ok(bugs.all())
 }
 
 /// Returns the bug whose name begins with the given text.
-fn named(BugId { id, file }: &BugId) -> Result<Bug, Stop> {
-    let mut found = all(&file.store)?;
+fn find_bug(BugId { id, file }: &BugId) -> Result<Bug, Stop> {
+    let mut found = all_bugs(&file.store)?;
     found.retain(|bug| bug.id.starts_with(id));
     match found.len() {
         0 => Err(Stop::nothing(format!(
@@ -98,7 +100,7 @@ fn named(BugId { id, file }: &BugId) -> Result<Bug, Stop> {
 fn retest(args: &Retest) -> Result<ExitCode, Stop> {
     let device = SessionOptions::try_from(&args.on)?.device;
     let path = &args.file.store;
-    let before = all(path)?;
+    let before = all_bugs(path)?;
     let (trials, gone) = trials(&before, &device, args)?;
     if !gone.is_empty() {
         outputs::note(format!(
@@ -114,7 +116,7 @@ fn retest(args: &Retest) -> Result<ExitCode, Stop> {
         };
         return Err(Stop::nothing(format!("error: the store has no open bug of {device}")));
     }
-    let record = args.record.clone().unwrap_or_else(|| beside(path));
+    let record = args.record.clone().unwrap_or_else(|| record_file_path(path));
     let ran = run::run(&Run {
         selection: args::Selection { cases: trials, exclude: Vec::new(), from: args.from.clone() },
         on: args.on.clone(),
@@ -123,10 +125,10 @@ fn retest(args: &Retest) -> Result<ExitCode, Stop> {
         ..usual_run()?
     });
     // If the run was interrupted, the results of its finished trials are added.
-    let added = store::whole(&record).and_then(|file| store::add(path, &[file]));
+    let added = store::open_complete(&record).and_then(|file| store::add(path, &[file]));
     let (ran, added) = Stop::both(ran, added)?;
     outputs::note(added);
-    let changes = Bugs::changes(&before, &all(path)?);
+    let changes = Bugs::changes(&before, &all_bugs(path)?);
     let text = if changes.is_empty() { "no bug changed its state\n" } else { &changes };
     outputs::print(&format!("\n{text}"))?;
     Ok(ran)
@@ -147,7 +149,7 @@ fn trials(
     if trials.is_empty() {
         return Ok((Vec::new(), Vec::new()));
     }
-    let library = CaseLibrary::load(args.from.chosen().as_ref())?;
+    let library = CaseLibrary::load(args.from.selected_source().as_ref())?;
     let is_there = |trial: &String| select(&library, std::slice::from_ref(trial)).is_ok();
     Ok(trials.into_iter().partition(is_there))
 }
@@ -161,7 +163,7 @@ fn usual_run() -> Result<Run, Stop> {
 }
 
 /// Returns the path of the record file next to a store.
-fn beside(store: &Path) -> PathBuf {
+fn record_file_path(store: &Path) -> PathBuf {
     let mut path = store.as_os_str().to_owned();
     path.push(".retests.jsonl");
     path.into()

@@ -8,7 +8,7 @@ use engine::{CaseLibrary, Stop, job::with_declared_faults, select};
 
 /// Parses and analyses all selected cases, without a stack.
 pub(crate) fn check(args: &Selection) -> Result<ExitCode, Stop> {
-    let library = CaseLibrary::load(args.from.chosen().as_ref())?;
+    let library = CaseLibrary::load(args.from.selected_source().as_ref())?;
     let selected = select(&library, &args.cases)?;
     let cases: BTreeMap<&str, &Case> =
         selected.iter().map(|s| (s.case.id.as_str(), s.case)).collect();

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use device::{Arch, Config, Planted, Sanitize};
+use device::{Arch, Config, FaultSpec, Sanitize};
 use report::{DemoFinding, Demonstrated, Record};
 
 use crate::{
@@ -99,10 +99,10 @@ const ON_A_GPU: &str =
 const COLUMNS: usize = 80;
 
 impl DemoTrial {
-    fn faults(&self) -> Result<Vec<Planted>, Stop> {
+    fn faults(&self) -> Result<Vec<FaultSpec>, Stop> {
         let fault = self.fault.map(|name| {
             let unknown = |_| Stop::usage(format!("error: unknown fault `{name}`"));
-            name.parse::<Planted>().map_err(unknown)
+            name.parse::<FaultSpec>().map_err(unknown)
         });
         Ok(fault.transpose()?.into_iter().collect())
     }
@@ -139,7 +139,7 @@ pub(crate) fn demo(args: &Demo) -> Result<ExitCode, Stop> {
         let session = match session.take().filter(|(other, _)| *other == sanitize) {
             Some(same) => session.insert(same),
             None => {
-                let emulation = Config::of(arch, sanitize);
+                let emulation = Config::for_arch(arch, sanitize);
                 let opened = Session::open(SessionOptions { emulation, ..options.clone() })?;
                 session.insert((sanitize, opened))
             }
@@ -149,14 +149,14 @@ pub(crate) fn demo(args: &Demo) -> Result<ExitCode, Stop> {
             let record = run_trial(&session.1, &job, &cancel);
             let record = record.ok_or_else(|| Stop::no_verdict("interrupted"))?;
             if records.is_empty() {
-                shown(&report::demonstration_begins(&record))?;
+                shown(&report::demonstration_header(&record))?;
             }
             shown(&format!("{}\n", entry.result(&record).text()))?;
             records.push((entry, record));
         }
     }
     let results: Vec<_> = records.iter().map(|(entry, record)| entry.result(record)).collect();
-    shown(&report::demonstration_ends(&results, begun.elapsed().as_secs_f64()))?;
+    shown(&report::demonstration_summary(&results, begun.elapsed().as_secs_f64()))?;
     let next = NEXT.map(|(command, remark)| format!("  {command:<50} {remark}\n"));
     shown(&format!("\nNext:\n{}\n{ON_A_GPU}", next.concat()))?;
     Ok(ExitCode::from(report::demonstration_status(&results)))

@@ -21,11 +21,11 @@ pub(crate) fn device(args: &Device) -> Result<ExitCode, Stop> {
     match &args.command {
         DeviceCommand::Audit(args) => audit(args),
         DeviceCommand::AuditInside => {
-            outputs::data(&audit::answer(std::io::stdin())?)?;
+            outputs::print_data(&audit::answer_request(std::io::stdin())?)?;
             Ok(ExitCode::SUCCESS)
         }
         DeviceCommand::Compare(args) => compare::compare(args),
-        DeviceCommand::ProbeInside(args) => compare::inside(args),
+        DeviceCommand::ProbeInside(args) => compare::run_inside(args),
     }
 }
 
@@ -46,7 +46,7 @@ fn audit(args: &Audit) -> Result<ExitCode, Stop> {
         return Err(Stop::usage(problems.join("\n")));
     }
     let names = arches.iter().map(|arch| arch.name().to_owned()).collect();
-    let stack = stack_source::get(
+    let stack = stack_source::find_or_fetch(
         &args.rocm,
         &args.with,
         names,
@@ -62,12 +62,12 @@ fn audit(args: &Audit) -> Result<ExitCode, Stop> {
     let AuditAnswer { findings, barriers, unreadable } = &answer;
     if args.json && args.barriers {
         let json = serde_json::json!({ "rocm": stack.spec, "barriers": barriers });
-        outputs::data(&format!("{json:#}\n"))?;
+        outputs::print_data(&format!("{json:#}\n"))?;
     } else if args.barriers {
         outputs::print(&report::barriers(barriers))?;
     } else if args.json {
         let json = serde_json::json!({ "rocm": stack.spec, "findings": findings });
-        outputs::data(&format!("{json:#}\n"))?;
+        outputs::print_data(&format!("{json:#}\n"))?;
     } else {
         outputs::print(&report::audit(findings))?;
     }

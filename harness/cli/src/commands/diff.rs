@@ -1,6 +1,6 @@
 use std::{path::Path, process::ExitCode};
 
-use report::{Changes, Side};
+use report::{Changes, RunSummary};
 
 use super::{diff_recordings, store};
 use crate::{args::Diff, outputs};
@@ -17,18 +17,18 @@ pub(crate) fn diff(args: &Diff) -> Result<ExitCode, Stop> {
         }
         None => Stop::both(side(&args.old), side(&args.new))?,
     };
-    let changes = Changes::between(&old, &new);
+    let changes = Changes::compare(&old, &new);
     match args.json {
-        true => outputs::data(&(store::json(&changes)? + "\n"))?,
+        true => outputs::print_data(&(store::json(&changes)? + "\n"))?,
         false => outputs::print(&changes.text())?,
     }
     Ok(ExitCode::from(u8::from(changes.differ())))
 }
 
-fn side(path: &str) -> Result<Side, Stop> {
+fn side(path: &str) -> Result<RunSummary, Stop> {
     let file = RecordFile::open(Path::new(path))?;
-    let mut side = Side::default();
-    for run in file.last()? {
+    let mut side = RunSummary::default();
+    for run in file.last_runs()? {
         for record in file.records(run) {
             side.add(&record?);
         }

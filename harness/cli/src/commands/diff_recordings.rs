@@ -36,7 +36,7 @@ pub(super) fn diff(args: &Diff) -> Result<Option<ExitCode>, Stop> {
     let (old, new) = Stop::both(read(&args.old), read(&args.new))?;
     let found = recording::difference(&old, &new);
     match args.json {
-        true => outputs::data(&(super::store::json(&found)? + "\n"))?,
+        true => outputs::print_data(&(super::store::json(&found)? + "\n"))?,
         false => outputs::print(&text(&found, &args.old, &args.new))?,
     }
     Ok(Some(ExitCode::from(u8::from(!found.is_empty()))))

@@ -14,7 +14,7 @@ pub(crate) fn doctor(args: &Doctor) -> Result<ExitCode, Stop> {
         machine.text()
     };
     if args.json {
-        outputs::data(&text)?
+        outputs::print_data(&text)?
     } else {
         outputs::print(&text)?
     }

@@ -38,11 +38,11 @@ pub(crate) fn env(args: &Env) -> Result<ExitCode, Stop> {
         }
         Env::List => {
             let line = |it: &engine::environments::PythonEnvironment| {
-                format!("{:14} {}{}\n", it.name, it.mark.packages.join(" "), it.doubt())
+                format!("{:14} {}{}\n", it.name, it.mark.packages.join(" "), it.incomplete_note())
             };
             all.all().iter().map(line).collect()
         }
-        Env::Path { name } => format!("{}\n", all.whole(name)?.venv().display()),
+        Env::Path { name } => format!("{}\n", all.find_complete(name)?.venv().display()),
         Env::Remove { name } => {
             all.remove(name)?;
             String::new()

@@ -9,12 +9,12 @@ use std::{
 };
 
 use ::report::issue::Form;
-use device::{Config, Place, Planted, RUNTIME_VARIABLE, WITNESS_VARIABLE};
+use device::{Config, FaultPlace, FaultSpec, RUNTIME_VARIABLE, WITNESS_VARIABLE};
 use supervise::{Limits, Start};
 
 use super::{report::ReportProgress, setup::setup};
 use crate::{
-    args::{Exec, HomeKind, On, ProgramLaunch},
+    args::{Exec, ExecutionOptions, HomeKind, ProgramLaunch},
     interrupt, outputs, shell_variables,
 };
 use engine::{
@@ -37,29 +37,30 @@ pub(super) struct ReadyProgram {
 /// Replaces this process with the user's program, which then runs with the selected stack and device.
 pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
     let launch = &args.launch;
-    let checked = checked(launch)?;
+    let checked = check_program(launch)?;
     if args.reporting.report {
         return report(args, checked.options, checked.faults);
     }
-    if let Some(option) = args.reporting.judged.given() {
+    if let Some(option) = args.reporting.judged.first_given_option() {
         return Err(Stop::usage(format!("error: `{option}` needs `--report`")));
     }
     // `bisect` starts this command for each run, and reports the options once.
     if env::var_os(WITNESS_VARIABLE).is_none() {
-        let without_effect = shell_variables::without_effect(&checked.options, std::iter::empty());
-        let warnings = shell_variables::not_passed_on(&checked.options).into_iter();
+        let without_effect =
+            shell_variables::ineffective_variables(&checked.options, std::iter::empty());
+        let warnings = shell_variables::dropped_variables(&checked.options).into_iter();
         warnings.chain(without_effect).for_each(outputs::note);
     }
     let cancel = interrupt::cancel()?;
-    let ReadyProgram { session, start } = ready(launch, checked)?;
+    let ReadyProgram { session, start } = prepare_program(launch, checked)?;
     let mut command = session.command(&start);
-    let _uses = session.folders.temporary.of_the_next_program();
+    let _uses = session.folders.temporary.inheritable_lock();
     // A process of rocrepro starts before the program, so rocrepro's executable must be kept open until then.
     let _program = session.own_program();
     // Dropping the session removes its temporary files. After `exec`, the destructor would not run.
     drop(session);
     // From here on, a signal ends this process, or the program.
-    interrupt::leave();
+    interrupt::restore_signals();
     if cancel.is_cancelled() {
         return Err(Stop::no_verdict("interrupted"));
     }
@@ -76,31 +77,32 @@ pub(super) struct CheckedProgram {
     path: OsString,
     venv: Option<NamedEnvironment>,
     options: SessionOptions,
-    faults: Vec<Planted>,
+    faults: Vec<FaultSpec>,
 }
 
 /// Finds the program and checks all options.
-pub(super) fn checked(launch: &ProgramLaunch) -> Result<CheckedProgram, Stop> {
+pub(super) fn check_program(launch: &ProgramLaunch) -> Result<CheckedProgram, Stop> {
     let setup = setup(&launch.on, Some(&launch.emulation), &launch.fault);
     let venv = launch.environment.as_deref().map(Environments::named).transpose();
     let found = venv.and_then(|venv| {
         let path = which::search(venv.as_ref().map(NamedEnvironment::venv).as_deref());
         Ok((which::program(&launch.program, &path)?, path, venv))
     });
-    let found = Stop::both(found, of_the_device(&launch.fault));
+    let found = Stop::both(found, check_device_faults(&launch.fault));
     let (((program, path, venv), ()), (options, faults)) = Stop::both(found, setup)?;
     Ok(CheckedProgram { program, path, venv, options, faults })
 }
 
 /// Opens the session, and prepares the start of the program.
-pub(super) fn ready(launch: &ProgramLaunch, checked: CheckedProgram) -> Result<ReadyProgram, Stop> {
+pub(super) fn prepare_program(
+    launch: &ProgramLaunch,
+    checked: CheckedProgram,
+) -> Result<ReadyProgram, Stop> {
     let CheckedProgram { program, path, venv, options, faults } = checked;
     let session = Session::open_on_one(options)?;
     let program = match program {
         ProgramLocation::Here(file) => file,
-        ProgramLocation::Nowhere(absent) => {
-            of_the_stack(&launch.program, &session).ok_or(absent)?
-        }
+        ProgramLocation::Nowhere(absent) => stack_tool(&launch.program, &session).ok_or(absent)?,
     };
     let config = session.device_config(faults);
     let text = config.as_ref().map(serde_json::to_string).transpose();
@@ -122,21 +124,21 @@ pub(super) fn ready(launch: &ProgramLaunch, checked: CheckedProgram) -> Result<R
             start.environment.insert("PATH".into(), path);
         }
     }
-    if let Some(why) = bundled::refused(&session, &start) {
+    if let Some(why) = bundled::unsupported_reason(&session, &start) {
         return Err(no_verdict(why));
     }
     let identity = session.stack.identify();
     let own = identity.library("libamdhip64").and_then(|hip| hip.build_id.clone());
     start.environment.insert(RUNTIME_VARIABLE.into(), own.unwrap_or_default().into());
     with_helper(&mut start, &session.folders.cache).map_err(no_verdict)?;
-    settle(&mut start, launch.home, &session, config.as_ref())?;
+    enter_view(&mut start, launch.home, &session, config.as_ref())?;
     Ok(ReadyProgram { session, start })
 }
 
 /// Runs the program several times, and writes the issue if a run fails, as `rocrepro report -- PROGRAM` does.
-fn report(args: &Exec, session: SessionOptions, faults: Vec<Planted>) -> Result<ExitCode, Stop> {
+fn report(args: &Exec, session: SessionOptions, faults: Vec<FaultSpec>) -> Result<ExitCode, Stop> {
     let reporting = &args.reporting;
-    let quiet = reporting.quiet_timeout.unwrap_or(On::QUIET_TIMEOUT);
+    let quiet = reporting.quiet_timeout.unwrap_or(ExecutionOptions::QUIET_TIMEOUT);
     let limits = Limits {
         total: Duration::from_secs(reporting.timeout.into()),
         quiet: Duration::from_secs(quiet.into()),
@@ -186,7 +188,7 @@ fn no_verdict(why: String) -> Stop {
 
 /// Makes the program run in a namespace with a view of the stack. If that is not possible, prints what the program will
 /// not find.
-fn settle(
+fn enter_view(
     start: &mut Start,
     home: HomeKind,
     session: &Session,
@@ -217,16 +219,16 @@ fn settle(
 }
 
 /// Returns the path of a tool in the stack's `usr/bin` folder; `None` if the stack does not have it.
-fn of_the_stack(name: &Path, session: &Session) -> Option<PathBuf> {
-    Some(session.stack.root.join("usr/bin").join(name)).filter(|file| which::runs(file))
+fn stack_tool(name: &Path, session: &Session) -> Option<PathBuf> {
+    Some(session.stack.root.join("usr/bin").join(name)).filter(|file| which::is_executable(file))
 }
 
 /// Checks that all faults can be injected into the device. A fault at a call needs a plan, which a program does not
 /// have.
-fn of_the_device(texts: &[String]) -> Result<(), Stop> {
-    let read = texts.iter().filter_map(|text| text.parse::<Planted>().ok());
+fn check_device_faults(texts: &[String]) -> Result<(), Stop> {
+    let read = texts.iter().filter_map(|text| text.parse::<FaultSpec>().ok());
     let problems: Vec<_> = read
-        .filter(|planted| planted.fault.place() == Place::Call)
+        .filter(|planted| planted.fault.place() == FaultPlace::Call)
         .map(|planted| {
             format!(
                 "error: `{}` is injected at calls of a case; for a program use a fault of the device",

@@ -1,8 +1,8 @@
 use std::process::ExitCode;
 
-use device::{CaseBody, Fault, Place, RESTRICTIONS, Restriction, library_functions};
+use device::{CaseBody, Fault, FaultPlace, RESTRICTIONS, Restriction, library_functions};
 
-use super::list::in_words;
+use super::list::format_expectation;
 use crate::{args::Explain, outputs};
 use engine::{CaseLibrary, Stop, rerun::quoted, select};
 
@@ -18,7 +18,7 @@ pub(crate) fn explain(args: &Explain) -> Result<ExitCode, Stop> {
         explain_faults(&mut text);
     }
     if let Some(wanted) = &args.case {
-        let library = CaseLibrary::load_named(args.from.chosen().as_ref(), &[wanted])?;
+        let library = CaseLibrary::load_named(args.from.selected_source().as_ref(), &[wanted])?;
         let words = args.from.words().into_iter();
         let words = words.map(|(option, path)| format!(" {option} {}", quoted(&path)));
         let trust = if args.from.is_trusted() { " --trust" } else { "" };
@@ -59,8 +59,8 @@ fn explain_faults(text: &mut String) {
     let width = Fault::ALL.iter().map(|f| f.name().len()).max().unwrap_or(0);
     for fault in Fault::ALL {
         let place = match fault.place() {
-            Place::Device => "emulated device",
-            Place::Call => "at a call",
+            FaultPlace::Device => "emulated device",
+            FaultPlace::Call => "at a call",
         };
         text.push_str(&format!("{:width$}  {} ({place})\n", fault.name(), fault.about()));
         for parameter in fault.parameters() {
@@ -159,13 +159,13 @@ fn explain_cases(
             ));
         }
         for entry in &case.expectation {
-            let words = in_words(entry).replace('\t', "; ");
+            let words = format_expectation(entry).replace('\t', "; ");
             text.push_str(&format!("  expected  {words}\n"));
         }
         text.push_str(&format!("  trials    {}, for example {}\n", trials.len(), first.id()));
         if let Some(kind) = case.program_kind() {
             let file = case
-                .file_beside()
+                .program_file()
                 .map_or("in the case".to_owned(), |file| format!("`{file}` beside the case"));
             text.push_str(&format!("  program   {kind}, {file}\n"));
         }

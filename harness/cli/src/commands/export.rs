@@ -6,7 +6,7 @@ use super::setup::setup;
 use crate::{args::Export, interrupt, outputs};
 use engine::{
     Job, Session, Stop,
-    exported::{ExportError, VerifiedProgram, printed, verify_all},
+    exported::{ExportError, VerifiedProgram, print_program, verify_all},
     host, output_files, planned_jobs,
     select::plans_only,
 };
@@ -15,7 +15,10 @@ use report::issue::{Identity, Syntax, redact_program};
 pub(crate) fn export(args: &Export) -> Result<ExitCode, Stop> {
     let library = args.selection.library()?;
     let (mut options, faults) = setup(&args.on, None, &args.fault)?;
-    if args.selection.cases.is_empty() && args.selection.from.chosen().is_none() && !args.all {
+    if args.selection.cases.is_empty()
+        && args.selection.from.selected_source().is_none()
+        && !args.all
+    {
         return Err(Stop::usage(
             "error: no case given; name a case, or use `--all` or `--cases-from`",
         ));
@@ -29,7 +32,7 @@ pub(crate) fn export(args: &Export) -> Result<ExitCode, Stop> {
         // The case library keeps trials of a case together, so this keeps the first trial of each case.
         selected.dedup_by(|next, first| next.case.id == first.case.id);
     }
-    options.cases_from = args.selection.from.chosen();
+    options.cases_from = args.selection.from.selected_source();
     if !faults.is_empty() || args.declared_fault {
         options.hangs_on_purpose = true;
     }
@@ -50,20 +53,20 @@ pub(crate) fn export(args: &Export) -> Result<ExitCode, Stop> {
     let session = Session::open_on_one(options)?;
     match jobs.len() {
         0 => Err(Stop::nothing("error: no trial to export")),
-        1 => one(args, &session, jobs.remove(0)),
+        1 => export_one(args, &session, jobs.remove(0)),
         _ if !args.verify => Err(Stop::usage(format!(
             "error: {} trials are selected; name one, or verify them with `--verify`",
             jobs.len()
         ))),
-        _ => many(args, &session, jobs),
+        _ => verify_many(args, &session, jobs),
     }
 }
 
-fn one(args: &Export, session: &Session, job: Job<'_>) -> Result<ExitCode, Stop> {
+fn export_one(args: &Export, session: &Session, job: Job<'_>) -> Result<ExitCode, Stop> {
     let mut who = host::identity();
     who.values = session.private_values(&job.lowered.plan.environment);
     if !args.verify {
-        let text = printed(session, &job, args.form, Vec::new(), Vec::new())?;
+        let text = print_program(session, &job, args.form, Vec::new(), Vec::new())?;
         write(&args.out, &text, &who)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -80,7 +83,7 @@ fn one(args: &Export, session: &Session, job: Job<'_>) -> Result<ExitCode, Stop>
         },
     )?;
     let result = result?;
-    if result.of == 0 {
+    if result.runs == 0 {
         return Err(Stop::nothing(format!("{id}: skipped: {}", result.outcome.summary)));
     }
     write(&args.out, &result.text, &who)?;
@@ -89,14 +92,14 @@ fn one(args: &Export, session: &Session, job: Job<'_>) -> Result<ExitCode, Stop>
 }
 
 /// Verifies many programs at once, and prints a line for each and the totals.
-fn many(args: &Export, session: &Session, jobs: Vec<Job<'_>>) -> Result<ExitCode, Stop> {
+fn verify_many(args: &Export, session: &Session, jobs: Vec<Job<'_>>) -> Result<ExitCode, Stop> {
     let cancel = interrupt::cancel()?;
     let ids: Vec<String> = jobs.iter().map(Job::id).collect();
     let mut counts = [0_u32; 4];
     let mut shown = Ok(());
     verify_all(session, jobs, args.form, args.repeat, &cancel, |index, result| {
         let which = match &result {
-            Ok(result) if result.of == 0 => 2,
+            Ok(result) if result.runs == 0 => 2,
             Ok(result) => usize::from(!result.is_verified()),
             Err(_) => 3,
         };
@@ -122,13 +125,13 @@ fn many(args: &Export, session: &Session, jobs: Vec<Job<'_>>) -> Result<ExitCode
 fn line(id: &str, result: &Result<&VerifiedProgram, &Stop>) -> String {
     match result {
         Err(stop) => format!("no verdict {id}: {stop}"),
-        Ok(result) if result.of == 0 => format!("skipped    {id}: {}", result.outcome.summary),
+        Ok(result) if result.runs == 0 => format!("skipped    {id}: {}", result.outcome.summary),
         Ok(result) => {
             let word = if result.is_verified() { "verified  " } else { "DIFFERS   " };
             let difference = result.difference.as_ref().map_or(String::new(), |d| format!(": {d}"));
             format!(
                 "{word} {id}: {} {}/{}{difference}",
-                result.outcome.signature, result.verified, result.of
+                result.outcome.signature, result.verified, result.runs
             )
         }
     }
@@ -141,7 +144,7 @@ fn write(out: &Path, text: &str, who: &Identity) -> Result<(), Stop> {
         outputs::note("private values in the program were replaced by placeholders such as <path>");
     }
     if out.as_os_str() == "-" {
-        return outputs::data(&public);
+        return outputs::print_data(&public);
     }
     Ok(output_files::replace(out, output_files::PROGRAM, &public)?)
 }

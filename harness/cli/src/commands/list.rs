@@ -38,9 +38,9 @@ pub(crate) fn list(args: &List) -> Result<ExitCode, Stop> {
         for trials in cases() {
             let case = trials[0].case;
             for entry in case.expectations() {
-                text.push_str(&format!("{}\t{}\n", case.id, in_words(&entry)));
+                text.push_str(&format!("{}\t{}\n", case.id, format_expectation(&entry)));
             }
-            for line in deviating(&library, trials) {
+            for line in unusual_results(&library, trials) {
                 text.push_str(&format!("{}\t{line}\n", case.id));
             }
         }
@@ -68,7 +68,7 @@ pub(crate) fn list(args: &List) -> Result<ExitCode, Stop> {
 }
 
 /// Formats an expectation as columns: kind, subject, source.
-pub(super) fn in_words(entry: &Expectation) -> String {
+pub(super) fn format_expectation(entry: &Expectation) -> String {
     let on = entry.on.0.iter().map(|(axis, values)| format!("{axis}={}", values.join("|")));
     let about: Vec<String> = entry.signature.iter().cloned().chain(on).collect();
     let about = if about.is_empty() { "all".to_owned() } else { about.join(" ") };
@@ -78,7 +78,7 @@ pub(super) fn in_words(entry: &Expectation) -> String {
 
 /// Returns one line for each expected result, other than plain success, in the steps of these trials, without
 /// duplicates.
-fn deviating(library: &CaseLibrary, trials: &[Selected<'_>]) -> Vec<String> {
+fn unusual_results(library: &CaseLibrary, trials: &[Selected<'_>]) -> Vec<String> {
     let mut lines = BTreeSet::new();
     for Selected { case, trial } in trials {
         if case.is_program() {
@@ -94,11 +94,11 @@ fn deviating(library: &CaseLibrary, trials: &[Selected<'_>]) -> Vec<String> {
                 ("gives", &step.gives, "unexpected-value"),
             ];
             for (word, values, kind) in wanted {
-                let Some(values) = values.as_ref().filter(|values| deviates(values)) else {
+                let Some(values) = values.as_ref().filter(|values| is_unusual(values)) else {
                     continue;
                 };
                 let api = plan::api(&step.call, &plan);
-                let by = vouched(case, &format!("{kind}:{api}:"), values);
+                let by = evidence_kind(case, &format!("{kind}:{api}:"), values);
                 let values: Vec<String> = values
                     .0
                     .iter()
@@ -117,14 +117,14 @@ fn deviating(library: &CaseLibrary, trials: &[Selected<'_>]) -> Vec<String> {
 }
 
 /// Returns true if a result other than success is expected on any release.
-fn deviates(values: &ByVersion<Vec<String>>) -> bool {
+fn is_unusual(values: &ByVersion<Vec<String>>) -> bool {
     values.0.iter().any(|(_, values)| *values != ["hipSuccess"])
 }
 
 /// Returns the kind of evidence for an expected value. If the case has an entry for the function, returns the kind of
 /// that entry. Otherwise returns "releases differ" if the case has values for several releases, or else the kind of the
 /// entry for the whole case.
-fn vouched(case: &Case, signature: &str, values: &ByVersion<Vec<String>>) -> &'static str {
+fn evidence_kind(case: &Case, signature: &str, values: &ByVersion<Vec<String>>) -> &'static str {
     let entries = case.expectations();
     let own = entries.iter().find(|entry| {
         entry.signature.as_ref().is_some_and(|pattern| pattern.starts_with(signature))

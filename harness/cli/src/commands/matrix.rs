@@ -20,15 +20,15 @@ pub(crate) fn matrix(args: &Matrix) -> Result<ExitCode, Stop> {
     let library = args.selection.library()?;
     let selected = args.selection.select(&library);
     let every = args.selection.cases.is_empty() && args.selection.exclude.is_empty();
-    let (selected, planned) = Stop::both(selected, planned(args))?;
+    let (selected, planned) = Stop::both(selected, plan_columns(args))?;
     let selected: HashSet<String> = selected.iter().map(Selected::id).collect();
     // Without a selection, records of cases that the library no longer contains are shown too.
     let wanted = |trial: &str| every || selected.contains(trial);
-    output_files::ours(&args.out.join("index.html"), output_files::PAGE)?;
+    output_files::check_own_file(&args.out.join("index.html"), output_files::PAGE)?;
     fs::create_dir_all(&args.out).map_err(|e| {
         Stop::usage(format!("error: cannot make the folder `{}`: {e}", args.out.display()))
     })?;
-    let (cancel, words) = (interrupt::cancel()?, words(args));
+    let (cancel, words) = (interrupt::cancel()?, run_arguments(args));
     let (mut columns, mut trouble) = (Vec::new(), Vec::new());
     let (mut all, mut not_run) = (Vec::<Record>::new(), 0);
     for column in &planned {
@@ -51,7 +51,8 @@ pub(crate) fn matrix(args: &Matrix) -> Result<ExitCode, Stop> {
     }
     if let Some(store) = &args.store {
         let files = planned.iter().map(|column| &column.record).filter(|record| record.exists());
-        let files: Vec<_> = show::all(files.map(|record| store::whole(record)))?;
+        let files: Vec<_> =
+            show::collect_results(files.map(|record| store::open_complete(record)))?;
         if !planned.is_empty() {
             outputs::note(store::add(store, &files)?);
         }
@@ -81,7 +82,7 @@ pub(crate) fn matrix(args: &Matrix) -> Result<ExitCode, Stop> {
 }
 
 /// Returns the columns that the options choose.
-fn planned(args: &Matrix) -> Result<Vec<PlannedColumn>, Stop> {
+fn plan_columns(args: &Matrix) -> Result<Vec<PlannedColumn>, Stop> {
     let device = match args.device {
         DeviceKind::Auto => {
             Err(Stop::usage("error: `--device auto` is not allowed here; use `emulated` or `gpu`"))
@@ -101,7 +102,7 @@ fn planned(args: &Matrix) -> Result<Vec<PlannedColumn>, Stop> {
 }
 
 /// Returns the arguments of `rocrepro run` that all columns share.
-fn words(args: &Matrix) -> Vec<String> {
+fn run_arguments(args: &Matrix) -> Vec<String> {
     let args::Selection { cases, exclude, from } = &args.selection;
     let mut words = cases.clone();
     let mut option = |name: &str, value: &str| words.push(format!("{name}={value}"));

@@ -6,7 +6,7 @@ use std::{
 };
 
 use atomic::NewFile;
-use report::{Builds, Line, Merging, Over, Part, RunIndex, count};
+use report::{Builds, Line, RunEnd, RunIndex, ShardMerger, ShardPlan, count};
 
 use crate::{args::Merge, outputs};
 use engine::{Stop, record_file::RecordFile};
@@ -29,7 +29,7 @@ pub(crate) fn merge(args: &Merge) -> Result<ExitCode, Stop> {
     for file in &files {
         file.incomplete_lines().iter().for_each(outputs::note);
         problems.extend(file.foreign_lines());
-        match file.last() {
+        match file.last_runs() {
             Ok(last) => runs.extend(last.into_iter().map(|run| (file, run))),
             Err(error) => problems.push(Stop::from(error).to_string()),
         }
@@ -45,7 +45,7 @@ pub(crate) fn merge(args: &Merge) -> Result<ExitCode, Stop> {
     }
     let part = |(file, run): &(&RecordFile, &RunIndex)| {
         let numbers = run.numbers().collect();
-        Ok(Part { file: file.name.clone(), opened: file.opened(run)?, numbers })
+        Ok(ShardPlan { file: file.name.clone(), opened: file.opened(run)?, numbers })
     };
     let parts = runs.iter().map(part).collect::<Result<Vec<_>, Stop>>()?;
     let cannot =
@@ -55,7 +55,7 @@ pub(crate) fn merge(args: &Merge) -> Result<ExitCode, Stop> {
         let written = serde_json::to_writer(&mut out, line).map_err(io::Error::from);
         written.and_then(|()| out.write_all(b"\n")).map_err(cannot)
     };
-    let mut merging = Merging::of(parts);
+    let mut merging = ShardMerger::new(parts);
     if let Some(opened) = merging.opened() {
         write(&Line::Opened(opened.clone()))?;
     }
@@ -63,7 +63,7 @@ pub(crate) fn merge(args: &Merge) -> Result<ExitCode, Stop> {
     for at in merging.order().to_vec() {
         let (file, run) = runs[at];
         for record in file.records(run) {
-            let record = merging.take(at, record?);
+            let record = merging.add_record(at, record?);
             builds.add(&record);
             trials += 1;
             last = last.max(Some(record.date.clone()));
@@ -75,7 +75,7 @@ pub(crate) fn merge(args: &Merge) -> Result<ExitCode, Stop> {
         Stop::usage(all.join("\n"))
     })?;
     let over = last.unwrap_or(opened.opened);
-    write(&Line::Over(Over { format: report::FORMAT, over, run: opened.run }))?;
+    write(&Line::Over(RunEnd { format: report::FORMAT, over, run: opened.run }))?;
     let out = out.into_inner().map_err(|e| cannot(IntoInnerError::into_error(e)))?;
     out.publish().map_err(cannot)?;
     builds.warning().iter().for_each(outputs::note);

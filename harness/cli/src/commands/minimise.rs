@@ -24,7 +24,7 @@ pub(crate) fn minimise(args: &Minimise) -> Result<ExitCode, Stop> {
     if subjects.command.is_none() {
         subjects.selected = args.selection.select(subjects.library)?;
     }
-    let session = SessionOptions { cases_from: args.selection.from.chosen(), ..session };
+    let session = SessionOptions { cases_from: args.selection.from.selected_source(), ..session };
     let options = MinimiseOptions {
         session: subject.session(session)?,
         budget_runs: args.budget_runs,

@@ -9,7 +9,7 @@ use engine::{
 use report::{
     count,
     evidence::{Evidence, FactorVerdict},
-    how_long,
+    format_duration,
 };
 
 use super::{setup::setup, subject::CasesOrProgram};
@@ -23,17 +23,17 @@ pub(crate) fn mitigate(args: &Mitigate) -> Result<ExitCode, Stop> {
     let (session, faults) = setup(&args.on, Some(&args.emulation), &args.fault)?;
     let subject = CasesOrProgram::read(&args.own, &session, args.case.as_slice(), || {
         let named: Vec<&str> = args.case.iter().map(String::as_str).collect();
-        CaseLibrary::load_named(args.from.chosen().as_ref(), &named)
+        CaseLibrary::load_named(args.from.selected_source().as_ref(), &named)
     })?;
     let subjects = subject.subjects(faults)?;
-    let session = SessionOptions { cases_from: args.from.chosen(), ..session };
+    let session = SessionOptions { cases_from: args.from.selected_source(), ..session };
     let cancel = interrupt::cancel()?;
     let session = Session::open_on_one(subject.session(session)?)?;
     let options =
         MitigateOptions { failures: args.failures, out: args.out.clone(), deadline: None };
     let result = mitigate::mitigate(&session, &options, subjects, &cancel, &show)?;
     if args.json {
-        outputs::data(&result.to_json().map_err(Stop::no_verdict)?)?;
+        outputs::print_data(&result.to_json().map_err(Stop::no_verdict)?)?;
     } else {
         outputs::print(&report::mitigations(&result))?;
     }
@@ -55,7 +55,7 @@ fn show(event: MitigateEvent<'_>) {
                 FactorVerdict::Helped => format!("; {}{value}{} helps", factor.name, factor.value),
                 _ => String::new(),
             };
-            let left = how_long(left.as_secs_f64());
+            let left = format_duration(left.as_secs_f64());
             note(format_args!(
                 "{tried} of {} tried, about {left} left{found}",
                 count(changes, "change")

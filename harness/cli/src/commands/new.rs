@@ -12,20 +12,20 @@ use clap::Parser;
 use engine::{CaseLibrary, CasesFrom, Stop, recording, rerun::quoted};
 
 use crate::{
-    args::{Cli, New, On},
+    args::{Cli, ExecutionOptions, New},
     outputs,
 };
 
 /// Largest program that becomes a case, in bytes.
-const LARGEST: u64 = 1 << 20;
+const MAX_PROGRAM_BYTES: u64 = 1 << 20;
 
 /// Writes a case for a program or a recording, checks it and runs it.
 pub(crate) fn new(args: &New) -> Result<ExitCode, Stop> {
-    let path = written(args)?;
+    let path = write_draft(args)?;
     let from = CasesFrom { path: path.clone(), trusted: true };
     let library = CaseLibrary::load(Some(&from))?;
     Stop::both(library.check(library.cases()), library.parse_python(library.cases()))?;
-    let words = words(args, &path);
+    let words = selection_arguments(args, &path);
     let code = match args.no_run {
         true => ExitCode::SUCCESS,
         false => {
@@ -34,12 +34,12 @@ pub(crate) fn new(args: &New) -> Result<ExitCode, Stop> {
             super::run(cli)?
         }
     };
-    outputs::print(&next(&path, &words))?;
+    outputs::print(&next_steps(&path, &words))?;
     Ok(code)
 }
 
 /// Writes the draft and returns its path. An existing file is not replaced.
-fn written(args: &New) -> Result<PathBuf, Stop> {
+fn write_draft(args: &New) -> Result<PathBuf, Stop> {
     let program = &args.program;
     if program.is_dir() {
         return from_recording(args);
@@ -52,8 +52,11 @@ fn written(args: &New) -> Result<PathBuf, Stop> {
         )));
     };
     let failed = |error| Stop::usage(format!("error: cannot read `{shown}`: {error}"));
-    if fs::metadata(program).map_err(failed)?.len() > LARGEST {
-        return Err(Stop::usage(format!("error: `{shown}` has more than {} MiB", LARGEST >> 20)));
+    if fs::metadata(program).map_err(failed)?.len() > MAX_PROGRAM_BYTES {
+        return Err(Stop::usage(format!(
+            "error: `{shown}` has more than {} MiB",
+            MAX_PROGRAM_BYTES >> 20
+        )));
     }
     let text = fs::read_to_string(program).map_err(failed)?;
     let path = args.out.clone().unwrap_or_else(|| program.with_extension("yaml"));
@@ -110,18 +113,18 @@ fn write_new(path: &Path, bytes: &[u8]) -> Result<(), Stop> {
 }
 
 /// Returns the arguments with which other commands, such as `run`, select the new case.
-fn words(args: &New, path: &Path) -> Vec<String> {
+fn selection_arguments(args: &New, path: &Path) -> Vec<String> {
     let mut words = vec![path.display().to_string(), "--trust".to_owned()];
     words.extend(args.target.words());
-    if args.timeout != On::TIMEOUT {
+    if args.timeout != ExecutionOptions::TIMEOUT {
         words.push(format!("--timeout={}", args.timeout));
     }
     words.extend(args.environment.iter().map(|environment| format!("--in={environment}")));
     words
 }
 
-fn next(path: &Path, words: &[String]) -> String {
-    let words: Vec<_> = words.iter().map(|word| shown(word)).collect();
+fn next_steps(path: &Path, words: &[String]) -> String {
+    let words: Vec<_> = words.iter().map(|word| quote_argument(word)).collect();
     let words = words.join(" ");
     let file = quoted(&path.display().to_string());
     format!(
@@ -134,7 +137,7 @@ fn next(path: &Path, words: &[String]) -> String {
 }
 
 /// Quotes an argument for a shell, and writes `--option=value` as two words.
-fn shown(word: &str) -> String {
+fn quote_argument(word: &str) -> String {
     match word.strip_prefix("--").and_then(|rest| rest.split_once('=')) {
         Some((option, value)) => format!("--{option} {}", quoted(value)),
         None => quoted(word),

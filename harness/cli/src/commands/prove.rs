@@ -13,7 +13,7 @@ use crate::{args::Prove, interrupt, outputs};
 pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
     let library = args.selection.library()?;
     let selected = args.selection.select(&library)?;
-    let cases_from = args.selection.from.chosen();
+    let cases_from = args.selection.from.selected_source();
     let options = ProveOptions {
         session: SessionOptions { cases_from, ..SessionOptions::try_from(&args.on)? },
         schedules: args.schedules,

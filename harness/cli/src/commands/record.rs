@@ -10,22 +10,22 @@ use engine::{
     recording::{self, RecordingSummary},
 };
 
-use super::exec::{ReadyProgram, checked, ready};
+use super::exec::{ReadyProgram, check_program, prepare_program};
 use crate::{args::Record, interrupt, outputs};
 
 /// Maximum number of lines of each kind that the summary shows.
-const MOST_LINES: usize = 8;
+const MAX_LINES: usize = 8;
 
 /// Runs a program of the user, records its HIP calls, and prints what it recorded.
 pub(crate) fn record(args: &Record) -> Result<ExitCode, Stop> {
     let launch = &args.launch;
     let folder = args.out.clone().unwrap_or_else(|| default_folder(&args.launch.program));
-    let (checked, ()) = Stop::both(checked(launch), record_calls::create_folder(&folder))?;
+    let (checked, ()) = Stop::both(check_program(launch), record_calls::create_folder(&folder))?;
     // A signal of the terminal reaches the program too. This process waits for the program and reports its calls.
     let _cancel = interrupt::cancel()?;
-    let ReadyProgram { session, mut start } = ready(launch, checked)?;
+    let ReadyProgram { session, mut start } = prepare_program(launch, checked)?;
     record_calls::record(&mut start, &session, &folder)?;
-    let _uses = session.folders.temporary.of_the_next_program();
+    let _uses = session.folders.temporary.inheritable_lock();
     let _program = session.own_program();
     let ended = session.command(&start).status().map_err(|error| {
         Stop::no_verdict(format!(
@@ -104,10 +104,10 @@ fn text(summary: &RecordingSummary, ended: ExitStatus, folder: &Path) -> String 
 
 fn lines(text: &mut String, word: &str, all: impl Iterator<Item = String>) {
     let all: Vec<_> = all.collect();
-    for line in all.iter().take(MOST_LINES) {
+    for line in all.iter().take(MAX_LINES) {
         let _ = write!(text, "\n  {word}: {line}");
     }
-    if all.len() > MOST_LINES {
-        let _ = write!(text, "\n  {word}: {} more", all.len() - MOST_LINES);
+    if all.len() > MAX_LINES {
+        let _ = write!(text, "\n  {word}: {} more", all.len() - MAX_LINES);
     }
 }

@@ -25,7 +25,7 @@ pub(crate) fn redact(args: &Redact) -> Result<ExitCode, Stop> {
         None => {
             let text = read(&args.path)?;
             who.values.extend(private_values(text.as_bytes()));
-            outputs::data(&publish_file(&text, &who))?;
+            outputs::print_data(&publish_file(&text, &who))?;
         }
         Some(out) => {
             if is_folder && is_inside(out, &args.path) {
@@ -43,7 +43,7 @@ pub(crate) fn redact(args: &Redact) -> Result<ExitCode, Stop> {
                 folder(&args.path, out, &who)?;
             } else {
                 let name = args.path.file_name().unwrap_or_default();
-                file(&args.path, &free(out, name, &who), &who)?;
+                file(&args.path, &free_path(out, name, &who), &who)?;
             }
         }
     }
@@ -82,7 +82,7 @@ fn collect_values(path: &Path, values: &mut Vec<String>) -> Result<(), Stop> {
 fn folder(from: &Path, to: &Path, who: &Identity) -> Result<(), Stop> {
     for entry in fs::read_dir(from).map_err(|e| cannot("read", from, &e))? {
         let entry = entry.map_err(|e| cannot("read", from, &e))?;
-        let (path, at) = (entry.path(), free(to, &entry.file_name(), who));
+        let (path, at) = (entry.path(), free_path(to, &entry.file_name(), who));
         let kind = entry.file_type().map_err(|e| cannot("read", &path, &e))?;
         if kind.is_dir() {
             fs::create_dir(&at).map_err(|e| cannot("create", &at, &e))?;
@@ -102,7 +102,7 @@ fn folder(from: &Path, to: &Path, who: &Identity) -> Result<(), Stop> {
 
 /// Returns a path in the output folder for the redacted copy of a file or folder. The name is redacted too, and is not
 /// in use yet.
-fn free(folder: &Path, name: &OsStr, who: &Identity) -> PathBuf {
+fn free_path(folder: &Path, name: &OsStr, who: &Identity) -> PathBuf {
     let shown = name.to_string_lossy();
     // The file name extension may hide the end of an address: `10.1.2.3.log`.
     let whole = redact_text(&shown, who);

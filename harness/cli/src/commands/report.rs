@@ -10,7 +10,7 @@ use engine::{
     CaseLibrary, Session, SessionOptions, Stop,
     issue::{self, IssueEvent, IssueOptions, PROGRAM_REPEAT, REPEAT},
 };
-use report::{count, how_long, issue::Form};
+use report::{count, format_duration, issue::Form};
 
 use super::{setup::setup, subject::CasesOrProgram};
 use crate::{
@@ -24,11 +24,11 @@ pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
     let form = form.map_err(|e| Stop::usage(format!("error: {e}")))?;
     let (session, faults) = setup(&args.on, Some(&args.emulation), &args.fault)?;
     let subject = CasesOrProgram::read(&args.own, &session, args.case.as_slice(), || {
-        CaseLibrary::load(args.from.chosen().as_ref())
+        CaseLibrary::load(args.from.selected_source().as_ref())
     })?;
     let subjects = subject.subjects(faults)?;
     let usual = if subjects.command.is_some() { PROGRAM_REPEAT } else { REPEAT };
-    let session = SessionOptions { cases_from: args.from.chosen(), ..session };
+    let session = SessionOptions { cases_from: args.from.selected_source(), ..session };
     let options = IssueOptions {
         session: subject.session(session)?,
         repeat: args.repeat.unwrap_or(usual),
@@ -65,7 +65,7 @@ impl ReportProgress {
                 if self.last.get().is_none_or(|last| last.elapsed() >= PAUSE) =>
             {
                 self.last.set(Some(Instant::now()));
-                let (tries, left) = (count(tries, "program"), how_long(left.as_secs_f64()));
+                let (tries, left) = (count(tries, "program"), format_duration(left.as_secs_f64()));
                 note(format_args!("{tries} tried, at most {left} remaining"));
             }
             IssueEvent::NoShortProgram(why) => note(format_args!("no short program found: {why}")),

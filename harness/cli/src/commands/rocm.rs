@@ -15,14 +15,20 @@ pub(crate) fn rocm(args: Rocm) -> Result<ExitCode, Stop> {
         Rocm::Fetch { spec, with, gfx, mirrors } => {
             let (flag, architectures) = (interrupt::flag_for(&spec), architectures(&spec, gfx));
             let reporting = console::reporting();
-            let stack =
-                stack_source::get(&spec, &with, architectures, mirrors.mirror, &flag, &reporting)?;
+            let stack = stack_source::find_or_fetch(
+                &spec,
+                &with,
+                architectures,
+                mirrors.mirror,
+                &flag,
+                &reporting,
+            )?;
             describe(&stack, &mut text);
         }
         Rocm::Path { spec, gfx } => {
             let gfx = || architectures(&spec, gfx.clone().into_iter().collect()).into_iter().next();
             let (flag, reporting) = (interrupt::flag_for(&spec), console::reporting());
-            let folder = stack_source::located(&spec, &gfx, &flag, &reporting)?;
+            let folder = stack_source::find_folder(&spec, &gfx, &flag, &reporting)?;
             text.push_str(&format!("{}\n", folder.display()));
         }
     }

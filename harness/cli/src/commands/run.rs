@@ -10,7 +10,7 @@ use std::{
 use case::Body;
 use device::{Arch, Config, Sanitize, UnknownSanitize, UnknownSchedule};
 use parking_lot::Mutex;
-use report::{Held, Line, Opened, Record, ResultStream, Shard, count};
+use report::{Line, Record, RecordedRun, ResultStream, RunPlan, Shard, count};
 use rustix::{
     fs::{FlockOperation, flock},
     io::Errno,
@@ -26,9 +26,9 @@ use crate::{
 use engine::{
     CaseLibrary, Job, Session, Stop,
     baseline::Baseline,
-    batch::{Batch, RunLimits, over, run_batch},
+    batch::{Batch, RunLimits, run_batch, run_end},
     card, jobs_with,
-    library::Faulty,
+    library::FaultyCases,
     machine,
     output_files::{ReportFiles, ReportFormat},
     record,
@@ -37,14 +37,14 @@ use engine::{
 };
 
 pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
-    args.below.map_or(Ok(()), end_with)?;
+    args.below.map_or(Ok(()), end_with_parent)?;
     // A baseline may name any trial, so the whole case library must be loaded.
-    let (library, faulty) = match (args.selection.from.chosen(), args.known == Baselines::default())
-    {
-        (Some(from), _) => CaseLibrary::load_usable(&from)?,
-        (None, true) => (args.selection.library()?, None),
-        (None, false) => (CaseLibrary::load(None)?, None),
-    };
+    let (library, faulty) =
+        match (args.selection.from.selected_source(), args.known == Baselines::default()) {
+            (Some(from), _) => CaseLibrary::load_usable(&from)?,
+            (None, true) => (args.selection.library()?, None),
+            (None, false) => (CaseLibrary::load(None)?, None),
+        };
     if let Some(faulty) = &faulty {
         outputs::note(&faulty.text);
     }
@@ -58,13 +58,13 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     if let Some(left_out) = known.without_skips(&mut selected)? {
         outputs::note(left_out);
     }
-    options.cases_from = args.selection.from.chosen();
+    options.cases_from = args.selection.from.selected_source();
     let results = Arc::new(Mutex::new(ResultStream::default()));
     options.reporting = console::reporting_results(&results);
     let once = jobs_with(&library, &selected, &faults)?;
     let of_cases = once.iter().map(|job| &job.lowered.plan.environment);
-    let without_effect = shell_variables::without_effect(&options, of_cases);
-    let warnings = shell_variables::not_passed_on(&options).into_iter().chain(without_effect);
+    let without_effect = shell_variables::ineffective_variables(&options, of_cases);
+    let warnings = shell_variables::dropped_variables(&options).into_iter().chain(without_effect);
     warnings.for_each(outputs::note);
     if args.details.explain_skips {
         return explain_skips(&Session::open(options)?, &once);
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     let reports = reports.map(|(path, format)| (path.as_deref(), format));
     let reports = ReportFiles::open(reports, record.as_slice())?;
     if let Some(path) = record.filter(|path| args.resume && path.exists()) {
-        record_file::plain(path)?;
+        record_file::open_regular_file(path)?;
     }
     let journal = record_file::open(record, &options.device, &options.reporting)?;
     let _lock =
@@ -90,7 +90,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     let all = once.len();
     let once: Vec<_> = once
         .into_iter()
-        .filter(|job| args.shard.is_none_or(|shard| shard.holds(&job.id())))
+        .filter(|job| args.shard.is_none_or(|shard| shard.contains(&job.id())))
         .collect();
     if let (Some(shard), true) = (args.shard, once.is_empty()) {
         outputs::note(format!(
@@ -99,10 +99,10 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
         ));
     }
     let held = match (record, args.resume) {
-        (Some(path), true) => begun(path, args.shard)?,
+        (Some(path), true) => last_run(path, args.shard)?,
         _ => None,
     };
-    let opened = Opened {
+    let opened = RunPlan {
         format: report::FORMAT,
         opened: report::date(SystemTime::now()),
         run: session.run.clone(),
@@ -114,14 +114,15 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
         build: session.build().to_owned(),
         merged: Vec::new(),
     };
-    let jobs = (0..).zip(once.iter().flat_map(|job| (0..args.repeat).map(|n| job.of_run(n))));
-    let Resumed { records: held, not_looked, lost, killed, jobs } = match held {
-        Some(held) => resume(&session, &opened, held, jobs)?,
-        None => Resumed { jobs: jobs.collect(), ..Resumed::default() },
-    };
+    let jobs = (0..).zip(once.iter().flat_map(|job| (0..args.repeat).map(|n| job.for_run(n))));
+    let ResumedRun { records: held, without_health_check: not_looked, lost, killed, jobs } =
+        match held {
+            Some(held) => resume(&session, &opened, held, jobs)?,
+            None => ResumedRun { jobs: jobs.collect(), ..ResumedRun::default() },
+        };
     let lines = not_looked.iter().chain(&lost);
     let lines = lines.map(|record| Line::Trial(Box::new(record.clone())));
-    let killed = killed.iter().map(|run| Line::Over(over(run)));
+    let killed = killed.iter().map(|run| Line::Over(run_end(run)));
     let head: Vec<Line> = [Line::Opened(opened)].into_iter().chain(killed).chain(lines).collect();
     let run_limits = args.run_limits(known);
     let view = args.details.view(args.trials);
@@ -134,18 +135,18 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
         outputs::print(&earlier().map(|record| results.add(record)).collect::<String>())?;
     }
     let Batch { mut records, not_run, left_out, trouble } =
-        run_batch(&session, &jobs, &run_limits, &head, journal, &cancel, Record::let_go);
+        run_batch(&session, &jobs, &run_limits, &head, journal, &cancel, Record::trim);
     // Puts the earlier records in front. Without earlier records, nothing is copied.
     records.splice(0..0, held.into_iter().chain(not_looked).chain(lost));
 
     let end = report::run_end(&records, view, Some(wall.elapsed()));
-    let shown = outputs::print(&(results.lock().end() + &end));
+    let shown = outputs::print(&(results.lock().finish() + &end));
     if !reports.is_empty() {
         records.extend(not_run);
         reports.write(&records)?;
     }
     shown?;
-    if let Some(Faulty { count, .. }) = &faulty {
+    if let Some(FaultyCases { count, .. }) = &faulty {
         let left_out = report::count(*count, "case");
         outputs::note(format!(
             "error: {left_out} did not run, because of the mistakes shown first"
@@ -178,7 +179,7 @@ fn explain_skips(session: &Session, jobs: &[Job<'_>]) -> Result<ExitCode, Stop> 
 }
 
 /// Makes the Linux kernel send SIGINT to this process when its parent process ends, even if the parent was killed.
-fn end_with(parent: i32) -> Result<(), Stop> {
+fn end_with_parent(parent: i32) -> Result<(), Stop> {
     let cannot =
         |error: Errno| Stop::no_verdict(format!("error: cannot watch process {parent}: {error}"));
     set_parent_process_death_signal(Some(Signal::INT)).map_err(cannot)?;
@@ -228,11 +229,11 @@ fn lock(path: &Path, alone: bool) -> Result<File, Stop> {
 
 /// Returns the last run in a record file, or the last run of this shard. Returns `None` if the file does not contain
 /// the plan of such a run.
-fn begun(path: &Path, shard: Option<Shard>) -> Result<Option<Held>, Stop> {
+fn last_run(path: &Path, shard: Option<Shard>) -> Result<Option<RecordedRun>, Stop> {
     let file = RecordFile::open(path)?;
     let mut last = file.index.last();
     last.retain(|run| run.identity.shard == shard || shard.is_none());
-    let held = last.pop().map(|run| file.held(run, true)).transpose()?;
+    let held = last.pop().map(|run| file.read_run(run, true)).transpose()?;
     if held.is_none() {
         outputs::note(format!("no run to continue in `{}`; starting a new run", path.display()));
     }
@@ -284,11 +285,11 @@ fn digest(session: &Session, jobs: &[Job<'_>], repeat: u32, known: &str) -> Stri
 
 /// State of an earlier run that is resumed.
 #[derive(Default)]
-struct Resumed<'j> {
+struct ResumedRun<'j> {
     /// Records of trials that the earlier run finished.
     records: Vec<Record>,
     /// Provisional records of trials after which the health check of the GPU was interrupted.
-    not_looked: Vec<Record>,
+    without_health_check: Vec<Record>,
     /// Records of trials during which the machine crashed or was restarted.
     lost: Vec<Record>,
     /// Ids of runs that were killed while the machine stayed up. Their ends are written to the file, so that a later
@@ -305,10 +306,10 @@ struct Resumed<'j> {
 /// Returns an error if the earlier run had other trials, options, libraries or another build of rocrepro.
 fn resume<'j>(
     session: &Session,
-    opened: &Opened,
-    held: Held,
+    opened: &RunPlan,
+    held: RecordedRun,
     all: impl Iterator<Item = (u64, Job<'j>)>,
-) -> Result<Resumed<'j>, Stop> {
+) -> Result<ResumedRun<'j>, Stop> {
     if !held.opened.merged.is_empty() {
         return Err(Stop::usage(
             "error: the last run in the record file was merged from shards; resume each shard in its own file",
@@ -334,7 +335,9 @@ fn resume<'j>(
     let (mut lost, mut jobs) = (Vec::new(), Vec::new());
     for (number, job) in all.filter(|(number, _)| !held.records.contains_key(number)) {
         match held.lost.get(&number).filter(|begun| begun.boot != boot) {
-            Some(begun) => lost.push(Record { number, ..record::lost(session, &job, begun) }),
+            Some(begun) => {
+                lost.push(Record { number, ..record::lost_record(session, &job, begun) })
+            }
             None => jobs.push((number, job)),
         }
     }
@@ -355,13 +358,15 @@ fn resume<'j>(
         ),
         during(lost.len(), "will not run again, because the machine may have gone down during"),
     ));
-    let (not_looked, records): (Vec<_>, Vec<_>) =
-        held.records.into_iter().partition(|(number, _)| held.not_looked.contains(number));
+    let (not_looked, records): (Vec<_>, Vec<_>) = held
+        .records
+        .into_iter()
+        .partition(|(number, _)| held.without_health_check.contains(number));
     let [records, not_looked] =
         [records, not_looked].map(|all| all.into_iter().map(|(_, record)| record).collect());
     let here = held.lost.into_values().filter(|begun| begun.boot == boot);
     let killed = here.map(|begun| begun.run).collect();
-    Ok(Resumed { records, not_looked, lost, killed, jobs })
+    Ok(ResumedRun { records, without_health_check: not_looked, lost, killed, jobs })
 }
 
 impl Emulation {
@@ -371,7 +376,7 @@ impl Emulation {
     /// Returns all invalid options.
     pub(crate) fn config(&self, arch: Arch) -> Result<Config, Stop> {
         let sanitize = self.sanitize.as_deref().map_or(Ok(Sanitize::Off), str::parse);
-        let mut config = Config::of(arch, *sanitize.as_ref().unwrap_or(&Sanitize::Off));
+        let mut config = Config::for_arch(arch, *sanitize.as_ref().unwrap_or(&Sanitize::Off));
         let mut problems: Vec<String> =
             self.device_option.iter().filter_map(|option| config.set(option).err()).collect();
         match self.schedule.parse() {

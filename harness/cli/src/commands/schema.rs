@@ -7,9 +7,9 @@ const CASE_SCHEMA: &str = include_str!("../../../../cases/schema.json");
 
 pub(crate) fn schema(args: &Schema) -> Result<ExitCode, Stop> {
     if args.record {
-        outputs::data(&format!("{:#}\n", report::schema()))?;
+        outputs::print_data(&format!("{:#}\n", report::schema()))?;
     } else {
-        outputs::data(CASE_SCHEMA)?;
+        outputs::print_data(CASE_SCHEMA)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,9 +1,9 @@
 //! Reads the options about the stack, the device and the injected faults, which most commands share.
 
-use device::{BadPlanted, Config, Fault, Level, Place, Planted, Sanitize};
+use device::{Config, Fault, FaultPlace, FaultSpec, Level, ParseFaultError, Sanitize};
 
 use crate::args::Emulation;
-use engine::{DeviceChoice, SessionOptions, Stop, case_names::meant};
+use engine::{DeviceChoice, SessionOptions, Stop, case_names::spelling_hint};
 
 /// Reads the same options as [`setup_at_any_level`], for a command that supports only the default level, at which the
 /// emulated device replaces the HSA runtime.
@@ -14,7 +14,7 @@ pub(super) fn setup<'a, On>(
     on: &'a On,
     emulation: Option<&Emulation>,
     texts: &[String],
-) -> Result<(SessionOptions, Vec<Planted>), Stop>
+) -> Result<(SessionOptions, Vec<FaultSpec>), Stop>
 where
     SessionOptions: TryFrom<&'a On, Error = Stop>,
 {
@@ -36,17 +36,17 @@ pub(super) fn setup_at_any_level<'a, On>(
     on: &'a On,
     emulation: Option<&Emulation>,
     texts: &[String],
-) -> Result<(SessionOptions, Vec<Planted>), Stop>
+) -> Result<(SessionOptions, Vec<FaultSpec>), Stop>
 where
     SessionOptions: TryFrom<&'a On, Error = Stop>,
 {
     let options = SessionOptions::try_from(on);
     let arch = options.as_ref().map_or(Config::default().arch, |options| options.emulation.arch);
-    let usual = Config::of(arch, Sanitize::Off);
+    let usual = Config::for_arch(arch, Sanitize::Off);
     let set_up = emulation.map_or_else(|| Ok(usual.clone()), |options| options.config(arch));
     let described = Stop::both(options, set_up);
     let ((options, set_up), faults) = Stop::both(described, faults(texts))?;
-    let on_device = faults.iter().any(|planted| planted.fault.place() == Place::Device);
+    let on_device = faults.iter().any(|planted| planted.fault.place() == FaultPlace::Device);
     let device_options = emulation.map(|options| options.device_option.clone()).unwrap_or_default();
     if options.device == DeviceChoice::Gpu
         && (on_device || set_up != usual || !device_options.is_empty())
@@ -65,11 +65,11 @@ where
     Ok((SessionOptions { emulation: set_up, device_options, ..options }, faults))
 }
 
-fn faults(texts: &[String]) -> Result<Vec<Planted>, Stop> {
-    let mut faults: Vec<Planted> = Vec::new();
+fn faults(texts: &[String]) -> Result<Vec<FaultSpec>, Stop> {
+    let mut faults: Vec<FaultSpec> = Vec::new();
     let mut problems = Vec::new();
     for text in texts {
-        match planted(text) {
+        match parse_fault(text) {
             Ok(planted) if faults.iter().any(|other| other.fault == planted.fault) => {
                 problems.push(format!("error: fault `{}` is given twice", planted.fault));
             }
@@ -81,13 +81,13 @@ fn faults(texts: &[String]) -> Result<Vec<Planted>, Stop> {
 }
 
 /// Parses a fault, for example `copy.zero` or `copy.late,ms=50,probability=0.2,seed=7`.
-fn planted(text: &str) -> Result<Planted, String> {
+fn parse_fault(text: &str) -> Result<FaultSpec, String> {
     text.parse().map_err(|problem| match problem {
-        BadPlanted::Fault(name) => {
+        ParseFaultError::Fault(name) => {
             let known = Fault::ALL.iter().map(|fault| fault.name());
-            format!("error: unknown fault `{name}`; {}", meant(&name, known))
+            format!("error: unknown fault `{name}`; {}", spelling_hint(&name, known))
         }
-        BadPlanted::Parameters(mistakes) => {
+        ParseFaultError::Parameters(mistakes) => {
             let mistakes: Vec<_> = mistakes.iter().map(|m| format!("error: {m}")).collect();
             mistakes.join("\n")
         }

@@ -17,19 +17,19 @@ use engine::{
 const NAMED: usize = 10;
 
 pub(crate) fn show(args: &Show) -> Result<ExitCode, Stop> {
-    let files = all(args.paths.iter().map(|path| {
+    let files = collect_results(args.paths.iter().map(|path| {
         let file = RecordFile::open(path)?;
-        file.last()?;
+        file.last_runs()?;
         Ok(file)
     }))?;
-    let runs = all(files.iter().map(|file| {
+    let runs = collect_results(files.iter().map(|file| {
         let named = |run| (file, run);
-        Ok(file.last()?.into_iter().map(named).collect::<Vec<_>>())
+        Ok(file.last_runs()?.into_iter().map(named).collect::<Vec<_>>())
     }))?;
     let runs: Vec<_> = runs.into_iter().flatten().collect();
     let identities: Vec<_> =
         runs.iter().map(|(file, run)| (file.name.clone(), run.identity.clone())).collect();
-    report::shards(&identities).map_err(|e| Stop::usage(format!("error: {e}")))?;
+    report::check_shards(&identities).map_err(|e| Stop::usage(format!("error: {e}")))?;
     let records: Vec<&Path> = args.paths.iter().map(PathBuf::as_path).collect();
     let reports = [
         (&args.junit, ReportFormat::Junit),
@@ -50,7 +50,7 @@ pub(crate) fn show(args: &Show) -> Result<ExitCode, Stop> {
         for record in file.records(run) {
             let mut record = record?;
             builds.add(&record);
-            record.let_go();
+            record.trim();
             records.push(record);
         }
         let opened = file.opened(run)?;
@@ -62,12 +62,12 @@ pub(crate) fn show(args: &Show) -> Result<ExitCode, Stop> {
     let not_run = match (reports.is_empty(), &first) {
         (false, Some(like)) => {
             let missing = missing.iter().map(|(number, trial)| (*number, trial.as_str()));
-            report::not_run_of(missing, &records, like)
+            report::not_run_records(missing, &records, like)
         }
         _ => Vec::new(),
     };
     if let Some(path) = &args.write_baseline {
-        output_files::new_file(path, &baseline::written(&records))?;
+        output_files::new_file(path, &baseline::format_baseline(&records))?;
     }
     let view = report::run_view(&records, args.details.view(args.trials), None);
     let shown = outputs::print(&view);
@@ -102,7 +102,9 @@ pub(crate) fn show(args: &Show) -> Result<ExitCode, Stop> {
 }
 
 /// Returns all values, or one error with the messages of all errors.
-pub(crate) fn all<T>(results: impl Iterator<Item = Result<T, Stop>>) -> Result<Vec<T>, Stop> {
+pub(crate) fn collect_results<T>(
+    results: impl Iterator<Item = Result<T, Stop>>,
+) -> Result<Vec<T>, Stop> {
     let (good, bad): (Vec<_>, Vec<_>) = results.partition(Result::is_ok);
     let told: Vec<_> = bad.into_iter().filter_map(|r| r.err().map(|e| e.to_string())).collect();
     if told.is_empty() {

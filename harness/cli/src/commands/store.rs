@@ -7,8 +7,8 @@ use std::{
     process::ExitCode,
 };
 
-use report::{Column, Ground, History, Past, Record, Side, count};
-use store::{Kept, Store, Trouble};
+use report::{Column, History, PastRun, Record, RunConfiguration, RunSummary, count};
+use store::{ResultsStoreError, Store, StoredRun};
 
 use super::show;
 use crate::{
@@ -20,7 +20,7 @@ use engine::{Stop, record_file::RecordFile};
 pub(crate) fn store(args: &args::Store) -> Result<ExitCode, Stop> {
     match args {
         args::Store::Add { paths, file: StoreFile { store } } => {
-            let files = show::all(paths.iter().map(|path| whole(path)))?;
+            let files = show::collect_results(paths.iter().map(|path| open_complete(path)))?;
             outputs::note(add(store, &files)?);
         }
         args::Store::List { file } => list(&open(&file.store)?)?,
@@ -30,12 +30,12 @@ pub(crate) fn store(args: &args::Store) -> Result<ExitCode, Stop> {
 
 /// Adds all runs in some record files to a store, and returns a summary.
 pub(crate) fn add(path: &Path, files: &[RecordFile]) -> Result<String, Stop> {
-    tell_waits();
+    report_waits();
     let mut store = Store::open_or_make(path).map_err(stop)?;
     let mut adding = store.begin().map_err(stop)?;
     for file in files {
         for run in &file.index.runs {
-            adding.run(&file.opened(run)?, file.unwrapped(run)).map_err(stop)?;
+            adding.run(&file.opened(run)?, file.records_with_io_errors(run)).map_err(stop)?;
         }
     }
     let added = adding.commit().map_err(stop)?;
@@ -67,17 +67,17 @@ pub(crate) fn add(path: &Path, files: &[RecordFile]) -> Result<String, Stop> {
 }
 
 pub(crate) fn open(path: &Path) -> Result<Store, Stop> {
-    tell_waits();
+    report_waits();
     Store::open(path).map_err(stop)
 }
 
-fn tell_waits() {
-    ::store::tell_waits(|| {
+fn report_waits() {
+    ::store::set_wait_callback(|| {
         outputs::note("waiting for another process that is writing to the store")
     });
 }
 
-pub(crate) fn stop(trouble: Trouble) -> Stop {
+pub(crate) fn stop(trouble: ResultsStoreError) -> Stop {
     match trouble.is_usage() {
         true => Stop::usage(format!("error: {trouble}")),
         false => Stop::no_verdict(format!("error: {trouble}")),
@@ -86,7 +86,7 @@ pub(crate) fn stop(trouble: Trouble) -> Stop {
 
 /// Opens a record file and checks that it contains runs. Reports incomplete lines and leaves them out. Returns an error
 /// if the file has lines that rocrepro did not write.
-pub(crate) fn whole(path: &Path) -> Result<RecordFile, Stop> {
+pub(crate) fn open_complete(path: &Path) -> Result<RecordFile, Stop> {
     let file = RecordFile::open(path)?;
     file.incomplete_lines().iter().for_each(outputs::note);
     let foreign = file.foreign_lines();
@@ -108,7 +108,7 @@ pub(crate) fn whole(path: &Path) -> Result<RecordFile, Stop> {
 
 fn list(store: &Store) -> Result<(), Stop> {
     let mut text = String::new();
-    for Kept { opened, ground, trials, .. } in store.runs().map_err(stop)? {
+    for StoredRun { opened, ground, trials, .. } in store.runs().map_err(stop)? {
         let planned = opened.planned();
         let shard = opened.shard.map_or(String::new(), |shard| format!(" shard {shard}"));
         text.push_str(&format!(
@@ -125,14 +125,14 @@ fn list(store: &Store) -> Result<(), Stop> {
 pub(crate) fn history(args: &args::History) -> Result<ExitCode, Stop> {
     let store = open(&args.file.store)?;
     let case = args.case.split('[').next().unwrap_or_default();
-    let mut of_case = store.of_case(case).map_err(stop)?;
+    let mut of_case = store.case_records(case).map_err(stop)?;
     let runs = store.runs().map_err(stop)?;
-    let mut on: Vec<(Ground, Vec<Record>)> = Vec::new();
+    let mut on: Vec<(RunConfiguration, Vec<Record>)> = Vec::new();
     for run in runs {
         let (Some(ground), Some(records)) = (run.ground, of_case.remove(&run.opened.run)) else {
             continue;
         };
-        let mut parts = report::by_ground(records);
+        let mut parts = report::group_by_configuration(records);
         // If no record of this case proves its configuration, the configuration that other trials of the run proved is
         // used.
         if let [(only, records)] = &mut parts[..]
@@ -142,7 +142,7 @@ pub(crate) fn history(args: &args::History) -> Result<ExitCode, Stop> {
         }
         on.extend(parts);
     }
-    let history = History::of(&args.case, &on);
+    let history = History::from_runs(&args.case, &on);
     if history.trials == 0 {
         let cases = store.cases().map_err(stop)?;
         let help = engine::case_names::nearest(case, cases.iter().map(String::as_str))
@@ -154,7 +154,7 @@ pub(crate) fn history(args: &args::History) -> Result<ExitCode, Stop> {
         )));
     }
     match args.json {
-        true => outputs::data(&(json(&history)? + "\n"))?,
+        true => outputs::print_data(&(json(&history)? + "\n"))?,
         false => outputs::print(&history.text())?,
     }
     Ok(ExitCode::SUCCESS)
@@ -167,21 +167,21 @@ pub(crate) fn json(value: &impl serde::Serialize) -> Result<String, Stop> {
 
 /// Summarises the run whose id is `name`, or all runs on the configuration that is called `name`. For a configuration,
 /// each trial has the results of the last run that contains it.
-pub(crate) fn side(store: &Store, name: &str) -> Result<Side, Stop> {
+pub(crate) fn side(store: &Store, name: &str) -> Result<RunSummary, Stop> {
     let runs = store.runs().map_err(stop)?;
-    let is = |run: &&Kept| run.opened.run == name;
+    let is = |run: &&StoredRun| run.opened.run == name;
     if let Some(run) = runs.iter().find(is) {
-        let mut side = Side::default();
-        store.each(run, &mut |record| side.add(record)).map_err(stop)?;
+        let mut side = RunSummary::default();
+        store.for_each_record(run, &mut |record| side.add(record)).map_err(stop)?;
         return Ok(side);
     }
     let (mut last, mut grounds) = (Latest::default(), BTreeSet::new());
     let mut found = false;
     for run in runs.iter().rev() {
-        for (ground, records) in on_each(store, run, name)? {
+        for (ground, records) in by_configuration(store, run, name)? {
             match ground == name {
                 true => {
-                    last.take(records);
+                    last.add_earlier(records);
                     found = true;
                 }
                 false => _ = grounds.insert(ground),
@@ -203,13 +203,17 @@ pub(crate) fn side(store: &Store, name: &str) -> Result<Side, Stop> {
 
 /// Returns the configurations on which a run has records, with these records. If the run has a single configuration
 /// that is not `wanted`, its records are not read.
-fn on_each(store: &Store, run: &Kept, wanted: &str) -> Result<Vec<(String, Vec<Record>)>, Stop> {
+fn by_configuration(
+    store: &Store,
+    run: &StoredRun,
+    wanted: &str,
+) -> Result<Vec<(String, Vec<Record>)>, Stop> {
     let Some(ground) = &run.ground else { return Ok(Vec::new()) };
-    let several = ground.name.contains(store::SEVERAL);
+    let several = ground.name.contains(store::SEPARATOR);
     if !several && ground.name != wanted {
         return Ok(vec![(ground.name.clone(), Vec::new())]);
     }
-    let parts = store.by_ground(run).map_err(stop)?;
+    let parts = store.by_configuration(run).map_err(stop)?;
     Ok(parts.into_iter().map(|(ground, records)| (ground.name, records)).collect())
 }
 
@@ -221,22 +225,24 @@ pub(crate) fn columns(path: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<
     let mut grounds: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     let runs = store.runs().map_err(stop)?;
     for (index, run) in runs.iter().enumerate() {
-        for (ground, _) in on_each(&store, run, "")? {
+        for (ground, _) in by_configuration(&store, run, "")? {
             grounds.entry(ground).or_default().push(index);
         }
     }
     let mut columns = Vec::new();
     for (name, indices) in grounds {
         let (mut latest, mut past) = (Latest::default(), Vec::new());
-        let runs: Vec<&Kept> = indices.into_iter().map(|index| &runs[index]).collect();
+        let runs: Vec<&StoredRun> = indices.into_iter().map(|index| &runs[index]).collect();
         for run in runs.iter().rev() {
-            let on = on_each(&store, run, &name)?;
+            let on = by_configuration(&store, run, &name)?;
             let own = on.into_iter().filter(|(ground, _)| *ground == name);
             let mut records: Vec<Record> = own.flat_map(|(_, records)| records).collect();
             records.retain(|record| wanted(&record.trial));
             // Results of an earlier version of the case do not belong to the history of the current one.
-            past.push(Past::of(records.iter().filter(|record| latest.may_go_on(record))));
-            latest.take(records);
+            past.push(PastRun::from_records(
+                records.iter().filter(|record| latest.is_same_version(record)),
+            ));
+            latest.add_earlier(records);
         }
         past.reverse();
         past.retain(|past| !past.cases.is_empty());
@@ -261,7 +267,7 @@ pub(crate) struct Latest(BTreeMap<String, Vec<Record>>);
 
 impl Latest {
     /// Adds the records of an earlier run for trials that have no records yet.
-    pub(crate) fn take(&mut self, records: Vec<Record>) {
+    pub(crate) fn add_earlier(&mut self, records: Vec<Record>) {
         let mut run = Latest::default();
         for record in records {
             run.0.entry(record.trial.clone()).or_default().push(record);
@@ -273,7 +279,7 @@ impl Latest {
 
     /// Returns false if an earlier record is known to be from another version of the case than the current records of
     /// its trial, so that it does not belong to their history.
-    fn may_go_on(&self, earlier: &Record) -> bool {
+    fn is_same_version(&self, earlier: &Record) -> bool {
         let there = self.0.get(&earlier.trial);
         there.is_none_or(|all| all.iter().any(|record| report::may_be_one_text(record, earlier)))
     }

@@ -1,6 +1,6 @@
 //! Finds the trials that a command works on: the trials of cases, or the single trial of a user's program.
 
-use device::Planted;
+use device::FaultSpec;
 use engine::{
     CaseLibrary, SessionOptions, Stop, command_line::CommandLine, failing_trial::Subjects, select,
 };
@@ -25,7 +25,7 @@ impl CasesOrProgram {
         load: impl FnOnce() -> Result<CaseLibrary, Stop>,
     ) -> Result<CasesOrProgram, Stop> {
         let Some((program, arguments)) = own.command.split_first() else {
-            if let Some(option) = own.judged.given() {
+            if let Some(option) = own.judged.first_given_option() {
                 return Err(Stop::usage(format!(
                     "error: `{option}` needs a program, and none is given\nhint: write the program after `--`"
                 )));
@@ -58,7 +58,7 @@ impl CasesOrProgram {
     ///
     /// # Errors
     /// Names that match no trial.
-    pub(super) fn subjects(&self, faults: Vec<Planted>) -> Result<Subjects<'_>, Stop> {
+    pub(super) fn subjects(&self, faults: Vec<FaultSpec>) -> Result<Subjects<'_>, Stop> {
         match self {
             CasesOrProgram::Cases { library, named } => {
                 let selected = select(library, named)?;

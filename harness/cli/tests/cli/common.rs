@@ -35,7 +35,7 @@ pub(crate) fn session(change: impl FnOnce(&mut SessionOptions)) -> Session {
     let mut options = rocrepro::options_from_environment(worker).expect("the environment is good");
     options.rocm = "debian:7.2.4".to_owned();
     options.device = DeviceChoice::Emulated(Arch::Gfx1151);
-    options.emulation = Config::of(Arch::Gfx1151, Sanitize::Off);
+    options.emulation = Config::for_arch(Arch::Gfx1151, Sanitize::Off);
     change(&mut options);
     Session::open(options).expect("the stack can be had")
 }

@@ -13,7 +13,7 @@ fn check(name: &str, trial: &str, form: Form, fault: Option<Fault>) {
     let library = CaseLibrary::load(None).expect("the library is well-formed");
     let selected = select(&library, &[trial.to_owned()]).expect("the trial is in the library");
     let lowered =
-        lower_all(&library, &selected[..1], fault.map(device::Planted::from)).expect("it lowers");
+        lower_all(&library, &selected[..1], fault.map(device::FaultSpec::from)).expect("it lowers");
     let case = selected[0].case;
     let header = Header {
         title: case.title.clone(),

@@ -1,6 +1,6 @@
 //! Tests that the parameters of faults have the same meaning for faults of the device and for faults at calls.
 
-use device::Planted;
+use device::FaultSpec;
 use judge::Kind;
 use rocrepro::{Job, lower_all, run_trial, select};
 
@@ -18,7 +18,7 @@ const AGAIN: usize = 3;
 /// Every other failure, such as a hang, ends the test with its description, because none of the faults causes one.
 #[track_caller]
 fn failing(runs: std::ops::Range<u64>, faults: &[&str]) -> Vec<u64> {
-    let faults: Vec<Planted> = faults.iter().map(|f| f.parse().expect("a fault")).collect();
+    let faults: Vec<FaultSpec> = faults.iter().map(|f| f.parse().expect("a fault")).collect();
     let (library, session, cancel) = (library(), session(|_| ()), never());
     let selected = select(&library, &[TRIAL.to_owned()]).expect("it is there");
     let planted = faults.iter().cloned();
@@ -29,7 +29,7 @@ fn failing(runs: std::ops::Range<u64>, faults: &[&str]) -> Vec<u64> {
             trial: &selected[0].trial,
             lowered: lowered.clone(),
             run: 0,
-            faults: faults.iter().map(|planted| planted.of_run(run)).collect(),
+            faults: faults.iter().map(|planted| planted.for_run(run)).collect(),
         };
         let record = run_trial(&session, &job, &cancel).expect("it is not cancelled");
         assert_eq!(record.faults, job.faults);
@@ -52,8 +52,8 @@ fn failing(runs: std::ops::Range<u64>, faults: &[&str]) -> Vec<u64> {
 
 /// Returns the runs in which the fault is drawn for at least one of its opportunities.
 fn drawn(runs: std::ops::Range<u64>, fault: &str, opportunities: u64) -> Vec<u64> {
-    let planted: Planted = fault.parse().expect("a fault");
-    let any = |run: &u64| (0..opportunities).any(|n| planted.of_run(*run).takes(n));
+    let planted: FaultSpec = fault.parse().expect("a fault");
+    let any = |run: &u64| (0..opportunities).any(|n| planted.for_run(*run).takes_effect_at(n));
     runs.filter(any).collect()
 }
 

@@ -206,7 +206,9 @@ fn stops_at_the_first_unexpected_result_with_fail_fast() {
     assert_eq!(output.status.code(), Some(1), "{text}");
     let done = records(&record);
     let (last, before) = done.split_last().expect("a record");
-    assert!(last.verdict.kind.is_news() && before.iter().all(|r| !r.verdict.kind.is_news()));
+    assert!(
+        last.verdict.kind.is_unexpected() && before.iter().all(|r| !r.verdict.kind.is_unexpected())
+    );
     assert!(
         text.contains(&format!(
             "no further trial was started: {} has an unexpected result (--fail-fast)",

@@ -177,7 +177,8 @@ fn shows_the_same_page_from_the_store() {
     let shown = page("second");
     assert_eq!(shown.matches("<td class=\"ok\">1/1</td>").count(), 2, "{shown}");
     assert_eq!(shown.matches("<rect").count(), 0, "{shown}");
-    let kept = store::Store::open(&at.join("results.db")).and_then(|store| store.of_case("mended"));
+    let kept =
+        store::Store::open(&at.join("results.db")).and_then(|store| store.case_records("mended"));
     assert_eq!(kept.expect("records").len(), 2);
     let output = matrix(at, &["--store", "results.db", "--out", "third"]);
     assert_eq!(output.status.code(), Some(0), "{}", output_text(&output));

@@ -48,7 +48,7 @@ impl Frame {
             lower(&case, &trial, library().kernels(), &[]).expect("the frame is well-formed").plan;
         let sessions = SCHEDULES.map(|schedule| {
             session(|options| {
-                options.emulation = Config::of(Arch::Gfx1151, Sanitize::On);
+                options.emulation = Config::for_arch(Arch::Gfx1151, Sanitize::On);
                 options.emulation.schedule = schedule;
             })
         });

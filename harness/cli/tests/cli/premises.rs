@@ -7,7 +7,7 @@
 
 use std::{path::Path, process::Command, sync::Arc, time::Duration};
 
-use device::{Arch, Fault, Planted};
+use device::{Arch, Fault, FaultSpec};
 use engine::{
     Cancel, CaseLibrary, DeviceChoice, Job, Selected, Session, SessionOptions, Slot, TrialRunner,
     evidence,
@@ -18,7 +18,7 @@ use engine::{
 };
 use judge::{End, Kind, Location, Observation, Outcome};
 use plan::{Plan, Step, Version};
-use report::{Record, evidence::Minimised};
+use report::{Record, evidence::MinimiseEvidence};
 use supervise::Limits;
 
 /// A case for ROCm/ROCm#6681: the allocation is allowed only in the capture mode `relaxed`.
@@ -116,7 +116,7 @@ fn minimal(
     fault: Fault,
     failing: Failing,
     release: &str,
-) -> Minimised {
+) -> MinimiseEvidence {
     let folder = tempfile::tempdir().expect("a folder");
     let arch = Arch::Gfx1151;
     let session = SessionOptions {
@@ -127,7 +127,7 @@ fn minimal(
     let out = folder.path().join("out");
     let options = MinimiseOptions { out: Some(out.clone()), ..MinimiseOptions::new(session) };
     let id = selected.id();
-    let faults = vec![Planted::from(fault)];
+    let faults = vec![FaultSpec::from(fault)];
     let subjects = Subjects { library, selected: vec![selected], faults, command: None };
     let minimiser = Minimiser::prepare(&options, &subjects).unwrap_or_else(|e| panic!("{id}: {e}"));
     let cancel = Cancel::new().expect("a pipe");
@@ -203,7 +203,7 @@ fn reduced_cases_pass_on_a_healthy_device() {
             let fault = FAULTS[draw.below(FAULTS.len())];
             let failing = [Failing::First, Failing::Last][draw.below(2)];
             let one = std::slice::from_ref(&selected);
-            let jobs = jobs_with(&library, one, &[Planted::from(fault)]).expect("a good trial");
+            let jobs = jobs_with(&library, one, &[FaultSpec::from(fault)]).expect("a good trial");
             let plan = &jobs[0].lowered.plan;
             // A search over a long case would take minutes.
             let long = plan.steps().len() > 60;

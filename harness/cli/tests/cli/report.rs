@@ -2,7 +2,7 @@
 
 use std::{path::Path, process::Command};
 
-use report::evidence::Minimised;
+use report::evidence::MinimiseEvidence;
 
 fn rocrepro(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_rocrepro"))
@@ -216,7 +216,7 @@ fn reports_no_minimal_case_with_a_kernel_that_the_case_does_not_have() {
     assert!(!text.contains("evil"), "{text}");
     let path = folder.path().join("found/minimise.json");
     let found = std::fs::read_to_string(&path).expect("a result");
-    let mut found: Minimised = serde_json::from_str(&found).expect("a result");
+    let mut found: MinimiseEvidence = serde_json::from_str(&found).expect("a result");
     found.yaml = changed_case;
     std::fs::write(&path, serde_json::to_string(&found).expect("JSON")).expect("a file");
     let (text, stderr) = report();

@@ -76,9 +76,9 @@ fn parses_a_code_object() {
     assert_eq!(object.descriptor(&object.symbols[0]), expected);
     let relocation = |place, form, base, addend| Relocation { place, form, base, addend };
     let expected = [
-        relocation(0x2b0, Form::Abs64, Base::Image(0), 0x10),
-        relocation(0x2b8, Form::Abs64, Base::External("x".into()), 1),
-        relocation(0x2ac, Form::Rel32Lo, Base::Image(0x2a8), 0),
+        relocation(0x2b0, RelocationKind::Abs64, RelocationBase::Image(0), 0x10),
+        relocation(0x2b8, RelocationKind::Abs64, RelocationBase::External("x".into()), 1),
+        relocation(0x2ac, RelocationKind::Rel32Lo, RelocationBase::Image(0x2a8), 0),
     ];
     assert_eq!(object.relocations, expected);
 }
@@ -86,14 +86,14 @@ fn parses_a_code_object() {
 #[test]
 fn relocations_write_the_right_bytes() {
     #[track_caller]
-    fn check(form: Form, expected: &[u8]) {
+    fn check(form: RelocationKind, expected: &[u8]) {
         assert_eq!(&form.bytes(0x1_0000_0010, 0x1_0000_0020)[..form.len()], expected, "{form:?}");
     }
-    check(Form::Abs32Lo, &[0x10, 0, 0, 0]);
-    check(Form::Abs32Hi, &[1, 0, 0, 0]);
-    check(Form::Abs64, &[0x10, 0, 0, 0, 1, 0, 0, 0]);
-    check(Form::Rel32Lo, &[0xf0, 0xff, 0xff, 0xff]);
-    check(Form::Rel64, &[0xf0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
+    check(RelocationKind::Abs32Lo, &[0x10, 0, 0, 0]);
+    check(RelocationKind::Abs32Hi, &[1, 0, 0, 0]);
+    check(RelocationKind::Abs64, &[0x10, 0, 0, 0, 1, 0, 0, 0]);
+    check(RelocationKind::Rel32Lo, &[0xf0, 0xff, 0xff, 0xff]);
+    check(RelocationKind::Rel64, &[0xf0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn check_parts_inside_image(file: &[u8]) {
     }
     for relocation in &object.relocations {
         assert!(inside(relocation.place, relocation.form.len() as u64), "{relocation:?}");
-        if let Base::Image(offset) = relocation.base {
+        if let RelocationBase::Image(offset) = relocation.base {
             assert!(inside(offset, 0), "{relocation:?}");
         }
     }

@@ -45,7 +45,7 @@ impl Geometry {
     }
 
     /// Returns the largest width, height, depth and number of layers. Source: ROCr, `kMaxDimensionLut_`.
-    pub(crate) fn most(self) -> [u32; 4] {
+    pub(crate) fn max_size(self) -> [u32; 4] {
         match self {
             Geometry::D1 => [16384, 1, 1, 1],
             Geometry::D2 | Geometry::Depth => [16384, 16384, 1, 1],

@@ -6,7 +6,7 @@ use super::{
     hsa_executable_create_alt, hsa_executable_freeze, hsa_executable_get_symbol_by_name,
     hsa_executable_iterate_symbols, with,
 };
-use crate::abi::{Agent, Answer, Out, Status};
+use crate::abi::{Agent, InfoOutput, Out, Status};
 
 #[unsafe(no_mangle)]
 extern "C" fn hsa_executable_create(
@@ -26,7 +26,11 @@ extern "C" fn hsa_executable_create(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn hsa_executable_get_info(executable: u64, attribute: u32, value: Answer) -> Status {
+extern "C" fn hsa_executable_get_info(
+    executable: u64,
+    attribute: u32,
+    value: InfoOutput,
+) -> Status {
     let frozen = with(|registry| registry.executables.get(&executable).map(|e| e.frozen));
     let Some(frozen) = frozen else { return Status::INVALID_EXECUTABLE };
     match attribute {

@@ -18,8 +18,8 @@ const PAGE: u64 = 4096;
 
 /// Last accesses to the bytes of a page. Most copies and many kernels access all bytes of a page in the same way.
 enum Page {
-    Alike(Byte),
-    Each(Box<[Byte]>),
+    Uniform(Byte),
+    PerByte(Box<[Byte]>),
 }
 
 /// An earlier access that conflicts with the current one, because no synchronisation guarantees their order.
@@ -70,7 +70,7 @@ impl Byte {
 
 /// Returns the number of bytes at the start of the slice that have the same history as the first byte. The function
 /// compares 16 bytes at once.
-fn alike(bytes: &[Byte]) -> usize {
+fn uniform_prefix(bytes: &[Byte]) -> usize {
     let Some(first) = bytes.first() else { return 0 };
     let mut length = 0;
     for piece in bytes.chunks(16) {
@@ -106,23 +106,23 @@ impl Accesses {
         while start < range.end {
             let base = start / PAGE * PAGE;
             let end = range.end.min(base.saturating_add(PAGE));
-            let page = self.0.entry(base).or_insert(Page::Alike(Byte::default()));
+            let page = self.0.entry(base).or_insert(Page::Uniform(Byte::default()));
             let found = |address, (work, kind)| Unordered { work, kind, address };
             match page {
-                Page::Alike(byte) if end - start == PAGE => {
+                Page::Uniform(byte) if end - start == PAGE => {
                     let added = byte.add(work, kind, &is_before);
                     first = first.and(added.map_err(|other| found(base, other)));
                 }
-                Page::Alike(byte) => {
-                    *page = Page::Each(vec![*byte; PAGE as usize].into_boxed_slice());
+                Page::Uniform(byte) => {
+                    *page = Page::PerByte(vec![*byte; PAGE as usize].into_boxed_slice());
                     continue;
                 }
-                Page::Each(bytes) => {
+                Page::PerByte(bytes) => {
                     let part = &mut bytes[(start - base) as usize..(end - base) as usize];
                     let mut done = 0;
                     while done < part.len() {
                         // All bytes with equal history have the same result.
-                        let length = alike(&part[done..]);
+                        let length = uniform_prefix(&part[done..]);
                         let mut byte = part[done];
                         let added = byte.add(work, kind, &is_before);
                         let address = start + done as u64;
@@ -134,8 +134,8 @@ impl Accesses {
                     }
                     // Waves write a page piece by piece, mostly in ascending order. After the last piece, all bytes may
                     // have equal histories.
-                    if end == base.saturating_add(PAGE) && alike(bytes) == bytes.len() {
-                        *page = Page::Alike(bytes[0]);
+                    if end == base.saturating_add(PAGE) && uniform_prefix(bytes) == bytes.len() {
+                        *page = Page::Uniform(bytes[0]);
                     }
                 }
             }

@@ -2,25 +2,25 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Identity of a packet or copy: its queue and its index in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct WorkId {
     pub(super) queue: u64,
     pub(super) index: u64,
 }
 
 /// Vector clock: the set of packets and copies that are known to be complete.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Clock(BTreeMap<u64, Complete>);
+pub(super) struct Clock(BTreeMap<u64, CompletedPackets>);
 
 /// Packets of one queue that are complete.
 #[derive(Clone, Debug, Default)]
-struct Complete {
+struct CompletedPackets {
     /// All packets whose index is below this number are complete.
     before: u64,
     /// Indices of those complete packets that follow an incomplete one. All are greater than `before`.
     single: BTreeSet<u64>,
 }
 
-impl Complete {
+impl CompletedPackets {
     fn add(&mut self, index: u64) {
         if index >= self.before {
             self.single.insert(index);
@@ -28,7 +28,7 @@ impl Complete {
         self.compact();
     }
 
-    fn join(&mut self, other: &Complete) {
+    fn join(&mut self, other: &CompletedPackets) {
         if self.before < other.before {
             self.before = other.before;
             self.single = self.single.split_off(&self.before);
@@ -45,13 +45,13 @@ impl Complete {
 }
 
 impl Clock {
-    pub(super) fn contains(&self, place: Place) -> bool {
+    pub(super) fn contains(&self, place: WorkId) -> bool {
         self.0.get(&place.queue).is_some_and(|complete| {
             place.index < complete.before || complete.single.contains(&place.index)
         })
     }
 
-    pub(super) fn add(&mut self, place: Place) {
+    pub(super) fn add(&mut self, place: WorkId) {
         self.0.entry(place.queue).or_default().add(place.index);
     }
 
@@ -69,15 +69,15 @@ mod tests {
     /// Returns a clock that contains these packets of queue 1 as complete.
     fn clock(known: &[u64]) -> Clock {
         let mut clock = Clock::default();
-        known.iter().for_each(|index| clock.add(Place { queue: 1, index: *index }));
+        known.iter().for_each(|index| clock.add(WorkId { queue: 1, index: *index }));
         clock
     }
 
     #[track_caller]
     fn check(clock: &Clock, expected: &[u64]) {
-        let known = (0..12).filter(|index| clock.contains(Place { queue: 1, index: *index }));
+        let known = (0..12).filter(|index| clock.contains(WorkId { queue: 1, index: *index }));
         assert_eq!(known.collect::<Vec<_>>(), expected);
-        assert!(!clock.contains(Place { queue: 2, index: 0 }));
+        assert!(!clock.contains(WorkId { queue: 2, index: 0 }));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use isa::{AccessKind, Unordered};
 use super::{
     WINDOW,
     accesses::Accesses,
-    clock::{Clock, Place},
+    clock::{Clock, WorkId},
 };
 use crate::{row::Row, sanitizer};
 
@@ -20,7 +20,7 @@ use crate::{row::Row, sanitizer};
 const COPIES: u64 = 0;
 
 struct Entry {
-    place: Place,
+    place: WorkId,
     line: u32,
     name: Arc<str>,
 }
@@ -48,12 +48,12 @@ struct Queue {
     /// All complete packets of this queue, and the packets and copies that were complete before them.
     all: Clock,
     /// Clock of the host each time it rang the doorbell. The key is the index after the last submitted packet.
-    rung: BTreeMap<u64, Known>,
+    rung: BTreeMap<u64, Submission>,
 }
 
 /// Clock of the host, and line of the case, at the time of a submission.
 #[derive(Clone)]
-pub(crate) struct Known {
+pub(crate) struct Submission {
     clock: Clock,
     line: u32,
 }
@@ -61,7 +61,7 @@ pub(crate) struct Known {
 /// A packet or copy that is being executed.
 pub(crate) struct Work {
     number: u32,
-    place: Place,
+    place: WorkId,
     clock: Clock,
     /// True if the writes of the packet are a synchronisation themselves, as in hipStreamWriteValue and
     /// hipStreamWaitValue.
@@ -80,18 +80,18 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn known(&self, line: u32) -> Known {
-        Known { clock: self.host.clone(), line }
+    pub(super) fn known(&self, line: u32) -> Submission {
+        Submission { clock: self.host.clone(), line }
     }
 
     /// Records that the host rang the doorbell of a queue. By then the host has written all packets with an index below
     /// `end`.
-    pub(super) fn rings(&mut self, queue: u64, end: u64, line: u32) {
+    pub(super) fn record_doorbell(&mut self, queue: u64, end: u64, line: u32) {
         let known = self.known(line);
         self.queues.entry(queue).or_default().rung.entry(end).or_insert(known);
     }
 
-    fn begin(&mut self, place: Place, name: &str, known: Known) -> Work {
+    fn begin(&mut self, place: WorkId, name: &str, known: Submission) -> Work {
         let number = self.entries.len() as u32;
         let name = self.shared(name);
         self.entries.push(Entry { place, line: known.line, name });
@@ -117,7 +117,7 @@ impl State {
             known.clock.join(&before.all);
             before.floor.join(&known.clock);
         }
-        self.begin(Place { queue, index }, "a packet", known)
+        self.begin(WorkId { queue, index }, "a packet", known)
     }
 
     /// Returns the name as a shared string, so that each name is stored only once.
@@ -130,8 +130,8 @@ impl State {
         new
     }
 
-    pub(super) fn begin_copy(&mut self, name: &str, known: Known) -> Work {
-        let place = Place { queue: COPIES, index: self.copies };
+    pub(super) fn begin_copy(&mut self, name: &str, known: Submission) -> Work {
+        let place = WorkId { queue: COPIES, index: self.copies };
         self.copies += 1;
         self.begin(place, name, known)
     }
@@ -150,7 +150,7 @@ impl State {
     }
 
     /// Makes all later packets of the queue wait for this packet.
-    pub(super) fn holds_up(&mut self, work: &Work) {
+    pub(super) fn block_later_packets(&mut self, work: &Work) {
         let floor = &mut self.queues.entry(work.place.queue).or_default().floor;
         floor.join(&work.clock);
         floor.add(work.place);
@@ -163,31 +163,31 @@ impl State {
     }
 
     /// Records that a complete packet or copy decrements a signal.
-    pub(super) fn lowers(&mut self, work: &Work, signal: u64) {
+    pub(super) fn record_decrement(&mut self, work: &Work, signal: u64) {
         let clock = self.signal(signal);
         clock.join(&work.clock);
         clock.add(work.place);
     }
 
-    pub(super) fn host_saw(&mut self, signal: u64) {
+    pub(super) fn host_read_signal(&mut self, signal: u64) {
         let clock = self.signal(signal).clone();
         self.host.join(&clock);
     }
 
-    pub(super) fn host_added(&mut self, signal: u64) {
+    pub(super) fn host_added_to_signal(&mut self, signal: u64) {
         let clock = self.host.clone();
         self.signal(signal).join(&clock);
     }
 
     /// Records that the host set the value of a signal. From then on, a wait for the signal is ordered after the work
     /// that the host knows to be complete, and no longer after the work that decremented the signal before.
-    pub(super) fn host_set(&mut self, signal: u64) {
+    pub(super) fn host_set_signal(&mut self, signal: u64) {
         let clock = self.host.clone();
         *self.signal(signal) = clock;
     }
 
     /// Records a copy that the host itself has completed, so that the host's clock contains it.
-    pub(super) fn is_of_the_host(&mut self, work: &Work) {
+    pub(super) fn complete_on_host(&mut self, work: &Work) {
         self.host.add(work.place);
     }
 
@@ -201,7 +201,7 @@ impl State {
             if kind == AccessKind::Load {
                 self.waited(work, range.start);
             } else {
-                self.lowers(work, range.start);
+                self.record_decrement(work, range.start);
             }
             return Ok(());
         }
@@ -251,7 +251,7 @@ mod tests {
         /// A kernel of the HIP runtime (queue, index) reads or writes a value for which streams wait.
         Value(u64, u64, AccessKind),
         Ring(u64, u64),
-        HostSaw(u64),
+        HostRead(u64),
         HostSet(u64),
     }
     use Event::*;
@@ -267,13 +267,13 @@ mod tests {
                     state.launches(&mut work, "k");
                     let result = state.touch(&mut work, AccessKind::Store, 4096..4100);
                     state.end_packet(&work);
-                    state.lowers(&work, signal);
+                    state.record_decrement(&work, signal);
                     result
                 }
                 Barrier(queue, index, signal) => {
                     let mut work = state.begin_packet(queue, index, false, line);
                     state.waited(&mut work, signal);
-                    state.holds_up(&work);
+                    state.block_later_packets(&work);
                     state.end_packet(&work);
                     Ok(())
                 }
@@ -282,7 +282,7 @@ mod tests {
                     let mut work = state.begin_copy("the copy", known);
                     state.waited(&mut work, dependency);
                     let result = state.touch(&mut work, AccessKind::Load, 4096..4100);
-                    state.lowers(&work, signal);
+                    state.record_decrement(&work, signal);
                     result
                 }
                 Value(queue, index, kind) => {
@@ -293,15 +293,15 @@ mod tests {
                     result
                 }
                 Ring(queue, end) => {
-                    state.rings(queue, end, line);
+                    state.record_doorbell(queue, end, line);
                     Ok(())
                 }
-                HostSaw(signal) => {
-                    state.host_saw(signal);
+                HostRead(signal) => {
+                    state.host_read_signal(signal);
                     Ok(())
                 }
                 HostSet(signal) => {
-                    state.host_set(signal);
+                    state.host_set_signal(signal);
                     Ok(())
                 }
             };
@@ -363,16 +363,16 @@ mod tests {
     fn reading_a_signal_orders_later_submissions() {
         let first = "write by kernel k of line 1 (packet 0 of queue 1)";
         let second = |line| format!("write by kernel k of line {line} (packet 0 of queue 2)");
-        check(&[Packet(1, 0, true, S), HostSaw(S), Packet(2, 0, true, NO)], None);
+        check(&[Packet(1, 0, true, S), HostRead(S), Packet(2, 0, true, NO)], None);
         // The packet starts after the host has read the signal, but the host had submitted the packet before the read.
         check(
-            &[Packet(1, 0, true, S), Ring(2, 1), HostSaw(S), Packet(2, 0, true, NO)],
+            &[Packet(1, 0, true, S), Ring(2, 1), HostRead(S), Packet(2, 0, true, NO)],
             Some((&second(2), first)),
         );
-        check(&[Packet(1, 0, true, S), Ring(2, 0), HostSaw(S), Packet(2, 0, true, NO)], None);
+        check(&[Packet(1, 0, true, S), Ring(2, 0), HostRead(S), Packet(2, 0, true, NO)], None);
         // After the host has set a signal, earlier decrements of the signal do not order a wait for it any more.
         check(
-            &[Packet(1, 0, true, S), HostSet(S), HostSaw(S), Packet(2, 0, true, NO)],
+            &[Packet(1, 0, true, S), HostSet(S), HostRead(S), Packet(2, 0, true, NO)],
             Some((&second(4), first)),
         );
     }

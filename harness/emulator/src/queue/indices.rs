@@ -15,7 +15,7 @@ fn cell(queue: *const QueueCell) -> &'static QueueCell {
 }
 
 fn load_read(queue: *const QueueCell) -> u64 {
-    schedule::host_looked();
+    schedule::host_polled();
     cell(queue).read_index.load(SeqCst)
 }
 

@@ -12,19 +12,19 @@ pub(super) struct Mask(Vec<u32>);
 
 impl Mask {
     pub(super) fn all() -> Mask {
-        let units = model::of(config::get().arch).compute_units;
-        Mask::of(&vec![u32::MAX; units.div_ceil(u32::BITS) as usize], units)
+        let units = model::for_arch(config::get().arch).compute_units;
+        Mask::from_words(&vec![u32::MAX; units.div_ceil(u32::BITS) as usize], units)
     }
 
     /// Returns the requested mask for a device with `units` compute units. Words and bits past the last unit are
     /// dropped.
-    fn of(asked: &[u32], units: u32) -> Mask {
+    fn from_words(asked: &[u32], units: u32) -> Mask {
         let kept = asked.iter().zip((0..units).step_by(u32::BITS as usize));
         Mask(kept.map(|(word, first)| word & ones(units - first)).collect())
     }
 
     /// Returns true if the mask enables or disables both units of each pair. A pair is a workgroup processor.
-    fn is_of_pairs(&self) -> bool {
+    fn has_only_pairs(&self) -> bool {
         const EVEN: u32 = 0x5555_5555;
         self.0.iter().all(|word| word & EVEN == word >> 1 & EVEN)
     }
@@ -57,8 +57,12 @@ unsafe extern "C" fn hsa_amd_queue_cu_set_mask(
     // SAFETY: HSA requires the caller to pass one bit for each unit, in whole 32-bit words.
     let asked = unsafe { array(mask, bits / u32::BITS) };
     let arch = config::get().arch;
-    let mask = if bits == 0 { Mask::all() } else { Mask::of(asked, model::of(arch).compute_units) };
-    if arch.facts().has_workgroup_processors && !mask.is_of_pairs() {
+    let mask = if bits == 0 {
+        Mask::all()
+    } else {
+        Mask::from_words(asked, model::for_arch(arch).compute_units)
+    };
+    if arch.facts().has_workgroup_processors && !mask.has_only_pairs() {
         return Status::INVALID_ARGUMENT;
     }
     *queue.units.lock() = mask;
@@ -85,9 +89,9 @@ mod tests {
 
     #[track_caller]
     fn check(asked: &[u32], units: u32, expected: &[u32], pairs: bool) {
-        let mask = Mask::of(asked, units);
+        let mask = Mask::from_words(asked, units);
         assert_eq!(mask.words(expected.len()).collect::<Vec<_>>(), expected);
-        assert_eq!(mask.is_of_pairs(), pairs);
+        assert_eq!(mask.has_only_pairs(), pairs);
     }
 
     #[test]

@@ -12,7 +12,7 @@ fn store(signal: Signal, value: i64) {
     let Some(cell) = signal.cell() else { return };
     match cell.queue.load(SeqCst) {
         0 => {
-            order::host_set(signal);
+            order::host_set_signal(signal);
             cell.value.store(value, SeqCst);
             events::notify();
         }
@@ -26,7 +26,7 @@ fn store(signal: Signal, value: i64) {
 /// Sets the value of the signal without waking waiting threads.
 fn silent_store(signal: Signal, value: i64) {
     if let Some(cell) = signal.cell() {
-        order::host_set(signal);
+        order::host_set_signal(signal);
         cell.value.store(value, SeqCst);
     }
 }
@@ -34,7 +34,7 @@ fn silent_store(signal: Signal, value: i64) {
 /// Changes the value of the signal atomically, wakes waiting threads and returns the previous value.
 fn change(signal: Signal, change: impl FnOnce(&AtomicI64) -> i64) -> i64 {
     let Some(SignalCell { value, .. }) = signal.cell() else { return 0 };
-    order::host_added(signal);
+    order::host_added_to_signal(signal);
     let before = change(value);
     events::notify();
     before
@@ -62,7 +62,7 @@ fn xor(signal: Signal, operand: i64) {
 
 fn exchange(signal: Signal, new: i64) -> i64 {
     let before = change(signal, |value| value.swap(new, SeqCst));
-    order::host_saw(signal);
+    order::host_read_signal(signal);
     before
 }
 
@@ -72,7 +72,7 @@ fn cas(signal: Signal, expected: i64, new: i64) -> i64 {
         change(signal, |value| match value.compare_exchange(expected, new, SeqCst, SeqCst) {
             Ok(before) | Err(before) => before,
         });
-    order::host_saw(signal);
+    order::host_read_signal(signal);
     before
 }
 

@@ -4,7 +4,7 @@ use super::{Signals, settle, wait_until};
 use crate::{
     abi::{Agent, Condition, Out, Signal, Status, array},
     order,
-    part::Part as _,
+    part::DeviceComponent as _,
     schedule,
 };
 
@@ -43,7 +43,10 @@ fn wait<T>(terms: &[Term], timeout: u64, poll: impl Fn() -> Option<T>) -> Option
             terms.iter().map(|term| schedule::Waiting::new(term.0, term.1, term.2)).collect();
         wait_until(schedule::patience(timeout), poll)
     });
-    terms.iter().filter(|term| is_met(term)).for_each(|(signal, ..)| order::host_saw(*signal));
+    terms
+        .iter()
+        .filter(|term| is_met(term))
+        .for_each(|(signal, ..)| order::host_read_signal(*signal));
     settle();
     answer
 }
@@ -118,7 +121,7 @@ unsafe extern "C" fn hsa_amd_signal_wait_all(
 }
 
 fn with_groups<T>(act: impl FnOnce(&mut Vec<Vec<Signal>>) -> T) -> T {
-    act(&mut Signals::here().groups.lock())
+    act(&mut Signals::current().groups.lock())
 }
 
 fn place(group: u64) -> usize {

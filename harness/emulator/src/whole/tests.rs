@@ -5,7 +5,7 @@ use std::{
     sync::{Barrier, Mutex},
 };
 
-use device::{Arch, Config, Fault, Planted, Schedule};
+use device::{Arch, Config, Fault, FaultSpec, Schedule};
 
 use super::*;
 use crate::{
@@ -44,7 +44,7 @@ fn device(config: Config) -> &'static Device {
     Box::leak(Box::new(Device::new(config.into())))
 }
 
-fn with(planted: Planted) -> &'static Device {
+fn with(planted: FaultSpec) -> &'static Device {
     device(Config { faults: vec![planted], ..Config::default() })
 }
 
@@ -160,7 +160,7 @@ fn copy_faults_change_the_target() {
 #[test]
 fn seed_repeats_its_choices() {
     let line = |seed| {
-        let half = Planted { probability: 0.5, seed, ..Planted::from(Fault::CopyZero) };
+        let half = FaultSpec { probability: 0.5, seed, ..FaultSpec::from(Fault::CopyZero) };
         copies(with(half), 65)
     };
     assert_eq!(line(3), line(3));

@@ -11,7 +11,7 @@ use report::{BarrierFinding, KernelFinding, OutstandingOperation};
 
 use super::{
     AuditAnswer, AuditError, Library, Request,
-    code_objects::{self, Code},
+    code_objects::{self, CodeSections},
     named_arch, sample,
 };
 
@@ -29,7 +29,7 @@ pub(super) fn read(
             continue;
         }
         let code = fs::read(path).map_err(|error| error.to_string());
-        let code = match code.and_then(|bytes| code_objects::of(&bytes)) {
+        let code = match code.and_then(|bytes| code_objects::read_all(&bytes)) {
             Ok(code) => code,
             Err(error) => {
                 answer.unreadable.push(format!("{}: {error}", path.display()));
@@ -65,12 +65,12 @@ pub(super) fn read(
 
 /// Examines the kernels of a code object.
 fn read_object(
-    object: &Code,
+    object: &CodeSections,
     reader: &mut BarrierReader<'_>,
     finding: &mut BarrierFinding,
 ) -> Result<(), String> {
     for kernel in &object.kernels {
-        let code = object.of(kernel);
+        let code = object.instructions_of(kernel);
         if !reader.has_barrier(code) {
             continue;
         }

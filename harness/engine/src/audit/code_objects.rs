@@ -21,7 +21,7 @@ const MAX_BUNDLE: u64 = 8 << 30;
 
 /// The sections of one code object that contain instructions.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Code {
+pub(super) struct CodeSections {
     /// The architecture that has this machine number; `None` if the emulated device does not support it.
     pub(super) arch: Option<Arch>,
     /// The machine number in `e_flags`.
@@ -34,8 +34,8 @@ pub(super) struct Code {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Kernel {
     pub(super) name: String,
-    /// Index in [`Code::text`] of the section that contains the kernel, and the byte range of the kernel in that
-    /// section.
+    /// Index in [`CodeSections::text`] of the section that contains the kernel, and the byte range of the kernel in
+    /// that section.
     pub(super) section: usize,
     pub(super) bytes: Range<usize>,
     /// True if a workgroup may use both compute units of a pair (WGP mode). Only meaningful on architectures that have
@@ -43,8 +43,8 @@ pub(super) struct Kernel {
     pub(super) shares_units: bool,
 }
 
-impl Code {
-    pub(super) fn of(&self, kernel: &Kernel) -> &[u8] {
+impl CodeSections {
+    pub(super) fn instructions_of(&self, kernel: &Kernel) -> &[u8] {
         &self.text[kernel.section][kernel.bytes.clone()]
     }
 }
@@ -53,13 +53,13 @@ impl Code {
 ///
 /// # Errors
 /// The reason why the file cannot be read.
-pub(super) fn of(file: &[u8]) -> Result<Vec<Code>, String> {
+pub(super) fn read_all(file: &[u8]) -> Result<Vec<CodeSections>, String> {
     let mut found = Vec::new();
     unpack(file, &mut found)?;
     Ok(found)
 }
 
-fn unpack(bytes: &[u8], found: &mut Vec<Code>) -> Result<(), String> {
+fn unpack(bytes: &[u8], found: &mut Vec<CodeSections>) -> Result<(), String> {
     if bytes.starts_with(ELF) {
         return unpack_elf(bytes, found);
     }
@@ -70,7 +70,7 @@ fn unpack(bytes: &[u8], found: &mut Vec<Code>) -> Result<(), String> {
 }
 
 /// Unpacks bundles that follow one another, as the linker writes them to the section `.hip_fatbin`.
-fn unpack_bundles(mut bytes: &[u8], found: &mut Vec<Code>) -> Result<(), String> {
+fn unpack_bundles(mut bytes: &[u8], found: &mut Vec<CodeSections>) -> Result<(), String> {
     loop {
         let used = if bytes.starts_with(COMPRESSED) {
             let (bundle, used) = decompress(bytes)?;
@@ -142,7 +142,7 @@ fn decompress(bytes: &[u8]) -> Result<(Vec<u8>, usize), String> {
     Ok((bundle, total))
 }
 
-fn unpack_bundle(bundle: &[u8], found: &mut Vec<Code>) -> Result<(), String> {
+fn unpack_bundle(bundle: &[u8], found: &mut Vec<CodeSections>) -> Result<(), String> {
     let damaged = || "damaged offload bundle".to_owned();
     let mut at = BUNDLE.len();
     let entries = number(bundle, at, 8).ok_or_else(damaged)?;
@@ -169,7 +169,7 @@ fn unpack_bundle(bundle: &[u8], found: &mut Vec<Code>) -> Result<(), String> {
     Ok(())
 }
 
-fn unpack_elf(bytes: &[u8], found: &mut Vec<Code>) -> Result<(), String> {
+fn unpack_elf(bytes: &[u8], found: &mut Vec<CodeSections>) -> Result<(), String> {
     let wrong = |e: object::Error| format!("damaged ELF file: {e}");
     let header = elf::FileHeader64::<LE>::parse(bytes).map_err(wrong)?;
     let endian = header.endian().map_err(wrong)?;
@@ -223,7 +223,7 @@ fn unpack_elf(bytes: &[u8], found: &mut Vec<Code>) -> Result<(), String> {
             kernels.push(Kernel { name: name.into_owned(), section, bytes: range, shares_units });
         }
         let machine = header.e_flags.get(endian).0 & 0xff;
-        found.push(Code { arch: arch(machine), machine, text, kernels });
+        found.push(CodeSections { arch: arch(machine), machine, text, kernels });
         return Ok(());
     }
     for section in sections.iter() {
@@ -273,7 +273,7 @@ mod tests {
     }
 
     fn check(file: &[u8], expected: Result<&[Option<Arch>], &str>) {
-        match (of(file), expected) {
+        match (read_all(file), expected) {
             (Ok(found), Ok(expected)) => {
                 let found: Vec<_> = found.iter().map(|code| code.arch).collect();
                 assert_eq!(found, expected);

@@ -8,7 +8,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use supervise::{Cancel, Ended, Limits};
+use supervise::{Cancel, ChildEnd, Limits};
 
 use super::EnvironmentError;
 use crate::which;
@@ -45,7 +45,7 @@ impl OwnEnvironment {
             .map_err(|error| EnvironmentError::failed("find", given, &error))?
             .components()
             .collect::<PathBuf>();
-        if !which::runs(&folder.join("bin/python")) {
+        if !which::is_executable(&folder.join("bin/python")) {
             return Err(EnvironmentError::NotVirtual(given.to_owned()));
         }
         Ok(Self { folder })
@@ -78,16 +78,16 @@ impl OwnEnvironment {
         let seen = supervise::run(command, b"", &limits, &cancel, &mut |_| {});
         let text = seen.stderr.to_text();
         match seen.ended {
-            Ended::Exited(0) => {
+            ChildEnd::Exited(0) => {
                 LISTED.lock().insert(self.folder.clone(), text.clone());
                 Ok(text)
             }
-            Ended::SpawnFailed(error) => Err(cannot(error.to_string())),
-            Ended::Exited(status) => {
+            ChildEnd::SpawnFailed(error) => Err(cannot(error.to_string())),
+            ChildEnd::Exited(status) => {
                 let last = text.lines().last().unwrap_or_default();
                 Err(cannot(format!("it ended with exit status {status}: {last}")))
             }
-            Ended::Stopped { .. } => {
+            ChildEnd::Stopped { .. } => {
                 Err(cannot(format!("it did not end within {} s", LISTING.as_secs())))
             }
             _ => Err(cannot("it was killed".to_owned())),

@@ -7,7 +7,7 @@ use report::Record;
 use supervise::Cancel;
 
 use super::run_here;
-use crate::{Job, Session, record::without, slots::Slot};
+use crate::{Job, Session, record::record_without_result, slots::Slot};
 
 /// Runs one trial in several processes at the same time; the case determines their number. Returns the record of the
 /// first process that failed; if none failed, that of the first without a verdict; otherwise that of the first process.
@@ -22,7 +22,7 @@ pub(crate) fn run_at_once(
         Ok(records) => records,
         Err(error) => {
             let why = format!("cannot start a thread for each process of the trial: {error}");
-            return Some(without(session, job, "not-started", why));
+            return Some(record_without_result(session, job, "not-started", why));
         }
     };
     Some(representative(records.into_iter().collect::<Option<_>>()?))

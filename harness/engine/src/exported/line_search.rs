@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 
 use ::export::line_removal;
 use judge::Kind;
-use search::reduce::{Made, ReduceSettings, Reduced, Seen, Space, Tree, reduce};
+use search::reduce::{
+    CandidateOutcome, EditResult, EditTree, ReduceSettings, Reduced, SearchSpace, reduce,
+};
 
-use super::shortest::{MOST_RUNS, Runs};
+use super::shortest::{CandidateRunner, MOST_RUNS};
 use crate::Stop;
 
 /// A program with some lines left out. Each line is stored with its number in the full program.
@@ -33,7 +35,7 @@ impl Lines {
 pub(super) struct LineRemoval(BTreeSet<usize>);
 
 /// The search space of programs with some lines left out.
-struct Texts {
+struct LineSpace {
     /// Names of the functions on whose calls the expected result depends, each with the number of lines that call it.
     calls: Vec<(&'static str, usize)>,
 }
@@ -44,30 +46,34 @@ fn lines_that_call(program: &Lines, function: &str) -> usize {
     program.0.iter().filter(|(_, line)| line.contains(&called)).count()
 }
 
-impl Space for Texts {
+impl SearchSpace for LineSpace {
     type Candidate = Lines;
     type Edit = LineRemoval;
 
-    fn edits(&self, program: &Lines) -> Tree<LineRemoval> {
+    fn edits(&self, program: &Lines) -> EditTree<LineRemoval> {
         let numbered = |part: Vec<usize>| part.into_iter().map(|at| program.0[at].0).collect();
         let parts = line_removal::removable_parts(&program.texts()).into_iter();
-        Tree::Turn(parts.map(|part| Tree::Edit(vec![LineRemoval(numbered(part))])).collect())
+        EditTree::Turn(
+            parts.map(|part| EditTree::Edit(vec![LineRemoval(numbered(part))])).collect(),
+        )
     }
 
-    fn apply(&self, program: &Lines, edits: &[LineRemoval]) -> Made<Lines> {
+    fn apply(&self, program: &Lines, edits: &[LineRemoval]) -> EditResult<Lines> {
         let goes = |number: &usize| edits.iter().any(|edit| edit.0.contains(number));
         let part: Vec<usize> = (0..program.0.len()).filter(|at| goes(&program.0[*at].0)).collect();
         if part.is_empty() {
-            return Made::Unchanged;
+            return EditResult::Unchanged;
         }
         if !line_removal::can_remove(&program.texts(), &part) {
-            return Made::IllFormed("other lines need these lines".to_owned());
+            return EditResult::IllFormed("other lines need these lines".to_owned());
         }
         let kept = program.0.iter().filter(|(number, _)| !goes(number)).cloned();
         let kept = Lines(kept.collect());
         match self.calls.iter().find(|(call, lines)| lines_that_call(&kept, call) < *lines) {
-            Some((call, _)) => Made::IllFormed(format!("the expected result depends on {call}")),
-            None => Made::Candidate(kept),
+            Some((call, _)) => {
+                EditResult::IllFormed(format!("the expected result depends on {call}"))
+            }
+            None => EditResult::Candidate(kept),
         }
     }
 
@@ -79,7 +85,7 @@ impl Space for Texts {
 /// Leaves out lines as long as the program still fails at the same rate, and passes on the oracle, the configuration on
 /// which it must pass. Lines that call one of the functions `calls` are kept.
 pub(super) fn fewer_lines(
-    runs: &mut Runs<'_>,
+    runs: &mut CandidateRunner<'_>,
     text: &str,
     calls: &BTreeSet<&'static str>,
     settings: ReduceSettings,
@@ -87,7 +93,7 @@ pub(super) fn fewer_lines(
     let start = line_removal::strip_main(text).lines().map(str::to_owned).enumerate().collect();
     let start = Lines(start);
     let calls = calls.iter().map(|call| (*call, lines_that_call(&start, call))).collect();
-    let found = reduce(&Texts { calls }, start, settings, runs);
+    let found = reduce(&LineSpace { calls }, start, settings, runs);
     match runs.trouble.take() {
         Some(stop) => Err(stop),
         None => Ok(found),
@@ -96,7 +102,10 @@ pub(super) fn fewer_lines(
 
 /// Replaces the code that computes the program's expected bytes by literals with the values that these bytes have on
 /// the oracle. Returns `None` if the program has no such code, or no longer shows the failure.
-pub(super) fn with_bytes(runs: &mut Runs<'_>, text: &str) -> Result<Option<String>, Stop> {
+pub(super) fn with_bytes(
+    runs: &mut CandidateRunner<'_>,
+    text: &str,
+) -> Result<Option<String>, Stop> {
     let text = line_removal::strip_main(text);
     let Some(found) = line_removal::find_comparison(&text) else { return Ok(None) };
     let mut bytes = vec![0; found.bytes];
@@ -105,7 +114,7 @@ pub(super) fn with_bytes(runs: &mut Runs<'_>, text: &str) -> Result<Option<Strin
         let Some(seen) = runs.on_oracle(&written)? else { return Ok(None) };
         if seen.kind == Kind::Pass {
             for _ in 0..MOST_RUNS {
-                if runs.look(&written, None)? == Seen::Same {
+                if runs.run_candidate(&written, None)? == CandidateOutcome::Same {
                     return Ok(Some(written));
                 }
             }

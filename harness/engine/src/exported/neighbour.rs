@@ -20,10 +20,10 @@ use crate::{
 const PASSES: u32 = 3;
 
 /// Largest number of similar trials whose programs are printed.
-const PRINTED: usize = 8;
+const MAX_PRINTED: usize = 8;
 
 /// Largest number of neighbours that are run.
-const TRIED: usize = 4;
+const MAX_TRIED: usize = 4;
 
 /// A trial that passes where the failing trial fails, and that makes the same calls with other values.
 pub struct Neighbour<'a> {
@@ -64,8 +64,8 @@ impl<'a> Neighbour<'a> {
             return Ok(None);
         };
         let mut found = Vec::new();
-        for near in nearest_trials(case, &trial.selected.trial).into_iter().take(PRINTED) {
-            let trial = trial.with(Selected { case, trial: near.trial }, Vec::new());
+        for near in nearest_trials(case, &trial.selected.trial).into_iter().take(MAX_PRINTED) {
+            let trial = trial.with_trial(Selected { case, trial: near.trial }, Vec::new());
             let Ok(job) = trial.job() else { continue };
             if !makes_the_same_calls(&job.lowered.plan, &own.lowered.plan) {
                 continue;
@@ -78,7 +78,7 @@ impl<'a> Neighbour<'a> {
         }
         // Lines can be left out of both programs only if both have the same lines.
         found.sort_by_key(|(differs, _)| *differs);
-        for (_, neighbour) in found.into_iter().take(TRIED) {
+        for (_, neighbour) in found.into_iter().take(MAX_TRIED) {
             if passes(runner.session, &neighbour.job()?, cancel)? {
                 return Ok(Some(neighbour));
             }
@@ -159,7 +159,7 @@ fn makes_the_same_calls(one: &Plan, other: &Plan) -> bool {
 
 fn passes(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Result<bool, Stop> {
     for run in 0..PASSES {
-        let record = run_trial(session, &job.of_run(run), cancel)
+        let record = run_trial(session, &job.for_run(run), cancel)
             .ok_or_else(|| Stop::no_verdict("interrupted"))?;
         if record.outcome.kind != Kind::Pass {
             return Ok(false);

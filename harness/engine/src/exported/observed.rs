@@ -1,7 +1,7 @@
 //! Converts the outcome of an exported program to a form that can be compared with the outcome of its trial.
 
 use judge::{Kind, Outcome};
-use supervise::{Ended, Observed, Reason};
+use supervise::{ChildEnd, Observed, StopReason};
 
 /// Start of the line in which a program reports a failure.
 pub(super) const FAILED: &str = "FAIL: ";
@@ -39,7 +39,7 @@ impl ObservedProgram {
 
     /// Determines the outcome of a program from its end and its output. `open` is the call that had not returned at the
     /// end.
-    pub(super) fn of(seen: &Observed, open: Option<&str>) -> ObservedProgram {
+    pub(super) fn from_run(seen: &Observed, open: Option<&str>) -> ObservedProgram {
         // Before this text, the HIP runtime may have printed a part of a line.
         let text = |l: &supervise::Line| String::from_utf8_lossy(&l.text).trim_start().to_owned();
         let lines: Vec<String> = seen.lines.iter().map(text).collect();
@@ -49,12 +49,12 @@ impl ObservedProgram {
         let place = open.unwrap_or_default().to_owned();
         if let Some(kernel) = memory_fault(&stderr) {
             // A call after the memory fault may have returned an error, which the program printed.
-            let line = failed.cloned().unwrap_or_else(|| ended(&seen.ended));
+            let line = failed.cloned().unwrap_or_else(|| describe_end(&seen.ended));
             return ObservedProgram { kind: Kind::MemoryFault, place: kernel, status: None, line };
         }
         if let Some(line) = failed {
             let mut found = failure(line);
-            if matches!(seen.ended, Ended::Exited(0)) {
+            if matches!(seen.ended, ChildEnd::Exited(0)) {
                 // Exit status 0 would make the failure look like a pass.
                 found.kind = Kind::NoVerdict;
                 found.line = format!("printed `{line}` and exited with status 0");
@@ -66,14 +66,14 @@ impl ObservedProgram {
             return found;
         }
         let (kind, line) = match &seen.ended {
-            Ended::Exited(0) if over => (Kind::Pass, "PASS".to_owned()),
-            end if over => (Kind::TeardownCrash, format!("passed, and then {}", ended(end))),
-            end @ Ended::Exited(_) => (Kind::LibraryExit, ended(end)),
-            end @ Ended::Signalled { .. } => (Kind::Crash, ended(end)),
-            end @ Ended::Stopped { reason: Reason::Total | Reason::Quiet, .. } => {
-                (Kind::Hang, ended(end))
+            ChildEnd::Exited(0) if over => (Kind::Pass, "PASS".to_owned()),
+            end if over => (Kind::TeardownCrash, format!("passed, and then {}", describe_end(end))),
+            end @ ChildEnd::Exited(_) => (Kind::LibraryExit, describe_end(end)),
+            end @ ChildEnd::Signalled { .. } => (Kind::Crash, describe_end(end)),
+            end @ ChildEnd::Stopped { reason: StopReason::Total | StopReason::Quiet, .. } => {
+                (Kind::Hang, describe_end(end))
             }
-            end => (Kind::NoVerdict, ended(end)),
+            end => (Kind::NoVerdict, describe_end(end)),
         };
         let place =
             if matches!(kind, Kind::Pass | Kind::TeardownCrash) { String::new() } else { place };
@@ -81,7 +81,7 @@ impl ObservedProgram {
     }
 
     /// Returns true if this outcome of the program agrees with the outcome `trial` of its trial.
-    pub(super) fn fits(&self, trial: &ObservedProgram) -> bool {
+    pub(super) fn agrees_with(&self, trial: &ObservedProgram) -> bool {
         if self.kind != trial.kind {
             return false;
         }
@@ -103,14 +103,14 @@ impl ObservedProgram {
 
     /// Returns true if the program showed the failure: its outcome agrees, and if it died or hung, it did so in the
     /// same HIP call, as far as the log of its calls shows.
-    pub(super) fn shows(&self, failure: &ObservedProgram) -> bool {
+    pub(super) fn shows_failure(&self, failure: &ObservedProgram) -> bool {
         if failure.kind == Kind::MemoryFault {
             let known = !failure.place.is_empty() && !self.place.is_empty();
-            return self.fits(failure) && (!known || self.place == failure.place);
+            return self.agrees_with(failure) && (!known || self.place == failure.place);
         }
         let in_call = matches!(failure.kind, Kind::Crash | Kind::Hang | Kind::LibraryExit);
         let known = failure.place.starts_with("hip") && !self.place.is_empty();
-        self.fits(failure) && (!in_call || !known || self.place == failure.place)
+        self.agrees_with(failure) && (!in_call || !known || self.place == failure.place)
     }
 }
 
@@ -193,14 +193,14 @@ fn memory_fault(stderr: &str) -> Option<String> {
     Some(kernel.unwrap_or_default().to_owned())
 }
 
-fn ended(end: &Ended) -> String {
+fn describe_end(end: &ChildEnd) -> String {
     match end {
-        Ended::Exited(status) => format!("ended with exit status {status}"),
-        Ended::Signalled { signal, .. } => format!("died of {}", judge::signal(*signal)),
-        Ended::Stopped { reason: Reason::Total | Reason::Quiet, .. } => {
+        ChildEnd::Exited(status) => format!("ended with exit status {status}"),
+        ChildEnd::Signalled { signal, .. } => format!("died of {}", judge::signal(*signal)),
+        ChildEnd::Stopped { reason: StopReason::Total | StopReason::Quiet, .. } => {
             "hung and was killed".to_owned()
         }
-        Ended::SpawnFailed(error) | Ended::Lost(error) => error.to_string(),
+        ChildEnd::SpawnFailed(error) | ChildEnd::Lost(error) => error.to_string(),
         _ => "ended in an unknown way".to_owned(),
     }
 }
@@ -230,28 +230,31 @@ mod tests {
             })
         };
         let three = trial(Kind::ApiError, "unexpected-value:host-look-at-a-value:3");
-        assert!(of(&["FAIL: hipGetDeviceCount gave 3; expected 2"]).shows(&three));
-        assert!(!of(&["FAIL: hipGetDeviceCount gave 4; expected 2"]).shows(&three));
+        assert!(of(&["FAIL: hipGetDeviceCount gave 3; expected 2"]).shows_failure(&three));
+        assert!(!of(&["FAIL: hipGetDeviceCount gave 4; expected 2"]).shows_failure(&three));
         let zero = trial(Kind::WrongData, "wrong-data:dst.back:zero");
-        assert!(of(&["FAIL: buffer dst.back: byte 3 is 00; expected 4f"]).shows(&zero));
-        assert!(!of(&["FAIL: buffer dst.back: byte 3 is a5; expected 4f"]).shows(&zero));
+        assert!(of(&["FAIL: buffer dst.back: byte 3 is 00; expected 4f"]).shows_failure(&zero));
+        assert!(!of(&["FAIL: buffer dst.back: byte 3 is a5; expected 4f"]).shows_failure(&zero));
         let long = [
             "FAIL: buffer dst.back: 1 of 2 bytes are wrong",
             "  got      01 00",
             "  expected 01 4f",
         ];
-        assert!(of(&long).shows(&zero));
+        assert!(of(&long).shows_failure(&zero));
         let pass = ObservedProgram {
             kind: Kind::Pass,
             place: String::new(),
             status: None,
             line: "PASS".to_owned(),
         };
-        assert!(!pass.shows(&zero));
+        assert!(!pass.shows_failure(&zero));
         let active = trial(Kind::ApiError, "unexpected-value:hipStreamIsCapturing:active");
-        assert!(of(&["FAIL: hipStreamIsCapturing gave active; expected none"]).shows(&active));
         assert!(
-            !of(&["FAIL: hipStreamIsCapturing gave invalidated; expected none"]).shows(&active)
+            of(&["FAIL: hipStreamIsCapturing gave active; expected none"]).shows_failure(&active)
+        );
+        assert!(
+            !of(&["FAIL: hipStreamIsCapturing gave invalidated; expected none"])
+                .shows_failure(&active)
         );
         let crash = trial(Kind::Crash, "crash:hipGraphInstantiate");
         let died = |place: &str| ObservedProgram {
@@ -260,8 +263,8 @@ mod tests {
             status: None,
             line: String::new(),
         };
-        assert!(died("hipGraphInstantiate").shows(&crash));
-        assert!(!died("hipMalloc").shows(&crash));
+        assert!(died("hipGraphInstantiate").shows_failure(&crash));
+        assert!(!died("hipMalloc").shows_failure(&crash));
     }
 
     #[test]
@@ -279,8 +282,8 @@ mod tests {
             status: None,
             line: String::new(),
         };
-        assert!(seen("k").shows(&seen("k")) && seen("").shows(&seen("k")));
-        assert!(!seen("other").shows(&seen("k")));
+        assert!(seen("k").shows_failure(&seen("k")) && seen("").shows_failure(&seen("k")));
+        assert!(!seen("other").shows_failure(&seen("k")));
     }
 
     #[test]

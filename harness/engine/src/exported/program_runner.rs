@@ -17,13 +17,13 @@ use super::{
     ExportError, RunSettings, limits, log_environment,
     observed::ObservedProgram,
     program_folder, read_log, read_trace, run_program,
-    shortest::{MOST_RUNS, Runs},
+    shortest::{CandidateRunner, MOST_RUNS},
     thread_stacks,
 };
 use crate::{Job, Session, Stop, TrialFolder, toolchain::Toolchain};
 
 /// Minimum time for which a program may print nothing, because a busy machine may delay it.
-const LEAST_PATIENCE: Duration = Duration::from_secs(10);
+const MIN_QUIET_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Compiles programs and runs them on one ROCm release.
 pub struct ProgramRunner<'s> {
@@ -101,8 +101,8 @@ impl<'s> ProgramRunner<'s> {
         cancel: &Cancel,
     ) -> Result<Result<PathBuf, String>, Stop> {
         let headers =
-            self.headers.get_or_init(|| self.toolchain.precompiled(text, self.at(), cancel));
-        self.compile_behind(headers.as_deref(), text, plan, cancel)
+            self.headers.get_or_init(|| self.toolchain.precompile_headers(text, self.at(), cancel));
+        self.compile_with_headers(headers.as_deref(), text, plan, cancel)
     }
 
     /// Compiles a program with the command in its own header. The inner error is the output of the compiler.
@@ -112,10 +112,10 @@ impl<'s> ProgramRunner<'s> {
         plan: &Plan,
         cancel: &Cancel,
     ) -> Result<Result<PathBuf, String>, Stop> {
-        self.compile_behind(None, text, plan, cancel)
+        self.compile_with_headers(None, text, plan, cancel)
     }
 
-    fn compile_behind(
+    fn compile_with_headers(
         &self,
         headers: Option<&Path>,
         text: &str,
@@ -126,7 +126,8 @@ impl<'s> ProgramRunner<'s> {
         fs::write(&source, text)
             .map_err(|error| ExportError::CannotWrite { path: source.clone(), error })?;
         let gfx = self.session.gfx().unwrap_or("native");
-        let done = self.toolchain.compile_behind(headers, plan, &source, &program, gfx, cancel)?;
+        let done =
+            self.toolchain.compile_with_headers(headers, plan, &source, &program, gfx, cancel)?;
         Ok(done.map(|()| program))
     }
 
@@ -137,7 +138,7 @@ impl<'s> ProgramRunner<'s> {
 
     /// Runs the program with the signal handler of `thread_stacks` linked in, and returns the call stacks of a failing
     /// run; empty if no run shows any.
-    pub(super) fn stacks(&self, runs: &Runs<'_>, text: &str) -> Result<String, Stop> {
+    pub(super) fn stacks(&self, runs: &CandidateRunner<'_>, text: &str) -> Result<String, Stop> {
         if !thread_stacks::are_useful(runs.goal.kind) {
             return Ok(String::new());
         }
@@ -161,10 +162,11 @@ impl<'s> ProgramRunner<'s> {
         };
         for n in 0..MOST_RUNS {
             let _ = fs::remove_file(&file);
-            let job = &job.of_run(n);
+            let job = &job.for_run(n);
             run_program(self.session, job, &program, &how, cancel)?;
             let shown = fs::read_to_string(&file).unwrap_or_default();
-            let shown = thread_stacks::readable(&shown, self.session.device_library().as_deref());
+            let shown =
+                thread_stacks::format_stacks(&shown, self.session.device_library().as_deref());
             if !shown.is_empty() {
                 return Ok(shown);
             }
@@ -192,9 +194,9 @@ impl<'s> ProgramRunner<'s> {
         if let (true, Some(took)) = (goal.kind != Kind::Hang, self.took.get()) {
             // A candidate without the end of a loop never terminates, so its time limit is shorter than that of a
             // trial.
-            limits.quiet = limits.quiet.min((*took * 20).max(LEAST_PATIENCE));
+            limits.quiet = limits.quiet.min((*took * 20).max(MIN_QUIET_TIMEOUT));
         }
-        let job = &job.of_run(self.runs.replace(self.runs.get() + 1));
+        let job = &job.for_run(self.runs.replace(self.runs.get() + 1));
         let mut variables = match mode {
             RunMode::Plain | RunMode::Late | RunMode::Watched => Vec::new(),
             RunMode::Calls | RunMode::All => log_environment(&log).to_vec(),
@@ -215,6 +217,6 @@ impl<'s> ProgramRunner<'s> {
             RunMode::Plain | RunMode::Late | RunMode::Watched => None,
             RunMode::Calls | RunMode::All => read_trace(&log, Form::Hiprtc).open,
         };
-        Ok(ObservedProgram::of(&seen, open.as_deref()))
+        Ok(ObservedProgram::from_run(&seen, open.as_deref()))
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use plan::{Plan, Version};
 use rewrite::{ShortenEdit, premise::Premises};
-use search::reduce::{Made, Space, Tree};
+use search::reduce::{EditResult, EditTree, SearchSpace};
 
 use super::header;
 use crate::{Job, Session};
@@ -34,29 +34,31 @@ impl Programs<'_> {
     }
 }
 
-impl Space for Programs<'_> {
+impl SearchSpace for Programs<'_> {
     type Candidate = Plan;
     type Edit = ShortenEdit;
 
-    fn edits(&self, plan: &Plan) -> Tree<ShortenEdit> {
+    fn edits(&self, plan: &Plan) -> EditTree<ShortenEdit> {
         rewrite::shorten_edits(plan, self.failing)
     }
 
-    fn apply(&self, plan: &Plan, edits: &[ShortenEdit]) -> Made<Plan> {
+    fn apply(&self, plan: &Plan, edits: &[ShortenEdit]) -> EditResult<Plan> {
         let mut smaller = plan.clone();
         edits.iter().for_each(|edit| rewrite::apply_shorten_edit(&mut smaller, edit));
         if smaller == *plan {
-            return Made::Unchanged;
+            return EditResult::Unchanged;
         }
         if !rewrite::has_steps(&smaller, &self.writers) {
-            return Made::IllFormed("the check is about data that a removed step wrote".to_owned());
+            return EditResult::IllFormed(
+                "the check is about data that a removed step wrote".to_owned(),
+            );
         }
         let lost = self.premise.lost(&smaller, self.failing).map(|lost| lost.to_string());
         match lost.or_else(|| rewrite::used_before_creation(&smaller)) {
-            Some(why) => Made::IllFormed(why),
+            Some(why) => EditResult::IllFormed(why),
             None => match self.print(&smaller, Vec::new(), Vec::new()) {
-                Ok(_) => Made::Candidate(smaller),
-                Err(why) => Made::IllFormed(why),
+                Ok(_) => EditResult::Candidate(smaller),
+                Err(why) => EditResult::IllFormed(why),
             },
         }
     }

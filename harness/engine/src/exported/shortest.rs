@@ -9,21 +9,21 @@ use std::{
 };
 
 use ::export::Form;
-use device::Place;
+use device::FaultPlace;
 use judge::{Kind, Outcome};
 use plan::{Call, Plan, api};
 use report::evidence::Rate;
 use rewrite::premise::Premises;
-use search::reduce::{ReduceSettings, Runner, Seen, reduce};
+use search::reduce::{CandidateOutcome, ReduceSettings, Runner, reduce};
 use supervise::Cancel;
 
 use super::{
-    ShortenBudget, goes_wrong,
+    ShortenBudget, describe_failure,
     line_search::{fewer_lines, with_bytes},
     measured,
     neighbour::{Neighbour, WithNeighbour},
     observed::{FAILED, ObservedProgram},
-    printed,
+    print_program,
     program_runner::{ProgramRunner, RunMode},
     short_programs::Programs,
 };
@@ -36,7 +36,7 @@ const MOST_TRIES: u32 = 3000;
 const RUNS: u32 = 3;
 /// Minimum number of runs of the final program if the trial fails only in some of its runs. Fewer runs say little about
 /// the failure rate.
-const RUNS_OF_RARE: u32 = 20;
+const MIN_RUNS_IF_RARE: u32 = 20;
 /// Number of failures that the final program must show if it fails only in some of its runs.
 const FAILURES: u32 = 3;
 /// Largest number of runs of a program that fails only in some of its runs.
@@ -74,7 +74,7 @@ pub enum PassingPrograms<'p> {
 }
 
 /// Runs candidates on the failing release and on the oracle, the configuration on which they must pass.
-pub(super) struct Runs<'a> {
+pub(super) struct CandidateRunner<'a> {
     pub(super) job: &'a Job<'a>,
     healthy_job: Job<'a>,
     failing: &'a ProgramRunner<'a>,
@@ -100,9 +100,13 @@ pub(super) struct Runs<'a> {
     others: [(RunMode, Cell<Option<bool>>); 2],
 }
 
-impl Runs<'_> {
+impl CandidateRunner<'_> {
     /// Runs a candidate once on the failing release. `beside` is the corresponding program of the neighbour.
-    pub(super) fn look(&mut self, text: &str, beside: Option<&str>) -> Result<Seen, Stop> {
+    pub(super) fn run_candidate(
+        &mut self,
+        text: &str,
+        beside: Option<&str>,
+    ) -> Result<CandidateOutcome, Stop> {
         let plan = &self.job.lowered.plan;
         self.tries += 1;
         (self.budget.tried)(self.tries);
@@ -112,27 +116,27 @@ impl Runs<'_> {
         };
         self.last = Some((text.to_owned(), program.clone()));
         // A program that does not compile does not show the failure.
-        let Ok(program) = program else { return Ok(Seen::Pass) };
+        let Ok(program) = program else { return Ok(CandidateOutcome::Pass) };
         let seen = self.failing.run(self.job, &program, self.goal, RunMode::Calls, self.cancel)?;
-        if !seen.shows(&self.wanted) {
+        if !seen.shows_failure(&self.wanted) {
             return Ok(match seen.kind {
-                Kind::NoVerdict => Seen::NoVerdict,
-                kind if kind.is_failure() => Seen::Other(seen.to_string()),
-                _ => Seen::Pass,
+                Kind::NoVerdict => CandidateOutcome::NoVerdict,
+                kind if kind.is_failure() => CandidateOutcome::Other(seen.to_string()),
+                _ => CandidateOutcome::Pass,
             });
         }
         if self.neighbour.is_some() && self.goal.kind == Kind::WrongData {
             match &self.line {
-                Some(line) if *line != seen.line => return Ok(Seen::Other(seen.line)),
+                Some(line) if *line != seen.line => return Ok(CandidateOutcome::Other(seen.line)),
                 _ => self.line = Some(seen.line),
             }
         }
         if let Some(known) = self.passes.get(text) {
-            return Ok(if *known { Seen::Same } else { Seen::Pass });
+            return Ok(if *known { CandidateOutcome::Same } else { CandidateOutcome::Pass });
         }
         let passes = self.has_passing_program(text, beside, &program)?;
         self.passes.insert(text.to_owned(), passes);
-        Ok(if passes { Seen::Same } else { Seen::Pass })
+        Ok(if passes { CandidateOutcome::Same } else { CandidateOutcome::Pass })
     }
 
     /// Returns true if the candidate passes on the oracle, or if the neighbour's program passes. `program` is the
@@ -145,7 +149,7 @@ impl Runs<'_> {
     ) -> Result<bool, Stop> {
         let (runner, job, text) = match (self.healthy(), self.neighbour) {
             (Some((runner, job)), _) if std::ptr::eq(runner, self.failing) => {
-                return self.is_right(runner, job, program);
+                return self.passes_on_oracle(runner, job, program);
             }
             (Some((runner, job)), _) => (runner, job.clone(), Some(self.on_healthy(text))),
             (None, Some(neighbour)) => {
@@ -155,7 +159,7 @@ impl Runs<'_> {
         };
         let Some(text) = text else { return Ok(false) };
         match runner.try_to_compile(&text, &job.lowered.plan, self.cancel)? {
-            Ok(program) => self.is_right(runner, &job, &program),
+            Ok(program) => self.passes_on_oracle(runner, &job, &program),
             Err(_) => Ok(false),
         }
     }
@@ -170,13 +174,13 @@ impl Runs<'_> {
 
     /// Returns true if a program passes on the oracle. It must also pass there in each further mode in which the first
     /// program passed.
-    fn is_right(
+    fn passes_on_oracle(
         &self,
         runner: &ProgramRunner<'_>,
         job: &Job<'_>,
         program: &Path,
     ) -> Result<bool, Stop> {
-        if self.passing(runner, job, program, 1)?.failed > 0 {
+        if self.measure_rate(runner, job, program, 1)?.failed > 0 {
             return Ok(false);
         }
         for (mode, must) in &self.others {
@@ -230,17 +234,17 @@ impl Runs<'_> {
     }
 
     /// Returns true if the neighbour's program that corresponds to the first candidate passes in each run.
-    fn passes_beside(&self, neighbour: &Neighbour<'_>, start: &Plan) -> Result<bool, Stop> {
+    fn neighbour_passes(&self, neighbour: &Neighbour<'_>, start: &Plan) -> Result<bool, Stop> {
         let Some(text) = start.neighbours_program(neighbour) else { return Ok(false) };
         let job = neighbour.job()?;
         let plan = &job.lowered.plan;
         let Ok(program) = neighbour.runner.try_to_compile(&text, plan, self.cancel)? else {
             return Ok(false);
         };
-        Ok(self.passing(&neighbour.runner, &job, &program, RUNS)?.failed == 0)
+        Ok(self.measure_rate(&neighbour.runner, &job, &program, RUNS)?.failed == 0)
     }
 
-    fn passing(
+    fn measure_rate(
         &self,
         runner: &ProgramRunner<'_>,
         job: &Job<'_>,
@@ -256,13 +260,13 @@ impl Runs<'_> {
     }
 }
 
-impl<C: WithNeighbour> Runner<C> for Runs<'_> {
-    fn run(&mut self, candidate: &C, text: &str) -> Option<Seen> {
+impl<C: WithNeighbour> Runner<C> for CandidateRunner<'_> {
+    fn run(&mut self, candidate: &C, text: &str) -> Option<CandidateOutcome> {
         if self.tries >= MOST_TRIES || self.trouble.is_some() || self.budget.is_spent() {
             return None;
         }
         let beside = self.neighbour.and_then(|neighbour| candidate.neighbours_program(neighbour));
-        match self.look(text, beside.as_deref()) {
+        match self.run_candidate(text, beside.as_deref()) {
             Ok(look) => Some(look),
             Err(stop) => {
                 self.trouble = Some(stop);
@@ -287,14 +291,15 @@ pub fn shortest(
     budget: ShortenBudget<'_>,
     cancel: &Cancel,
 ) -> Result<Option<ShortestProgram>, Stop> {
-    let at_calls = job.faults_of(Place::Call);
+    let at_calls = job.faults_of(FaultPlace::Call);
     if at_calls.iter().any(|planted| planted.probability < 1.0) {
         // A fault at calls is part of the printed program, which cannot inject it in some of its runs.
         return Ok(None);
     }
     let (session, version) = (failing.session, &failing.version);
     let states = goal.at.step.filter(|_| states_a_result(&job.lowered.plan, goal));
-    let premise = states.map_or(Premises::default(), |id| Premises::of_step(&job.lowered.plan, id));
+    let premise =
+        states.map_or(Premises::default(), |id| Premises::for_step(&job.lowered.plan, id));
     let mut calls = states.map_or(BTreeSet::new(), |id| Premises::functions(&job.lowered.plan, id));
     if let Some(step) = goal.at.step.and_then(|id| job.lowered.plan.step(id))
         && !at_calls.is_empty()
@@ -307,7 +312,7 @@ pub fn shortest(
     let space = Programs { job, version, session, failing: goal.at.step, premise, writers };
     // The sanitizer knows the bounds of buffers only for library kernels, not for kernels defined in the case.
     let own = rewrite::launches_own(&job.lowered.plan);
-    let mut runs = Runs {
+    let mut runs = CandidateRunner {
         job,
         healthy_job: Job { faults: Vec::new(), ..job.clone() },
         failing,
@@ -336,7 +341,7 @@ pub fn shortest(
     let start = rewrite::shorten(&job.lowered.plan, goal.at.step, in_teardown);
     let start = start.filter(|plan| space.print(plan, Vec::new(), Vec::new()).is_ok());
     if let (PassingPrograms::OfNeighbour(neighbour), Some(start)) = (passing, &start) {
-        runs.neighbour = runs.passes_beside(neighbour, start)?.then_some(neighbour);
+        runs.neighbour = runs.neighbour_passes(neighbour, start)?.then_some(neighbour);
     }
     let deterministic = rate.failed == rate.runs;
     let settings = ReduceSettings { deterministic, ..ReduceSettings::default() };
@@ -346,7 +351,7 @@ pub fn shortest(
         // left out.
         (Some(start), false) => {
             let text = printed_in_full(&space, &runs, &start).map_err(Stop::no_verdict)?;
-            return finished(&runs, &text, reported);
+            return confirm_program(&runs, &text, reported);
         }
         (None, _) if !at_calls.is_empty() => return Ok(None),
         (None, false) => return Ok(None),
@@ -362,7 +367,7 @@ pub fn shortest(
                 printed_in_full(&space, &runs, &found.candidate).map_err(Stop::no_verdict)?;
             if runs.neighbour.is_some_and(|other| !other.has_lines_of(&text, &found.candidate)) {
                 // The neighbour has no program that corresponds to one with fewer lines.
-                let short = finished(&runs, &text, reported)?;
+                let short = confirm_program(&runs, &text, reported)?;
                 return Ok(short.map(|short| ShortestProgram { complete: found.complete, ..short }));
             }
             (text, found.complete)
@@ -370,7 +375,7 @@ pub fn shortest(
         // If the plan cannot be printed as a short program, the full program can still be shortened line by line.
         (None, true) => {
             let tested = runs.measured(UNKNOWN, Some(UNKNOWN));
-            (printed(session, job, Form::Hiprtc, tested, vec![goes_wrong(goal)])?, true)
+            (print_program(session, job, Form::Hiprtc, tested, vec![describe_failure(goal)])?, true)
         }
     };
     if let Some(shorter) = with_bytes(&mut runs, &text)? {
@@ -381,14 +386,18 @@ pub fn shortest(
         return Ok(None);
     }
     let complete = complete && found.complete;
-    let short = finished(&runs, &found.candidate.text(), reported)?;
+    let short = confirm_program(&runs, &found.candidate.text(), reported)?;
     Ok(short.map(|short| ShortestProgram { complete, ..short }))
 }
 
 /// Prints the program with its full header. The results of runs are filled in later and do not change the line numbers.
-fn printed_in_full(space: &Programs<'_>, runs: &Runs<'_>, plan: &Plan) -> Result<String, String> {
+fn printed_in_full(
+    space: &Programs<'_>,
+    runs: &CandidateRunner<'_>,
+    plan: &Plan,
+) -> Result<String, String> {
     let tested = runs.measured(UNKNOWN, runs.healthy().map(|_| UNKNOWN));
-    space.print(plan, tested, vec![goes_wrong(runs.goal)])
+    space.print(plan, tested, vec![describe_failure(runs.goal)])
 }
 
 /// Returns true if the failure is a result that differs from an expected one: a status, a value, or a comparison of two
@@ -406,7 +415,11 @@ const UNKNOWN: Rate = Rate { failed: 0, runs: 0 };
 
 /// Runs the finished program, with its header comment, until its failure rate agrees with that of the reported trial,
 /// at most `MOST_RUNS` times. Returns `None` if the program does not pass on the oracle, or does not show the failure.
-fn finished(runs: &Runs<'_>, text: &str, reported: Rate) -> Result<Option<ShortestProgram>, Stop> {
+fn confirm_program(
+    runs: &CandidateRunner<'_>,
+    text: &str,
+    reported: Rate,
+) -> Result<Option<ShortestProgram>, Stop> {
     let plan = &runs.job.lowered.plan;
     let passes = match runs.healthy() {
         None => None,
@@ -414,7 +427,7 @@ fn finished(runs: &Runs<'_>, text: &str, reported: Rate) -> Result<Option<Shorte
             // A program that does not compile on the oracle does not pass.
             let text = runs.on_healthy(text);
             let Ok(program) = runner.compile(&text, plan, runs.cancel)? else { return Ok(None) };
-            let passes = runs.passing(runner, job, &program, RUNS)?;
+            let passes = runs.measure_rate(runner, job, &program, RUNS)?;
             if passes.failed > 0 {
                 return Ok(None);
             }
@@ -423,16 +436,16 @@ fn finished(runs: &Runs<'_>, text: &str, reported: Rate) -> Result<Option<Shorte
     };
     let Ok(program) = runs.failing.compile(text, plan, runs.cancel)? else { return Ok(None) };
     let (mut failed, mut ended) = (Rate::default(), String::new());
-    let least = if reported.failed == reported.runs { RUNS } else { RUNS_OF_RARE };
+    let least = if reported.failed == reported.runs { RUNS } else { MIN_RUNS_IF_RARE };
     let enough = |found: Rate| {
         found.runs >= least
             && found.failed >= FAILURES
-            && found.compared(reported) == Ordering::Equal
+            && found.compare(reported) == Ordering::Equal
     };
     let most = || if runs.budget.is_spent() { RUNS } else { MOST_RUNS };
     while !enough(failed) && failed.runs < most() {
         let seen = runs.failing.run(runs.job, &program, runs.goal, RunMode::Plain, runs.cancel)?;
-        let shows = seen.shows(&runs.wanted);
+        let shows = seen.shows_failure(&runs.wanted);
         failed.runs += 1;
         failed.failed += u32::from(shows);
         if shows {
@@ -442,12 +455,12 @@ fn finished(runs: &Runs<'_>, text: &str, reported: Rate) -> Result<Option<Shorte
     // This additional run produces the log, which shows the call in which the program died.
     let mut logged = runs.failing.run(runs.job, &program, runs.goal, RunMode::All, runs.cancel)?;
     for n in 0..MOST_RUNS {
-        if logged.shows(&runs.wanted) || n >= most() {
+        if logged.shows_failure(&runs.wanted) || n >= most() {
             break;
         }
         logged = runs.failing.run(runs.job, &program, runs.goal, RunMode::All, runs.cancel)?;
     }
-    if failed.failed == 0 || !logged.shows(&runs.wanted) {
+    if failed.failed == 0 || !logged.shows_failure(&runs.wanted) {
         return Ok(None);
     }
     let mut text = text.to_owned();
@@ -459,7 +472,7 @@ fn finished(runs: &Runs<'_>, text: &str, reported: Rate) -> Result<Option<Shorte
     if ended.starts_with(FAILED) {
         // The trial's failure may mention bytes and buffers that the program does not have, so the header describes the
         // program's own failure.
-        let words = [goes_wrong(runs.goal), format!("A failing run ended with: {ended}")];
+        let words = [describe_failure(runs.goal), format!("A failing run ended with: {ended}")];
         let [trial, program] = words.map(|words| format!("// {words}\n"));
         text = text.replacen(&trial, &program, 1);
     }

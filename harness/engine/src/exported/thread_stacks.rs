@@ -20,11 +20,11 @@ pub(super) fn are_useful(kind: Kind) -> bool {
 
 /// Formats the output of the signal handler: one heading per thread, and each frame as `library function+offset`.
 /// Frames of the emulated device's library are marked, because the library has the same name as ROCm's.
-pub(super) fn readable(raw: &str, emulated: Option<&Path>) -> String {
+pub(super) fn format_stacks(raw: &str, emulated: Option<&Path>) -> String {
     let mut out = String::new();
     let mut number = 0;
     let mut own = 0;
-    let (mut last, mut again) = (String::new(), Again::default());
+    let (mut last, mut again) = (String::new(), RepeatedFrame::default());
     for line in raw.lines() {
         let words: Vec<&str> = line.split(' ').collect();
         match words.as_slice() {
@@ -36,11 +36,11 @@ pub(super) fn readable(raw: &str, emulated: Option<&Path>) -> String {
                 };
                 repeated(&mut out, &mut again);
                 out.push_str(&format!("thread {id} {what}\n"));
-                (number, own) = (0, OWN);
+                (number, own) = (0, HANDLER_FRAMES);
                 last.clear();
             }
             ["frames", count] => {
-                again.behind_gap(&mut out, count.parse().unwrap_or_default());
+                again.add_gap(&mut out, count.parse().unwrap_or_default());
             }
             _ if own > 0 => own -= 1,
             _ => {
@@ -61,16 +61,16 @@ pub(super) fn readable(raw: &str, emulated: Option<&Path>) -> String {
 
 /// Repetitions of the last printed frame that still have to be printed.
 #[derive(Default)]
-struct Again {
+struct RepeatedFrame {
     /// If the signal handler left out frames: number of repetitions before this gap, and number of frames in it.
     gap: Option<(u32, u32)>,
     /// Number of repetitions: after the gap if there is one, otherwise all of them.
     times: u32,
 }
 
-impl Again {
+impl RepeatedFrame {
     /// Notes that the signal handler left out `count` frames.
-    fn behind_gap(&mut self, out: &mut String, count: u32) {
+    fn add_gap(&mut self, out: &mut String, count: u32) {
         if self.gap.is_some() {
             repeated(out, self);
         }
@@ -80,8 +80,8 @@ impl Again {
 
 /// Describes the repetitions of the last printed frame. If the frames on both sides of a gap are equal, one sentence
 /// describes all of them.
-fn repeated(out: &mut String, again: &mut Again) {
-    let Again { gap, times } = std::mem::take(again);
+fn repeated(out: &mut String, again: &mut RepeatedFrame) {
+    let RepeatedFrame { gap, times } = std::mem::take(again);
     let mut tell = |text: String| out.push_str(&format!("    [{text}]\n"));
     match gap {
         Some((before, count)) if times > 0 => tell(format!(
@@ -100,7 +100,7 @@ fn repeated(out: &mut String, again: &mut Again) {
 }
 
 /// Number of frames that belong to the signal handler: two functions, and the Linux kernel's return trampoline.
-const OWN: u32 = 3;
+const HANDLER_FRAMES: u32 = 3;
 
 /// Parses a line of backtrace_symbols_fd(3), for example `/usr/lib/libamdhip64.so.7(hipMalloc+0x41) [0x7f12]`.
 fn frame(line: &str, emulated: Option<&Path>) -> Option<String> {
@@ -121,7 +121,7 @@ mod tests {
                    /lib/libamdhip64.so.7(+0x2a4) [0x4]\n/lib/libamdhip64.so.7(+0x2a4) [0x4]\nframes 900\n/lib/libamdhip64.so.7(hipGraphInstantiate+0x41) [0x5]\n\
                    thread 8 waits 0\na(b+0x1) [0x1]\na(c+0x1) [0x1]\nd(+0x1) [0x1]\nlibc.so.6(poll+0x4f) [0x1]\n";
         assert_eq!(
-            readable(raw, None),
+            format_stacks(raw, None),
             "thread 7 gets SIGSEGV\n\
              #0  libamdhip64.so.7 +0x2a4\n    [the same frame 1 more times]\n    [900 more frames]\n\
              #1  libamdhip64.so.7 hipGraphInstantiate+0x41\nthread 8 waits\n#0  libc.so.6 poll+0x4f\n"
@@ -138,7 +138,7 @@ mod tests {
             frame.repeat(3)
         );
         assert_eq!(
-            readable(&raw, None),
+            format_stacks(&raw, None),
             "thread 7 gets SIGSEGV\n#0  libamdhip64.so.7 +0xe6\n    [24930 more frames; the first 19 and the last 3 of \
              them equal the frame above]\n#1  libamdhip64.so.7 +0xe7\n"
         );
@@ -150,7 +150,7 @@ mod tests {
         let raw = "thread 7 signal 11\na(b) [0x1]\na(b) [0x2]\na(b) [0x3]\n\
                    /x/libhsa-runtime64.so.1(+0x3) [0x4]\n/x/libamdhip64.so.7(+0x4) [0x5]\n";
         let frames =
-            |emulated| readable(raw, emulated).lines().skip(1).collect::<Vec<_>>().join(";");
+            |emulated| format_stacks(raw, emulated).lines().skip(1).collect::<Vec<_>>().join(";");
         let ours = Path::new("/cache/device/libhsa-runtime64.so.1");
         assert_eq!(
             frames(Some(ours)),

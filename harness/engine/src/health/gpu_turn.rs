@@ -10,7 +10,7 @@ use std::{
 use report::Record;
 use supervise::{Cancel, Limits};
 
-use super::{After, Check, Checked, Gate, Health, Suspect, may_have_broken};
+use super::{Check, Checked, Gate, Health, HealthResult, Suspect, may_have_broken};
 use crate::{
     Job, Session, card,
     events::EngineEvent,
@@ -30,19 +30,19 @@ const RECOVERY: Duration = Duration::from_secs(300);
 
 static CHECK: LazyLock<Option<Check>> = LazyLock::new(Check::new);
 
-pub(crate) struct Turn<'s> {
+pub(crate) struct GpuTurn<'s> {
     pub(crate) slot: &'s Slot,
     locks: Locks,
 }
 
 /// The result of waiting until a trial may use a GPU.
-pub(crate) enum Gated<'s> {
-    Open(Turn<'s>),
+pub(crate) enum GateResult<'s> {
+    Open(GpuTurn<'s>),
     /// Every GPU is broken, for these reasons.
     Closed(String),
 }
 
-enum Blame {
+enum FailureCause {
     Gpu(String),
     /// The health check must first run on another GPU before the stack or this GPU can be blamed.
     NotYet,
@@ -63,7 +63,7 @@ impl Session {
 
     /// Waits until a GPU that works is free. The use is exclusive if trials run one at a time, or if `alone` is true.
     /// Returns `None` if the run was cancelled.
-    pub(crate) fn turn(&self, alone: bool, cancel: &Cancel) -> io::Result<Option<Gated<'_>>> {
+    pub(crate) fn turn(&self, alone: bool, cancel: &Cancel) -> io::Result<Option<GateResult<'_>>> {
         if let [slot] = &self.gpus.slots[..] {
             return self.gate(slot, alone, Some(cancel), cancel);
         }
@@ -72,7 +72,7 @@ impl Session {
             for slot in &self.gpus.slots {
                 match self.gate(slot, alone, None, cancel)? {
                     None => {}
-                    Some(Gated::Closed(why)) => {
+                    Some(GateResult::Closed(why)) => {
                         self.leave_out(slot, &why);
                         closed.push(why);
                     }
@@ -80,7 +80,7 @@ impl Session {
                 }
             }
             if closed.len() == self.gpus.slots.len() {
-                return Ok(Some(Gated::Closed(closed.join("; "))));
+                return Ok(Some(GateResult::Closed(closed.join("; "))));
             }
             std::thread::sleep(LOCK_POLL_INTERVAL);
         }
@@ -104,62 +104,67 @@ impl Session {
         alone: bool,
         wait: Option<&Cancel>,
         cancel: &Cancel,
-    ) -> io::Result<Option<Gated<'s>>> {
+    ) -> io::Result<Option<GateResult<'s>>> {
         let health = self.health(slot);
         loop {
             let alone = alone || self.has_exclusive_gpu() || health.is_due(SystemTime::now());
             let Some(locks) = machine::lock(&self.locks(slot), alone, wait)? else {
                 return Ok(None);
             };
-            let turn = Turn { slot, locks };
+            let turn = GpuTurn { slot, locks };
             // Another trial failed on this GPU while this trial waited for the GPU.
             if !alone && health.is_due(SystemTime::now()) {
                 continue;
             }
-            let mut check = || self.check_up(slot, cancel);
+            let mut check = || self.run_health_check(slot, cancel);
             // Each run of rocrepro calls the recovery command at most once per GPU.
             let mut recover = || self.claim_recovery(slot).then(|| self.recover(slot, cancel))?;
-            let gate = health.before(SystemTime::now(), &mut check, &mut recover)?;
+            let gate = health.check_before_trial(SystemTime::now(), &mut check, &mut recover)?;
             match self.blame(slot, &health, &gate)? {
-                Blame::Gpu(why) => return Ok(Some(Gated::Closed(why))),
-                Blame::NotYet => return Ok(None),
-                Blame::Nobody => {}
+                FailureCause::Gpu(why) => return Ok(Some(GateResult::Closed(why))),
+                FailureCause::NotYet => return Ok(None),
+                FailureCause::Nobody => {}
             }
             return Ok(Some(match gate {
-                Gate::Open => Gated::Open(turn),
+                Gate::Open => GateResult::Open(turn),
                 Gate::Unwatched(why) => {
                     self.reporting.event(EngineEvent::HealthCheckFails { why: &why });
-                    Gated::Open(turn)
+                    GateResult::Open(turn)
                 }
-                Gate::Closed(why) => Gated::Closed(why),
+                Gate::Closed(why) => GateResult::Closed(why),
             }));
         }
     }
 
     /// Decides whether the stack or the GPU is to blame for a failed health check, by comparing with other GPUs. If the
     /// check passed nowhere, the result is inconclusive.
-    fn blame(&self, slot: &Slot, health: &Health, gate: &Gate) -> io::Result<Blame> {
+    fn blame(&self, slot: &Slot, health: &Health, gate: &Gate) -> io::Result<FailureCause> {
         let mut checked = self.gpus.checked.lock();
         let times = checked.entry(slot.first_lock().to_owned()).or_default();
         *times += 1;
         let times = *times;
-        let passes = health.passes();
+        let passes = health.first_check_passed();
         if passes == Some(true) || matches!(gate, Gate::Closed(_)) {
-            return Ok(Blame::Nobody);
+            return Ok(FailureCause::Nobody);
         }
         let others = self.gpus.slots.iter().filter(|other| *other != slot);
-        let others: Vec<_> = others.map(|other| (other, self.health(other).passes())).collect();
+        let others: Vec<_> =
+            others.map(|other| (other, self.health(other).first_check_passed())).collect();
         let works = others.iter().find(|(_, passes)| *passes == Some(true));
         if let (Some(false), Some((other, _))) = (passes, works) {
             let other = other.card.as_ref().map_or("another", |card| &card.name);
-            return health.is_the_gpu(SystemTime::now(), other).map(Blame::Gpu);
+            return health.mark_broken(SystemTime::now(), other).map(FailureCause::Gpu);
         }
         let open = |(other, passes): &(&Slot, Option<bool>)| {
             passes.is_none() && !checked.contains_key(other.first_lock())
         };
         // Another GPU has passed the check since the last time, so a repeated check may be conclusive.
         let again = passes.is_none() && works.is_some() && times < TIMES;
-        Ok(if again || others.iter().any(open) { Blame::NotYet } else { Blame::Nobody })
+        Ok(if again || others.iter().any(open) {
+            FailureCause::NotYet
+        } else {
+            FailureCause::Nobody
+        })
     }
 
     /// Runs the health check after a failed trial and describes its result; empty if no check was made or its result is
@@ -170,15 +175,15 @@ impl Session {
         record: &Record,
         ended: String,
         tell: &dyn Fn(),
-        Turn { slot, locks }: Turn<'_>,
+        GpuTurn { slot, locks }: GpuTurn<'_>,
         cancel: &Cancel,
     ) -> String {
         let stuck = self.processes.take_stuck(slot.first_lock());
         // Because of the trial's environment variables, the GPU that it used may not be the first one of the slot.
-        let own = slots::of_card(slot, &card::cards(Path::new("/")), &record.device.bdf);
+        let own = slots::slot_of_card(slot, &card::cards(Path::new("/")), &record.device.bdf);
         let health = self.health(&own);
         let suspect = Suspect::new(record.trial.clone(), self.run.clone(), ended);
-        let look = || -> io::Result<Option<After>> {
+        let look = || -> io::Result<Option<HealthResult>> {
             if !health.suspect(&suspect, stuck)? {
                 return Ok(None);
             }
@@ -192,20 +197,20 @@ impl Session {
                     alone
                 }
             };
-            let mut check = || self.check_up(&own, cancel);
+            let mut check = || self.run_health_check(&own, cancel);
             let mut recover = || {
                 self.claim_recovery(&own);
                 self.recover(&own, cancel)
             };
-            health.after(SystemTime::now(), &mut check, &mut recover).map(Some)
+            health.check_after_trial(SystemTime::now(), &mut check, &mut recover).map(Some)
         };
         match look() {
-            Ok(None | Some(After::Unknown)) => String::new(),
-            Ok(Some(After::Works)) => "it worked: the health check passed".to_owned(),
-            Ok(Some(After::Recovered(said))) => {
+            Ok(None | Some(HealthResult::Unknown)) => String::new(),
+            Ok(Some(HealthResult::Works)) => "it worked: the health check passed".to_owned(),
+            Ok(Some(HealthResult::Recovered(said))) => {
                 format!("it did not work: the health check passed only after {said}")
             }
-            Ok(Some(After::Broken(why))) => why,
+            Ok(Some(HealthResult::Broken(why))) => why,
             Err(error) => format!("unknown: {error}"),
         }
     }
@@ -226,7 +231,7 @@ impl Session {
         mended.insert(slot.first_lock().to_owned())
     }
 
-    fn check_up(&self, slot: &Slot, cancel: &Cancel) -> Checked {
+    fn run_health_check(&self, slot: &Slot, cancel: &Cancel) -> Checked {
         let Some(Check { case, trial, lowered }) = &*CHECK else { return Checked::NotRun };
         let job = Job { case, trial, lowered: lowered.clone(), run: 0, faults: Vec::new() };
         let Limits { total, quiet, .. } = self.limits;
@@ -258,9 +263,11 @@ impl Session {
         let limits = Limits { total: RECOVERY, quiet: RECOVERY, ..Limits::default() };
         let seen = supervise::run(command, b"", &limits, cancel, &mut |_| {});
         let ended = match seen.ended {
-            supervise::Ended::Exited(code) => format!("ended with exit code {code}"),
-            supervise::Ended::Signalled { signal, .. } => format!("was ended by signal {signal}"),
-            supervise::Ended::SpawnFailed(error) => format!("did not start: {error}"),
+            supervise::ChildEnd::Exited(code) => format!("ended with exit code {code}"),
+            supervise::ChildEnd::Signalled { signal, .. } => {
+                format!("was ended by signal {signal}")
+            }
+            supervise::ChildEnd::SpawnFailed(error) => format!("did not start: {error}"),
             _ => format!("was ended after {} s", seen.wall.as_secs()),
         };
         let words = shell::join(&self.gpus.recovery);

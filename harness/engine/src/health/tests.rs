@@ -37,7 +37,7 @@ fn check(machine: &mut Machine) -> Checked {
 }
 
 fn before(health: &Health, now: SystemTime, check: &mut dyn FnMut() -> Checked) -> Gate {
-    health.before(now, check, &mut || None).unwrap()
+    health.check_before_trial(now, check, &mut || None).unwrap()
 }
 
 /// Simulates one trial. Returns true if it ran, and the reason that the gate or the health check gave.
@@ -65,8 +65,8 @@ fn trial(
         return (true, String::new());
     }
     let now = at(machine.now);
-    match health.after(now, &mut || check(machine), &mut || None).unwrap() {
-        After::Broken(why) => (true, why),
+    match health.check_after_trial(now, &mut || check(machine), &mut || None).unwrap() {
+        HealthResult::Broken(why) => (true, why),
         _ => (true, String::new()),
     }
 }
@@ -170,9 +170,9 @@ fn recovery_command_reopens_a_broken_gpu() {
     let suspect = Suspect::new("t".into(), "r".into(), "it hung".into());
     assert!(health.suspect(&suspect, Vec::new()).unwrap());
     let mut useless = || Some("`true`, which ended with exit code 0".to_owned());
-    let after = health.after(at(0), &mut check, &mut useless).unwrap();
+    let after = health.check_after_trial(at(0), &mut check, &mut useless).unwrap();
     let reason = "the GPU did not pass the health check (hang, even after `true`, which ended with exit code 0); the suspected cause is `t` of run r: it hung";
-    assert_eq!(after, After::Broken(reason.to_owned()));
+    assert_eq!(after, HealthResult::Broken(reason.to_owned()));
     // For ten minutes, no further health check is made.
     let gate = before(&health, at(599), &mut || unreachable!("it is left alone"));
     let left = "; the next health check is in 1 s; `--recover COMMAND` checks now";
@@ -186,8 +186,8 @@ fn recovery_command_reopens_a_broken_gpu() {
         broken.set(false);
         Some("`reset`, which ended with exit code 0".to_owned())
     };
-    let after = health.after(at(700), &mut check, &mut reset).unwrap();
-    assert_eq!(after, After::Recovered("`reset`, which ended with exit code 0".to_owned()));
+    let after = health.check_after_trial(at(700), &mut check, &mut reset).unwrap();
+    assert_eq!(after, HealthResult::Recovered("`reset`, which ended with exit code 0".to_owned()));
     assert_eq!(before(&health, at(701), &mut check), Gate::Open);
 }
 
@@ -204,12 +204,15 @@ fn recovery_command_runs_without_waiting() {
     assert_eq!(before(&health, at(0), &mut check), Gate::Open);
     broken.set(true);
     assert!(health.suspect(&suspect, Vec::new()).unwrap());
-    assert!(matches!(health.after(at(0), &mut check, &mut || None).unwrap(), After::Broken(_)));
+    assert!(matches!(
+        health.check_after_trial(at(0), &mut check, &mut || None).unwrap(),
+        HealthResult::Broken(_)
+    ));
     let mut reset = || {
         broken.set(false);
         Some("`reset`, which ended with exit code 0".to_owned())
     };
-    assert_eq!(health.before(at(1), &mut check, &mut reset).unwrap(), Gate::Open);
+    assert_eq!(health.check_before_trial(at(1), &mut check, &mut reset).unwrap(), Gate::Open);
     assert_eq!(before(&health, at(2), &mut || unreachable!("it works")), Gate::Open);
 }
 
@@ -221,7 +224,7 @@ fn unkillable_process_closes_the_gpu() {
         let health = || Health::new(folder.path().join("health.json"), "b".into(), "s".into());
         let mut child =
             std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
-        let stuck = Stuck::of(child.id().try_into().unwrap()).unwrap();
+        let stuck = Stuck::from_pid(child.id().try_into().unwrap()).unwrap();
         let mut machine = Machine { bad_stack, ..Machine::default() };
         before(&health(), at(0), &mut || check(&mut machine));
         let suspect = Suspect::new("t".into(), "r".into(), "it could not be killed".into());
@@ -230,7 +233,7 @@ fn unkillable_process_closes_the_gpu() {
         for seconds in [0, 1, 601, 10_000] {
             assert!(health().is_due(at(seconds)));
             let mut check = || unreachable!("no check is made");
-            let gate = health().before(at(seconds), &mut check, &mut useless).unwrap();
+            let gate = health().check_before_trial(at(seconds), &mut check, &mut useless).unwrap();
             let Gate::Closed(why) = gate else { panic!("{gate:?}") };
             let stays = format!("process {} of a trial could not be killed", child.id());
             assert!(why.contains(&stays) && why.contains("`t` of run r"), "{why}");
@@ -250,12 +253,15 @@ fn distinguishes_a_broken_gpu_from_a_broken_stack() {
     let health =
         |gpu: &str| Health::new(folder.path().join(format!("{gpu}.json")), "b".into(), "s".into());
     let (mut dead, mut good) = (Machine { broken: true, ..Machine::default() }, Machine::default());
-    assert_eq!(health("a").passes(), None);
+    assert_eq!(health("a").first_check_passed(), None);
     let gate = before(&health("a"), at(0), &mut || check(&mut dead));
-    assert_eq!((gate, health("a").passes()), (Gate::Unwatched("hang".to_owned()), Some(false)));
+    assert_eq!(
+        (gate, health("a").first_check_passed()),
+        (Gate::Unwatched("hang".to_owned()), Some(false))
+    );
     assert_eq!(before(&health("c"), at(0), &mut || check(&mut good)), Gate::Open);
-    assert_eq!(health("c").passes(), Some(true));
-    let reason = health("a").is_the_gpu(at(0), "c").unwrap();
+    assert_eq!(health("c").first_check_passed(), Some(true));
+    let reason = health("a").mark_broken(at(0), "c").unwrap();
     assert_eq!(
         reason,
         "the GPU did not pass the health check (hang), but c passed it with the same stack"
@@ -264,7 +270,7 @@ fn distinguishes_a_broken_gpu_from_a_broken_stack() {
     assert!(matches!(gate, Gate::Closed(why) if why.starts_with(&reason)));
     dead.broken = false;
     assert_eq!(before(&health("a"), at(600), &mut || check(&mut dead)), Gate::Open);
-    assert_eq!(health("a").passes(), Some(true));
+    assert_eq!(health("a").first_check_passed(), Some(true));
 }
 
 #[test]

@@ -18,9 +18,9 @@ use std::{
 };
 
 use hsa_runtime64::install::FILE_NAME;
-use supervise::{Made, View};
+use supervise::{View, ViewEntry};
 
-use super::{Home, LIBRARIES, kept, stub_library::StubLibrary};
+use super::{Home, LIBRARIES, cached_file, stub_library::StubLibrary};
 
 const LIST: &str = "ld.so.preload";
 
@@ -56,7 +56,7 @@ impl Home<'_> {
     pub(super) fn preload(&self, view: &mut View) -> Result<(), String> {
         let Some(device) = self.device else { return Ok(()) };
         let mut link = |name: &str, target: PathBuf| {
-            view.made.insert(format!("etc/{INSIDE}/{name}").into(), Made::Link(target));
+            view.made.insert(format!("etc/{INSIDE}/{name}").into(), ViewEntry::Link(target));
             format!("{FOLDER}/{INSIDE}/{name}")
         };
         let unversioned = link(UNVERSIONED.soname, self.unversioned()?);
@@ -68,7 +68,7 @@ impl Home<'_> {
         };
         let machine = fs::read_to_string(Path::new(FOLDER).join(LIST)).unwrap_or_default();
         let list = format!("{device}\n{unversioned}\n{machine}");
-        view.made.insert(format!("etc/{LIST}").into(), Made::Text(list));
+        view.made.insert(format!("etc/{LIST}").into(), ViewEntry::Text(list));
         self.show(view, "etc", Path::new(FOLDER));
         Ok(())
     }
@@ -90,6 +90,6 @@ impl Home<'_> {
     /// library does not contain one.
     fn unversioned(&self) -> Result<PathBuf, String> {
         let library = UNVERSIONED.library().map_err(|error| error.to_string())?;
-        kept(self.cache, "stubs", "hsa-by-its-short-name.so", &library)
+        cached_file(self.cache, "stubs", "hsa-by-its-short-name.so", &library)
     }
 }

@@ -4,14 +4,14 @@ use judge::{End, Kind, Outcome};
 use plan::program::ProgramExpectations;
 use report::{
     Record,
-    issue::{AsPrinted, Program},
+    issue::{PrintedProgramRun, Program},
 };
 use supervise::Cancel;
 
 use super::IssueError;
 use crate::{
     Session, Stop,
-    compiled::Unready,
+    compiled::StartError,
     failing_trial::FailingTrial,
     program::{PrintedProgram, PrintedRun, run_printed},
 };
@@ -34,7 +34,7 @@ pub(super) struct SimplerTexts<'m> {
 ///
 /// # Errors
 /// Fails if the case has mistakes, or on a request to stop.
-pub(super) fn simplest(
+pub(super) fn simplest_version(
     subject: &FailingTrial<'_>,
     session: &Session,
     failed: &Record,
@@ -44,7 +44,8 @@ pub(super) fn simplest(
     cancel: &Cancel,
 ) -> Result<Program, Stop> {
     let ran = |program: &Program| program.own.as_ref().and_then(|own| own.as_printed.clone());
-    if texts.is_empty() || !matches!(ran(&printed), Some(AsPrinted::Ran { fails_alike: true, .. }))
+    if texts.is_empty()
+        || !matches!(ran(&printed), Some(PrintedProgramRun::Ran { fails_alike: true, .. }))
     {
         return Ok(printed);
     }
@@ -63,8 +64,8 @@ pub(super) fn simplest(
     for text in texts {
         let mut program = make(text);
         let Some(run) = run(&program)? else { continue };
-        let ran = ran_as(failed, of_case, &run);
-        let is_alike = matches!(ran, AsPrinted::Ran { fails_alike: true, .. });
+        let ran = describe_run(failed, of_case, &run);
+        let is_alike = matches!(ran, PrintedProgramRun::Ran { fails_alike: true, .. });
         if is_alike && lines_of_checks(&run) == lines_of_checks(&before) {
             if let Some(own) = &mut program.own {
                 own.as_printed = Some(ran);
@@ -84,9 +85,9 @@ fn lines_of_checks(run: &PrintedRun) -> Vec<&str> {
 }
 
 /// Describes a run of a printed program.
-fn ran_as(failed: &Record, of_case: &CaseProgram, run: &PrintedRun) -> AsPrinted {
-    AsPrinted::Ran {
-        fails_alike: fails_alike(&Failure::of(failed), &of_case.stated, run),
+fn describe_run(failed: &Record, of_case: &CaseProgram, run: &PrintedRun) -> PrintedProgramRun {
+    PrintedProgramRun::Ran {
+        fails_alike: fails_same_way(&Failure::from_record(failed), &of_case.stated, run),
         last: last_line(run),
         end: run.end.clone(),
     }
@@ -105,11 +106,11 @@ pub(super) fn run(
     of_case: &CaseProgram,
     printed: &Program,
     cancel: &Cancel,
-) -> Result<Result<Option<AsPrinted>, String>, Stop> {
+) -> Result<Result<Option<PrintedProgramRun>, String>, Stop> {
     let Some(own) = printed.own.as_ref().filter(|own| own.text_is_whole) else {
         return Ok(Ok(None));
     };
-    let not = |why: String| Ok(Ok(Some(AsPrinted::NotRun(why))));
+    let not = |why: String| Ok(Ok(Some(PrintedProgramRun::NotRun(why))));
     if let Some(helper) = own.helper {
         return not(format!("the program needs {helper}"));
     }
@@ -120,15 +121,15 @@ pub(super) fn run(
     job.lowered.plan.environment.clear();
     match run_printed(session, &job, of_case, &program, cancel) {
         Ok(None) => Err(IssueError::Interrupted.into()),
-        Ok(Some(run)) => Ok(Ok(Some(ran_as(failed, of_case, &run)))),
-        Err(Unready::Missing(why) | Unready::Trouble(why)) => not(why),
-        Err(Unready::Refused(log)) if failed.outcome.kind == Kind::CompileError => {
+        Ok(Some(run)) => Ok(Ok(Some(describe_run(failed, of_case, &run)))),
+        Err(StartError::Missing(why) | StartError::Trouble(why)) => not(why),
+        Err(StartError::Refused(log)) if failed.outcome.kind == Kind::CompileError => {
             let run = PrintedRun { end: End::Exited(1), stdout: String::new(), stderr: log };
             let last = run.stderr.lines().find(|line| line.contains("error:"));
             let last = last.map_or_else(|| last_line(&run), shortened);
-            Ok(Ok(Some(AsPrinted::Ran { fails_alike: true, end: run.end, last })))
+            Ok(Ok(Some(PrintedProgramRun::Ran { fails_alike: true, end: run.end, last })))
         }
-        Err(Unready::Refused(log)) => Ok(Err(log)),
+        Err(StartError::Refused(log)) => Ok(Err(log)),
     }
 }
 
@@ -141,7 +142,7 @@ struct Failure<'a> {
 }
 
 impl Failure<'_> {
-    fn of(failed: &Record) -> Failure<'_> {
+    fn from_record(failed: &Record) -> Failure<'_> {
         let checks = failed.program.iter().flat_map(|program| &program.checks);
         let wrong = checks.filter(|check| !check.held).map(|check| check.name.as_str()).collect();
         Failure { outcome: &failed.outcome, end: &failed.exit, wrong }
@@ -149,7 +150,7 @@ impl Failure<'_> {
 }
 
 /// Returns true if the run of the printed program failed in the same way as the run that is reported.
-fn fails_alike(failed: &Failure<'_>, stated: &ProgramExpectations, run: &PrintedRun) -> bool {
+fn fails_same_way(failed: &Failure<'_>, stated: &ProgramExpectations, run: &PrintedRun) -> bool {
     let outcome = failed.outcome;
     let parts: Vec<&str> = outcome.signature.split(':').collect();
     let part = |n: usize| parts.get(n).copied().unwrap_or_default();
@@ -164,7 +165,7 @@ fn fails_alike(failed: &Failure<'_>, stated: &ProgramExpectations, run: &Printed
             (End::Signalled { .. }, End::Signalled { .. }) => true,
             (run, failed) => run == failed,
         };
-        return ends_wrong && run.stdout.lines().any(|line| says_wrong(line, part(1)));
+        return ends_wrong && run.stdout.lines().any(|line| reports_failed_check(line, part(1)));
     }
     let same_end = match (&run.end, failed.end) {
         (End::TimedOut { .. }, End::TimedOut { .. }) => true,
@@ -186,7 +187,7 @@ fn fails_alike(failed: &Failure<'_>, stated: &ProgramExpectations, run: &Printed
 }
 
 /// Returns true if the output line reports a failure of the check called `name`.
-fn says_wrong(line: &str, name: &str) -> bool {
+fn reports_failed_check(line: &str, name: &str) -> bool {
     let words =
         |text: &str| text.replace(':', " ").split_whitespace().collect::<Vec<_>>().join("-");
     let parts = line.rsplit_once(": ").filter(|(_, text)| *text == "ok");
@@ -237,7 +238,7 @@ mod tests {
             let failed = Failure { outcome, end, wrong: vec!["sum-of-all"] };
             let signature = &outcome.signature;
             assert_eq!(
-                fails_alike(&failed, &stated, &run),
+                fails_same_way(&failed, &stated, &run),
                 expected,
                 "{signature}: {}",
                 run.stdout

@@ -5,7 +5,7 @@ use std::time::Instant;
 use device::Arch;
 use report::{
     evidence::Rate,
-    issue::{Control, NotJudged},
+    issue::{Control, UnjudgedRelease},
 };
 use stacks::Spec;
 use supervise::Cancel;
@@ -31,7 +31,7 @@ const REPORTED: usize = 2;
 pub(super) struct Controls {
     pub(super) controls: Vec<Control>,
     /// Releases on which no run of the trial had a verdict, with the reason.
-    pub(super) not_judged: Vec<NotJudged>,
+    pub(super) not_judged: Vec<UnjudgedRelease>,
 }
 
 /// Runs the controls of a failure with the signature `reported`. Similar trials of the case that pass are controls.
@@ -57,15 +57,15 @@ pub(super) fn controls(
         match on_release(subject, reported, session, other, repeat, cancel)? {
             Ok(control) => controls.push(control),
             Err(not_judged) => {
-                let NotJudged { release, why } = &not_judged;
+                let UnjudgedRelease { release, why } = &not_judged;
                 events(IssueEvent::NotJudged { release, why });
                 found.not_judged.push(not_judged);
             }
         }
     }
     if !subject.faults.is_empty() {
-        let healthy = subject.with(subject.selected.clone(), Vec::new());
-        let runs = TrialRuns::of(healthy.run(session, repeat, 0, &[], cancel)?);
+        let healthy = subject.with_trial(subject.selected.clone(), Vec::new());
+        let runs = TrialRuns::from_records(healthy.run(session, repeat, 0, &[], cancel)?);
         controls.push(control(HEALTHY.to_owned(), None, runs));
     }
     found.controls = controls;
@@ -102,14 +102,14 @@ fn neighbours(
         if begun.elapsed() >= options.budget {
             break;
         }
-        let neighbour = subject.with(Selected { case, trial }, subject.faults.clone());
-        let looks = TrialRuns::of(neighbour.run(session, 1, 0, &[], cancel)?);
+        let neighbour = subject.with_trial(Selected { case, trial }, subject.faults.clone());
+        let looks = TrialRuns::from_records(neighbour.run(session, 1, 0, &[], cancel)?);
         if looks.rate.runs == 0 || looks.signature.is_some() {
             continue;
         }
         let mut records = looks.records;
         records.extend(neighbour.run(session, repeat - 1, 1, &[], cancel)?);
-        found.push(control(what, None, TrialRuns::of(records)));
+        found.push(control(what, None, TrialRuns::from_records(records)));
         if found.len() == REPORTED {
             break;
         }
@@ -152,7 +152,7 @@ fn named_release(options: &SessionOptions, text: &str) -> Result<SessionOptions,
     let gfx = gfx.map(str::parse::<Arch>).transpose();
     let (_, gfx) = Stop::both(parsed, gfx.map_err(|error| wrong(error.to_string())))?;
     match gfx {
-        Some(arch) => Ok(SessionOptions { rocm: spec.to_owned(), ..options.on(arch) }),
+        Some(arch) => Ok(SessionOptions { rocm: spec.to_owned(), ..options.for_arch(arch) }),
         None => Ok(SessionOptions { rocm: spec.to_owned(), ..options.clone() }),
     }
 }
@@ -166,7 +166,7 @@ fn on_release(
     devices: Vec<SessionOptions>,
     repeat: u32,
     cancel: &Cancel,
-) -> Result<Result<Control, NotJudged>, Stop> {
+) -> Result<Result<Control, UnjudgedRelease>, Stop> {
     let mut not_judged = None;
     let mut judged = None;
     for options in devices {
@@ -178,12 +178,12 @@ fn on_release(
         let has_begun = first.is_some_and(|outcome| {
             !outcome.signature.ends_with(":init") || outcome.signature == reported
         });
-        if has_begun && TrialRuns::of(records.clone()).rate.runs > 0 {
+        if has_begun && TrialRuns::from_records(records.clone()).rate.runs > 0 {
             judged = Some((session, records));
             break;
         }
         let release = name(&session);
-        not_judged.get_or_insert(NotJudged { release, why });
+        not_judged.get_or_insert(UnjudgedRelease { release, why });
     }
     let Some((session, mut records)) = judged else {
         return Ok(Err(not_judged.unwrap_or_default()));
@@ -194,7 +194,7 @@ fn on_release(
     let gfx = gfx.map_or(String::new(), |gfx| format!(" on the emulated {gfx}"));
     let what = if subject.command.is_some() { "the same program" } else { "the same" };
     let on = format!("ROCm {release}{gfx}");
-    Ok(Ok(control(format!("{what} on {on}"), Some(on), TrialRuns::of(records))))
+    Ok(Ok(control(format!("{what} on {on}"), Some(on), TrialRuns::from_records(records))))
 }
 
 fn name(session: &Session) -> String {

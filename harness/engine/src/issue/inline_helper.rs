@@ -76,17 +76,17 @@ pub(super) fn unused_headers(text: &str) -> Vec<String> {
 }
 
 /// The plain version of the helper in one language, read from `plain.py` or `plain.h`.
-struct Plain {
+struct PlainHelper {
     /// Lines before the first section.
     head: &'static str,
     /// Name and text of each section, in the order in which they are printed.
     parts: Vec<(&'static str, String)>,
 }
 
-impl Plain {
+impl PlainHelper {
     /// Splits a plain version of the helper into sections, at the lines that begin with `mark` followed by the name of
     /// a section.
-    fn parse(text: &'static str, mark: &str) -> Plain {
+    fn parse(text: &'static str, mark: &str) -> PlainHelper {
         let at = text.lines().find(|line| line.trim_start().starts_with(mark)).unwrap_or(text);
         let (head, _) = text.split_once(at).unwrap_or((text, ""));
         let mut parts: Vec<(&str, String)> = Vec::new();
@@ -100,10 +100,10 @@ impl Plain {
                 _ => {}
             }
         }
-        Plain { head, parts }
+        PlainHelper { head, parts }
     }
 
-    fn has(&self, name: &str) -> bool {
+    fn has_part(&self, name: &str) -> bool {
         self.parts.iter().any(|(part, _)| *part == name)
     }
 
@@ -140,7 +140,7 @@ fn initializer(parameters: &Parameters, pair: impl Fn(Value, Value) -> String) -
 
 /// Returns the offset of the end of the last line that begins with one of `words`. The search begins at `start`, and
 /// stops at the first line that is neither blank nor begins with one of the words.
-fn behind_imports(text: &str, start: usize, words: &[&str]) -> usize {
+fn end_of_imports(text: &str, start: usize, words: &[&str]) -> usize {
     let mut end = start;
     let mut at = start;
     for line in text[start..].split_inclusive('\n') {

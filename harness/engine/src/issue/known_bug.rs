@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use case::EXIT;
 use export::{LoggedCall, logged_calls};
-use judge::{Ground, VerdictKind};
+use judge::{RunProperties, VerdictKind};
 use plan::Version;
 use report::{Record, issue::KnownBug};
 
@@ -14,7 +14,7 @@ use crate::{CaseLibrary, Stop, failing_trial::FailingTrial, record};
 /// Returns the known failure that a `known` entry of the trial's own case describes, if the record has that failure.
 pub(super) fn own_known_bug(subject: &FailingTrial<'_>, failed: &Record) -> Option<KnownBug> {
     let (case, trial) = (&subject.selected.case, &subject.selected.trial);
-    let verdict = failed.verdict.known.as_ref().filter(|known| !known.is_of_a_file())?;
+    let verdict = failed.verdict.known.as_ref().filter(|known| !known.is_from_file())?;
     let is_known = failed.verdict.kind == VerdictKind::Known && failed.faults.is_empty();
     let about = |known: &&::case::Known| {
         known.signature == verdict.signature
@@ -39,7 +39,7 @@ pub(super) fn known_bugs(
     library: &CaseLibrary,
     log: &str,
     stacks: &[String],
-    on: &Ground<'_>,
+    on: &RunProperties<'_>,
 ) -> Vec<KnownBug> {
     let calls = logged_calls(log);
     let exit = LoggedCall {
@@ -60,7 +60,7 @@ pub(super) fn known_bugs(
     for case in library.cases() {
         for known in &case.known {
             let upstream = known.upstream.clone().or_else(|| case.upstream.first().cloned());
-            if known.calls.is_empty() || !record::window(known).holds(on) {
+            if known.calls.is_empty() || !record::convert_expected_failure(known).holds(on) {
                 continue;
             }
             let occurs = |calls: &Vec<&LoggedCall>| {
@@ -101,7 +101,7 @@ pub fn known_bugs_in_log(
     rocm: &Version,
     gfx: &str,
 ) -> Result<Vec<KnownBug>, Stop> {
-    let on = Ground { gfx, rocm: Some(rocm), ..Ground::default() };
+    let on = RunProperties { gfx, rocm: Some(rocm), ..RunProperties::default() };
     let stacks: Vec<String> = output.lines().map(str::to_owned).collect();
     Ok(known_bugs(&CaseLibrary::load(None)?, &plain(log), &stacks, &on))
 }

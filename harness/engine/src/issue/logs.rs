@@ -41,7 +41,7 @@ pub(super) fn logs(
 ) -> Result<Vec<Log>, Stop> {
     let plan = subject.job()?.lowered.plan;
     if let Some(text) = of_program {
-        let (call, text) = last_call(&plain(text), culprit(&plan, failed));
+        let (call, text) = last_call(&plain(text), failing_function(&plan, failed));
         let title = format!("AMD_LOG_LEVEL=4 of the program: {call}");
         return Ok(vec![Log { title, text: redact(&text, who) }]);
     }
@@ -140,14 +140,14 @@ pub(super) fn of_program(
         title: format!("AMD_LOG_LEVEL=4 of one more run: {title}"),
         text: redact(&shown(&lines, from), who),
     };
-    let refused_call = ::export::logged_calls(&text).iter().rev().find_map(refused);
+    let refused_call = ::export::logged_calls(&text).iter().rev().find_map(format_refused_call);
     let refused_call = refused_call.map(|call| redact(&call, who));
     Ok(ProgramLog { logs: vec![log], open_call, refused_call, text })
 }
 
 /// Formats a call that returned an error; `None` for other calls. The status of a query whose work is not done yet is
 /// not an error.
-fn refused(call: &LoggedCall) -> Option<String> {
+fn format_refused_call(call: &LoggedCall) -> Option<String> {
     const NO_ERRORS: [&str; 2] = ["hipSuccess", "hipErrorNotReady"];
     let status = call.status.as_deref().filter(|status| !NO_ERRORS.contains(status))?;
     status
@@ -281,7 +281,7 @@ fn is_call(line: &str) -> bool {
 /// Returns the title and the text of the log from the trial's failing call on.
 fn from_failing_call(text: &str, plan: &Plan, failed: &Record) -> (String, String) {
     let lines: Vec<&str> = text.lines().collect();
-    let function = culprit(plan, failed);
+    let function = failing_function(plan, failed);
     let entered = |line: &&str| function.is_some_and(|f| line.contains(&format!("{f} (")));
     let calls: Vec<usize> =
         lines.iter().enumerate().filter(|(_, line)| entered(line)).map(|(n, _)| n).collect();
@@ -296,7 +296,7 @@ fn from_failing_call(text: &str, plan: &Plan, failed: &Record) -> (String, Strin
 
 /// Returns the function whose call failed. If the host read wrong bytes, returns the function of the last earlier call
 /// that can have written them.
-fn culprit(plan: &Plan, failed: &Record) -> Option<&'static str> {
+fn failing_function(plan: &Plan, failed: &Record) -> Option<&'static str> {
     let at = failed.outcome.at.step?;
     let steps = plan.steps();
     let position = steps.iter().position(|step| step.id == at)?;

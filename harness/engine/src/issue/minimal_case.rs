@@ -4,25 +4,25 @@ use std::path::Path;
 
 use report::{
     Record,
-    evidence::{CASE_FILE, Minimised},
+    evidence::{CASE_FILE, MinimiseEvidence},
 };
 
 use crate::{
     CaseLibrary, CasesFrom, Selected, Session, Stop,
     failing_trial::FailingTrial,
-    rerun::{Rerun, What},
+    rerun::{Rerun, RerunSubject},
 };
 
 /// A minimal case, and the result of the search that found it.
 pub(super) struct MinimalCase {
-    pub(super) found: Minimised,
+    pub(super) found: MinimiseEvidence,
     library: CaseLibrary,
 }
 
 impl MinimalCase {
     /// Reads the minimal case from the evidence folder. Returns `None` if the file is not a valid case, or not the case
     /// that `found` describes, because an interrupted search may have replaced the file.
-    pub(super) fn read(found: Minimised, folder: &Path) -> Option<MinimalCase> {
+    pub(super) fn read(found: MinimiseEvidence, folder: &Path) -> Option<MinimalCase> {
         let path = folder.join(CASE_FILE);
         if std::fs::read_to_string(&path).ok()? != found.yaml {
             return None;
@@ -66,10 +66,11 @@ impl MinimalCase {
         on: &Session,
     ) {
         let (what, faults) = (Path::new(CASE_FILE), subject.faults.as_slice());
-        let rerun = Rerun { command: "run", what: What::File(what, false), late: on.late, faults };
+        let rerun =
+            Rerun { command: "run", what: RerunSubject::File(what, false), late: on.late, faults };
         for record in records {
             record.trial.clone_from(&self.found.trial);
-            record.again = rerun.of(on);
+            record.again = rerun.command_line(on);
         }
     }
 }

@@ -8,7 +8,7 @@ use plan::Program as CaseProgram;
 use regex::Regex;
 use report::{
     Record,
-    issue::{AsPrinted, Program},
+    issue::{PrintedProgramRun, Program},
 };
 use supervise::Cancel;
 
@@ -24,7 +24,7 @@ static TO_DEVICE: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"\.cuda\((?:\d*|non_blocking=\w+)\)").ok());
 
 /// Calls that need no GPU, or have no effect on tensors of the CPU.
-static HARMLESS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+static DEVICE_FREE_CALLS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         r"torch\.cuda\.(?:synchronize|is_available|empty_cache|manual_seed|manual_seed_all|device_count)\b",
     )
@@ -39,7 +39,7 @@ fn rewritten(text: &str) -> Option<String> {
     }
     let named = DEVICE.as_ref()?.replace_all(text, "\"cpu\"");
     let changed = TO_DEVICE.as_ref()?.replace_all(&named, ".cpu()");
-    let rest = HARMLESS.as_ref()?.replace_all(&changed, "").to_lowercase();
+    let rest = DEVICE_FREE_CALLS.as_ref()?.replace_all(&changed, "").to_lowercase();
     // Kernels that are compiled for the CPU need a compiler that the machine may lack.
     let other = ["cuda", "hip", "rocm", "triton", "torch.compile"];
     let is_of_gpu = other.iter().any(|word| rest.contains(word));
@@ -58,21 +58,21 @@ pub(super) fn run(
     of_case: &CaseProgram,
     printed: &Program,
     cancel: &Cancel,
-) -> Result<Option<AsPrinted>, Stop> {
+) -> Result<Option<PrintedProgramRun>, Stop> {
     let is_python = printed.language == "python" && subject.faults.is_empty();
     let Some(text) = is_python.then(|| rewritten(&printed.text)).flatten() else {
         return Ok(None);
     };
     let on_cpu = Program { text, ..printed.clone() };
     let ran = as_printed::run(subject, session, failed, of_case, &on_cpu, cancel)?;
-    Ok(ran.ok().flatten().and_then(|ran| strict(failed, ran)))
+    Ok(ran.ok().flatten().and_then(|ran| compare_strictly(failed, ran)))
 }
 
 /// Compares a run on the CPU with the failure more strictly: it shows the same failure only if the exception has the
 /// same message, or if the same check fails. Two exceptions of one type may have different causes, and so may two
 /// failures with one exit status. Returns `None` for a program that was not run.
-fn strict(failed: &Record, ran: AsPrinted) -> Option<AsPrinted> {
-    let AsPrinted::Ran { fails_alike, end, last } = ran else { return None };
+fn compare_strictly(failed: &Record, ran: PrintedProgramRun) -> Option<PrintedProgramRun> {
+    let PrintedProgramRun::Ran { fails_alike, end, last } = ran else { return None };
     let message = judge::last_words(&failed.stderr_tail).unwrap_or_default();
     let shown = last.strip_suffix("...").unwrap_or(&last);
     let is_same = match failed.outcome.kind {
@@ -81,7 +81,7 @@ fn strict(failed: &Record, ran: AsPrinted) -> Option<AsPrinted> {
     };
     let is_exception = failed.outcome.signature.starts_with("exception:");
     let is_known = is_exception || failed.outcome.kind == Kind::WrongData;
-    Some(AsPrinted::Ran { fails_alike: fails_alike && is_same && is_known, end, last })
+    Some(PrintedProgramRun::Ran { fails_alike: fails_alike && is_same && is_known, end, last })
 }
 
 #[cfg(test)]

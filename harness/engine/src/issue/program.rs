@@ -7,13 +7,13 @@ use plan::program::ProgramBody;
 use report::{
     Record,
     evidence::MinimisedProgram,
-    issue::{AsPrinted, Own, Program},
+    issue::{PrintedProgramRun, Program, UnexportedProgram},
 };
 use supervise::Cancel;
 
 use super::{
     IssueError,
-    as_printed::{self, SimplerTexts, simplest},
+    as_printed::{self, SimplerTexts, simplest_version},
     inline_helper::{inline, simpler},
 };
 use crate::{
@@ -39,7 +39,7 @@ pub(super) fn printed(
     if let (Some(text), Some(found)) = (text, &shortened) {
         let program = of_trial(subject, session, failed, Some(text), Some(cancel))?;
         let ran = program.own.as_ref().and_then(|own| own.as_printed.as_ref());
-        if matches!(ran, Some(AsPrinted::Ran { fails_alike: true, .. })) {
+        if matches!(ran, Some(PrintedProgramRun::Ran { fails_alike: true, .. })) {
             let passes = found.passes.as_ref().map(|place| {
                 format!(
                     "{place} until its checks were removed too, and then still ended with exit status 0 there"
@@ -119,7 +119,7 @@ fn of_case(
             }
             ProgramBody::Command(words) => (vec![with(shell::join(words))], ""),
         };
-        let own = Own {
+        let own = UnexportedProgram {
             plainly,
             packages: imported(failed, language, &text),
             again: vec![failed.again.clone()],
@@ -138,10 +138,10 @@ fn of_case(
     };
     let texts = simpler(&original, language, &program.parameters);
     let with_helper = || make(original, program.reports());
-    let printed = tried(subject, session, failed, program, printed, with_helper, cancel)?;
+    let printed = run_as_printed(subject, session, failed, program, printed, with_helper, cancel)?;
     let Some(cancel) = cancel else { return Ok(printed) };
     let simpler = SimplerTexts { texts, make: &|text| make(text, false) };
-    simplest(subject, session, failed, program, printed, simpler, cancel)
+    simplest_version(subject, session, failed, program, printed, simpler, cancel)
 }
 
 /// Returns the command that compiles a program, with the options that the runs used.
@@ -176,7 +176,7 @@ fn of_command(
     let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     // In the printed commands, the file is in the current folder, and the interpreter in PATH.
     let is_file = |word: &&String| Path::new(word.as_str()) == path;
-    let is_run = command.text_word().is_some();
+    let is_run = command.source_argument_index().is_some();
     let mut words: Vec<&str> = command
         .words()
         .iter()
@@ -188,7 +188,7 @@ fn of_command(
     let is_whole = text.is_some();
     let make = |text: String, helper: bool| {
         let helper_file = if language == "cpp" { helper::CPP.0 } else { helper::PYTHON.0 };
-        let own = Own {
+        let own = UnexportedProgram {
             plainly: vec![shell::join(&words)],
             packages: imported(failed, language, &text),
             // The path of a file elsewhere is private.
@@ -220,15 +220,15 @@ fn of_command(
                 None => "the report cannot determine how the program is built from its source"
                     .to_owned(),
             };
-            own.as_printed = Some(AsPrinted::NotRun(why));
+            own.as_printed = Some(PrintedProgramRun::NotRun(why));
         }
         return Ok(printed);
     }
     let with_helper = || make(original, true);
-    let printed = tried(subject, session, failed, program, printed, with_helper, cancel)?;
+    let printed = run_as_printed(subject, session, failed, program, printed, with_helper, cancel)?;
     let Some(cancel) = cancel else { return Ok(printed) };
     let simpler = SimplerTexts { texts, make: &|text| make(text, false) };
-    simplest(subject, session, failed, program, printed, simpler, cancel)
+    simplest_version(subject, session, failed, program, printed, simpler, cancel)
 }
 
 /// Returns the command of a comment such as `// Build: g++ repro.cpp -o repro` in the first lines of a program.
@@ -244,7 +244,7 @@ fn build_comment(text: &str) -> Option<&str> {
 
 /// Runs a program once as printed. If the compiler rejects it, returns instead the version that needs rocrepro's
 /// helper.
-fn tried(
+fn run_as_printed(
     subject: &FailingTrial<'_>,
     session: &Session,
     failed: &Record,
@@ -255,7 +255,8 @@ fn tried(
 ) -> Result<Program, Stop> {
     let Some(cancel) = cancel else {
         if let Some(own) = printed.own.as_mut().filter(|own| own.text_is_whole) {
-            own.as_printed = Some(AsPrinted::NotRun("the report is not finished".to_owned()));
+            own.as_printed =
+                Some(PrintedProgramRun::NotRun("the report is not finished".to_owned()));
         }
         return Ok(printed);
     };
@@ -264,7 +265,7 @@ fn tried(
         Err(log) => {
             printed = with_helper();
             let first = log.lines().find(|line| line.contains("error:")).unwrap_or(&log).trim();
-            Some(AsPrinted::NotRun(format!(
+            Some(PrintedProgramRun::NotRun(format!(
                 "without the helper, the program does not compile: {first}"
             )))
         }
@@ -297,12 +298,16 @@ fn imported(failed: &Record, language: &str, text: &str) -> Vec<String> {
 
 /// Returns the names of the top-level modules that a line of Python imports.
 pub(super) fn modules(line: &str) -> Vec<&str> {
-    fn top(name: &str) -> &str {
+    fn top_level_module(name: &str) -> &str {
         name.trim().split(['.', ' ']).next().unwrap_or_default()
     }
     match line.trim_start() {
-        from if from.starts_with("from ") => from[5..].split(" import").map(top).take(1).collect(),
-        import if import.starts_with("import ") => import[7..].split(',').map(top).collect(),
+        from if from.starts_with("from ") => {
+            from[5..].split(" import").map(top_level_module).take(1).collect()
+        }
+        import if import.starts_with("import ") => {
+            import[7..].split(',').map(top_level_module).collect()
+        }
         _ => Vec::new(),
     }
 }

@@ -18,7 +18,7 @@ use crate::{
     command_line::CommandLine,
     failing_trial::{FailingTrial, Subjects},
     program_text::read_text,
-    rerun::{Rerun, What, quoted},
+    rerun::{Rerun, RerunSubject, quoted},
 };
 
 /// A shorter program, and the case or command line that runs it.
@@ -151,8 +151,9 @@ impl ShorterProgram {
             return;
         }
         let (what, faults) = (Path::new(CASE_FILE), subject.faults.as_slice());
-        let rerun = Rerun { command: "run", what: What::File(what, true), late: on.late, faults };
-        let mut again = rerun.of(on);
+        let rerun =
+            Rerun { command: "run", what: RerunSubject::File(what, true), late: on.late, faults };
+        let mut again = rerun.command_line(on);
         let id = subject.id();
         if id.contains('[') {
             // The other trials of the shorter case may pass.

@@ -8,7 +8,7 @@ use judge::{Outcome, api};
 use plan::Plan;
 use report::{
     Record,
-    evidence::{Exported, Passes, Rate, Setting},
+    evidence::{ExportEvidence, PassingRuns, Rate, Setting},
     issue::{Identity, Program, Syntax, redact_program},
 };
 use supervise::Cancel;
@@ -17,7 +17,7 @@ use super::{IssueEvent, IssueReporter};
 use crate::{
     Session, SessionOptions, Stop, evidence,
     exported::{
-        Neighbour, PassingPrograms, ProgramRunner, ShortenBudget, printed, program_folder,
+        Neighbour, PassingPrograms, ProgramRunner, ShortenBudget, print_program, program_folder,
         shortest, verify,
     },
     failing_trial::FailingTrial,
@@ -47,7 +47,7 @@ pub(super) struct ProgramMaker<'a> {
 }
 
 /// A stand-alone program, with the log of one run. The log is `None` if the program was not run.
-pub(super) struct Found {
+pub(super) struct StandAloneProgram {
     pub(super) program: Program,
     pub(super) log: Option<String>,
     /// Call stacks of the program's threads when it died or hung; empty if they are unknown.
@@ -57,7 +57,7 @@ pub(super) struct Found {
 impl ProgramMaker<'_> {
     /// Makes a program from the subject of the issue and writes it to the evidence folder; `None` if the subject cannot
     /// be written as a program.
-    pub(super) fn program(&self) -> Result<Option<Found>, Stop> {
+    pub(super) fn program(&self) -> Result<Option<StandAloneProgram>, Stop> {
         self.of(self.subject, &self.failed.outcome, self.rate)
     }
 
@@ -66,22 +66,22 @@ impl ProgramMaker<'_> {
         subject: &FailingTrial<'_>,
         goal: &Outcome,
         rate: Rate,
-    ) -> Result<Option<Found>, Stop> {
-        match self.short(subject, goal, rate) {
+    ) -> Result<Option<StandAloneProgram>, Stop> {
+        match self.shortest_program(subject, goal, rate) {
             Ok(Some(found)) => return Ok(Some(found)),
             Ok(None) => {}
             Err(stop) if self.cancel.is_cancelled() => return Err(stop),
             Err(stop) => (self.events)(IssueEvent::NoShortProgram(&stop)),
         }
-        self.long(subject, goal)
+        self.full_program(subject, goal)
     }
 
-    fn short(
+    fn shortest_program(
         &self,
         subject: &FailingTrial<'_>,
         goal: &Outcome,
         rate: Rate,
-    ) -> Result<Option<Found>, Stop> {
+    ) -> Result<Option<StandAloneProgram>, Stop> {
         let mut job = subject.job()?;
         // The program names the reported trial, even if it is made from a minimal case.
         job.lowered.plan.trial = self.trial.id();
@@ -124,20 +124,20 @@ impl ProgramMaker<'_> {
             return Ok(None);
         };
         let passes = short.elsewhere.map(|rate| {
-            let mut on = Setting::of(self.failed);
+            let mut on = Setting::from_record(self.failed);
             let mut otherwise = Vec::new();
             on.faults.clear();
             if let (Some(release), Some(_)) = (&release, &other) {
                 on.stack = release.stack.spec.clone();
                 on.rocm = release.rocm.as_ref().map(ToString::to_string);
                 on.gfx = release.gfx().unwrap_or(&on.gfx).to_owned();
-                otherwise = answers(&job.lowered.plan, goal, [self.session, release]);
+                otherwise = changed_results(&job.lowered.plan, goal, [self.session, release]);
             }
-            Passes { on, rate, otherwise }
+            PassingRuns { on, rate, otherwise }
         });
-        let exported = Exported {
+        let exported = ExportEvidence {
             verified: Some(short.failed),
-            on: Some(Setting::of(self.failed)),
+            on: Some(Setting::from_record(self.failed)),
             ended: Some(short.ended),
             passes,
             tries: Some(short.tries),
@@ -145,11 +145,19 @@ impl ProgramMaker<'_> {
             ..self.written(&short.text)
         };
         let (log, stacks) = (Some(short.log), short.stacks);
-        Ok(Some(Found { program: self.keep(&short.text, exported)?, log, stacks }))
+        Ok(Some(StandAloneProgram {
+            program: self.write_program(&short.text, exported)?,
+            log,
+            stacks,
+        }))
     }
 
     /// Makes a program from the whole trial, with all of its checks.
-    fn long(&self, subject: &FailingTrial<'_>, goal: &Outcome) -> Result<Option<Found>, Stop> {
+    fn full_program(
+        &self,
+        subject: &FailingTrial<'_>,
+        goal: &Outcome,
+    ) -> Result<Option<StandAloneProgram>, Stop> {
         let job = subject.job()?;
         let (form, session) = (Form::Hiprtc, self.session);
         let tools = program_folder(session)?;
@@ -165,7 +173,7 @@ impl ProgramMaker<'_> {
         let verified = verified.map_err(|stop| (self.events)(IssueEvent::NotVerified(&stop))).ok();
         let text = match &verified {
             Some(done) => done.text.clone(),
-            None => match printed(session, &job, form, Vec::new(), Vec::new()) {
+            None => match print_program(session, &job, form, Vec::new(), Vec::new()) {
                 Ok(text) => text,
                 Err(error) => {
                     (self.events)(IssueEvent::NotExported(&error.into()));
@@ -173,23 +181,27 @@ impl ProgramMaker<'_> {
                 }
             },
         };
-        let exported = Exported {
-            verified: verified.as_ref().map(|done| Rate { failed: done.verified, runs: done.of }),
-            on: verified.as_ref().map(|_| Setting::of(self.failed)),
+        let exported = ExportEvidence {
+            verified: verified.as_ref().map(|done| Rate { failed: done.verified, runs: done.runs }),
+            on: verified.as_ref().map(|_| Setting::from_record(self.failed)),
             traces_equal: verified.as_ref().map(|done| done.difference.is_none()),
             ..self.written(&text)
         };
         let stacks = String::new();
-        Ok(Some(Found { program: self.keep(&text, exported)?, log: None, stacks }))
+        Ok(Some(StandAloneProgram {
+            program: self.write_program(&text, exported)?,
+            log: None,
+            stacks,
+        }))
     }
 
     /// Reads the commands that build and run a program from the program's header.
-    fn written(&self, text: &str) -> Exported {
+    fn written(&self, text: &str) -> ExportEvidence {
         let line = |label: &str| {
             let found = text.lines().find_map(|l| l.strip_prefix("// ")?.strip_prefix(label));
             found.unwrap_or_default().trim().to_owned()
         };
-        Exported {
+        ExportEvidence {
             trial: self.trial.id(),
             form: Form::Hiprtc.name().to_owned(),
             path: Form::Hiprtc.file().to_owned(),
@@ -206,7 +218,7 @@ impl ProgramMaker<'_> {
     }
 
     /// Writes the program to the evidence folder.
-    fn keep(&self, text: &str, exported: Exported) -> Result<Program, Stop> {
+    fn write_program(&self, text: &str, exported: ExportEvidence) -> Result<Program, Stop> {
         let text = redact_program(text, Syntax::Cpp, self.who);
         let file = Form::Hiprtc.file();
         evidence::write_text(self.folder, file, &text)?;
@@ -218,7 +230,7 @@ impl ProgramMaker<'_> {
 
 /// Returns those calls before the failing one whose expected results differ between the failing and the passing
 /// release.
-fn answers(plan: &Plan, goal: &Outcome, sessions: [&Session; 2]) -> Vec<String> {
+fn changed_results(plan: &Plan, goal: &Outcome, sessions: [&Session; 2]) -> Vec<String> {
     let versions = sessions.map(release_of_programs);
     let steps = plan.steps();
     let before = steps.iter().take_while(|step| Some(step.id) != goal.at.step);

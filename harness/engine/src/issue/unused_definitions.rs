@@ -8,7 +8,7 @@ use case::Body;
 use judge::End;
 use report::{
     Record,
-    issue::{AsPrinted, Program},
+    issue::{PrintedProgramRun, Program},
 };
 use supervise::Cancel;
 
@@ -50,7 +50,7 @@ impl UnusedDefinitions<'_> {
             return Ok(printed);
         };
         let ran = printed.own.as_ref().and_then(|own| own.as_printed.as_ref());
-        if !matches!(ran, Some(AsPrinted::Ran { fails_alike: true, .. })) {
+        if !matches!(ran, Some(PrintedProgramRun::Ran { fails_alike: true, .. })) {
             return Ok(printed);
         }
         let own = own_lines(&printed.text, source);
@@ -88,7 +88,7 @@ impl UnusedDefinitions<'_> {
         let (subject, session, failed) = (self.subject, self.session, self.failed);
         let ran = as_printed::run(subject, session, failed, of_case, &shorter, self.cancel)?;
         match ran.ok().flatten() {
-            Some(ran @ AsPrinted::Ran { fails_alike: true, .. }) => {
+            Some(ran @ PrintedProgramRun::Ran { fails_alike: true, .. }) => {
                 if let Some(own) = &mut shorter.own {
                     own.as_printed = Some(ran);
                 }

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use case::{FILE_ENDINGS, Kernels, foreign_kernel};
+use case::{FILE_ENDINGS, Kernels, forbidden_construct};
 use plan::FileContent;
 use rustix::fs::{Mode, OFlags};
 use thiserror::Error;
@@ -32,11 +32,11 @@ pub(super) enum CaseFileError {
     Option(String),
     #[error("no case (*.yaml) in `{}`", .0.display())]
     NoCase(PathBuf),
-    #[error("more than {MOST_FILES} files in `{}`", .0.display())]
+    #[error("more than {MAX_FILES} files in `{}`", .0.display())]
     TooMany(PathBuf),
-    #[error("`{}` is below more than {MOST_NESTED} folders", .0.display())]
+    #[error("`{}` is below more than {MAX_DEPTH} folders", .0.display())]
     TooDeep(PathBuf),
-    #[error("the cases, kernels and programs below `{}` have more than {} MiB", .0.display(), MOST_TOTAL >> 20)]
+    #[error("the cases, kernels and programs below `{}` have more than {} MiB", .0.display(), MAX_TOTAL_BYTES >> 20)]
     TooLarge(PathBuf),
     /// A symbolic link leads to a folder that has already been read.
     #[error("`{}` leads to a folder that was already read", .0.display())]
@@ -88,21 +88,21 @@ impl FailedOperation for CaseFileError {
 }
 
 /// Size of the largest case or kernel file that is accepted, in bytes.
-const MOST_BYTES: u64 = 4 << 20;
+const MAX_FILE_BYTES: u64 = 4 << 20;
 
 pub(super) const PROGRAMS: [&str; 4] = ["cc", "cpp", "cxx", "py"];
 
 /// Size of the largest code object or content of a buffer that is accepted, in bytes.
-const MOST_CONTENT: u64 = 64 << 20;
+const MAX_CONTENT_BYTES: u64 = 64 << 20;
 
 /// Largest total size of all files that are read, in bytes.
-const MOST_TOTAL: u64 = 256 << 20;
+const MAX_TOTAL_BYTES: u64 = 256 << 20;
 
 /// Maximum nesting depth of folders.
-const MOST_NESTED: usize = 256;
+const MAX_DEPTH: usize = 256;
 
 /// Largest number of files. If there are more, the user probably did not mean this folder.
-const MOST_FILES: usize = 100_000;
+const MAX_FILES: usize = 100_000;
 
 /// Converts a recording to a case. Returns the name of the case, and adds the files of the case to `kernels`.
 pub(super) fn read_recording(
@@ -156,7 +156,7 @@ pub(super) fn read(
     }
     let root = fs::canonicalize(path).map_err(|e| CaseFileError::unreadable(path, e))?;
     let (seen, own, cases, contents, mistakes) = Default::default();
-    let mut walk = Walk {
+    let mut walk = CaseFileWalk {
         from,
         root,
         seen,
@@ -170,8 +170,8 @@ pub(super) fn read(
         bytes: 0,
     };
     walk.folder(path.clone())?;
-    let inside = walk.inside().map(Path::to_path_buf);
-    let Walk { cases, contents, mut mistakes, .. } = walk;
+    let inside = walk.confining_folder().map(Path::to_path_buf);
+    let CaseFileWalk { cases, contents, mut mistakes, .. } = walk;
     let texts = in_parallel(&cases, |_, path| read_text(path, inside.as_deref()));
     for ((id, path), text) in cases.into_iter().zip(texts) {
         match text {
@@ -188,7 +188,7 @@ pub(super) fn read(
     Ok(mistakes)
 }
 
-struct Walk<'w> {
+struct CaseFileWalk<'w> {
     from: &'w CasesFrom,
     /// Path of the folder, with symbolic links resolved.
     root: PathBuf,
@@ -205,11 +205,11 @@ struct Walk<'w> {
     bytes: u64,
 }
 
-impl Walk<'_> {
+impl CaseFileWalk<'_> {
     fn folder(&mut self, folder: PathBuf) -> Result<(), CaseFileError> {
         let mut pending = vec![(folder, String::new())];
         while let Some((current, prefix)) = pending.pop() {
-            let once = self.whole(&current).and_then(|whole| {
+            let once = self.resolve_path(&current).and_then(|whole| {
                 let again = || Err(CaseFileError::FolderTwice(current.clone()));
                 if self.seen.insert(whole) { Ok(()) } else { again() }
             });
@@ -222,7 +222,7 @@ impl Walk<'_> {
                 let entry = entry.map_err(unreadable)?;
                 let path = entry.path();
                 self.files += 1;
-                if self.files > MOST_FILES {
+                if self.files > MAX_FILES {
                     return Err(CaseFileError::TooMany(self.from.path.clone()));
                 }
                 let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -232,7 +232,7 @@ impl Walk<'_> {
                 let is_folder = kind.map_or_else(|| path.is_dir(), |kind| kind.is_dir());
                 if !is_folder && is_read(&path) {
                     self.bytes += fs::metadata(&path).map_or(0, |about| about.len());
-                    if self.bytes > MOST_TOTAL {
+                    if self.bytes > MAX_TOTAL_BYTES {
                         return Err(CaseFileError::TooLarge(self.from.path.clone()));
                     }
                 }
@@ -241,7 +241,7 @@ impl Walk<'_> {
                 {
                     self.mistakes.push(mistake);
                 } else if is_folder {
-                    if prefix.matches('/').count() >= MOST_NESTED {
+                    if prefix.matches('/').count() >= MAX_DEPTH {
                         return Err(CaseFileError::TooDeep(path));
                     }
                     let name = entry.file_name();
@@ -255,10 +255,11 @@ impl Walk<'_> {
     }
 
     fn file(&mut self, path: &Path, link: bool, id: &str, stem: String) {
-        let inside = |walk: &Self| if link { walk.whole(path).map(drop) } else { Ok(()) };
+        let inside = |walk: &Self| if link { walk.resolve_path(path).map(drop) } else { Ok(()) };
         if is_program(path) {
             // An untrusted case with a program is rejected in a later step.
-            let text = inside(self).ok().and_then(|()| read_text(path, self.inside()).ok());
+            let text =
+                inside(self).ok().and_then(|()| read_text(path, self.confining_folder()).ok());
             self.programs.extend(text.map(|text| (path.display().to_string(), text)));
             return;
         }
@@ -270,7 +271,7 @@ impl Walk<'_> {
         }
         let read = inside(self).and_then(|()| {
             if is_hip(path) {
-                let text = read_text(path, self.inside())
+                let text = read_text(path, self.confining_folder())
                     .map_err(|e| CaseFileError::unreadable(path, e))?;
                 // A file with a `main` function is a program, not a kernel.
                 let is_program = text.contains("main(");
@@ -287,7 +288,7 @@ impl Walk<'_> {
 
     fn kernel(&mut self, path: &Path, name: String, text: String) -> Result<(), CaseFileError> {
         if !self.from.trusted
-            && let Some(what) = foreign_kernel(&text)
+            && let Some(what) = forbidden_construct(&text)
         {
             return Err(CaseFileError::ForeignKernel(path.to_owned(), what));
         }
@@ -302,13 +303,13 @@ impl Walk<'_> {
     }
 
     /// Returns the folder that contains all untrusted files; `None` for trusted files.
-    fn inside(&self) -> Option<&Path> {
+    fn confining_folder(&self) -> Option<&Path> {
         (!self.from.trusted).then_some(self.root.as_path())
     }
 
     /// Resolves the symbolic links in a path. Returns an error for an untrusted file whose path leads out of the
     /// folder.
-    fn whole(&self, path: &Path) -> Result<PathBuf, CaseFileError> {
+    fn resolve_path(&self, path: &Path) -> Result<PathBuf, CaseFileError> {
         let whole = fs::canonicalize(path).map_err(|e| CaseFileError::unreadable(path, e))?;
         if self.from.trusted || whole.starts_with(&self.root) {
             return Ok(whole);
@@ -331,7 +332,7 @@ fn read_contents(
         if !sources.values().any(|source| source.text.contains(&name)) {
             continue;
         }
-        match read_file(&path, None, MOST_CONTENT) {
+        match read_file(&path, None, MAX_CONTENT_BYTES) {
             Ok(bytes) => {
                 let content = FileContent::from(bytes);
                 let before = kernels.files.insert(name, content.clone());
@@ -376,7 +377,7 @@ fn bad_name(name: &str) -> Option<CaseFileError> {
 
 /// Returns the text of a regular file, without a byte order mark. Returns an error if the file is not below `folder`.
 fn read_text(path: &Path, folder: Option<&Path>) -> io::Result<String> {
-    let bytes = read_file(path, folder, MOST_BYTES)?;
+    let bytes = read_file(path, folder, MAX_FILE_BYTES)?;
     let text = String::from_utf8(bytes)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text"))?;
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))

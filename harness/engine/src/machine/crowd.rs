@@ -12,7 +12,7 @@ pub(super) fn trouble() -> Option<String> {
     let own = getuid();
     // The limit on processes does not apply to root.
     let limit = getrlimit(Resource::Nproc).current.filter(|_| !own.is_root());
-    let of_user = || short(limit?, threads(Path::new("/proc"), own.as_raw()), "this user");
+    let of_user = || too_few_left(limit?, threads(Path::new("/proc"), own.as_raw()), "this user");
     let group = || {
         let group = fs::read_to_string("/proc/self/cgroup").ok()?;
         let path = group.lines().find_map(|line| line.strip_prefix("0::/"))?.to_owned();
@@ -22,12 +22,12 @@ pub(super) fn trouble() -> Option<String> {
             text.trim().parse::<u64>().ok()
         };
         // Without a limit, the file contains `max`, which is not a number.
-        short(number("pids.max")?, number("pids.current")?, "this control group")
+        too_few_left(number("pids.max")?, number("pids.current")?, "this control group")
     };
     of_user().or_else(group)
 }
 
-fn short(limit: u64, used: u64, whose: &str) -> Option<String> {
+fn too_few_left(limit: u64, used: u64, whose: &str) -> Option<String> {
     (used.saturating_add(WANTED) > limit).then(|| {
         format!(
             "{whose} has {used} of at most {limit} processes and threads, and a worker needs up to {WANTED} more; \
@@ -69,9 +69,9 @@ mod tests {
 
     #[test]
     fn reports_limits_that_a_worker_may_reach() {
-        assert_eq!(short(96_551, 800, "this user"), None);
-        assert_eq!(short(100, 36, "this user"), None);
-        let why = short(100, 37, "this user").unwrap();
+        assert_eq!(too_few_left(96_551, 800, "this user"), None);
+        assert_eq!(too_few_left(100, 36, "this user"), None);
+        let why = too_few_left(100, 37, "this user").unwrap();
         assert!(why.starts_with("this user has 37 of at most 100 processes and threads"), "{why}");
     }
 }

@@ -5,19 +5,19 @@
 use std::{collections::BTreeSet, rc::Rc};
 
 use case::{Case, Header, Kernels, Lowered, Trial, lower, write};
-use device::{Place, Planted};
+use device::{FaultPlace, FaultSpec};
 use judge::{Kind, Outcome};
 use plan::{Call, Plan, Step};
 use rewrite::{
     premise::Premises,
     reduce::{Edit, apply, reductions},
 };
-use search::reduce::{Made, Space, Tree};
+use search::reduce::{EditResult, EditTree, SearchSpace};
 
 use crate::Job;
 
 /// The search space of one minimisation.
-pub(super) struct Plans {
+pub(super) struct PlanSpace {
     /// Name of the case of every candidate.
     pub(super) id: String,
     /// Sources of the GPU kernels that every reader of the case has, because rocrepro contains them.
@@ -25,7 +25,7 @@ pub(super) struct Plans {
     /// Head of every candidate's YAML, before its steps.
     pub(super) header: Header,
     /// Injected faults.
-    pub(super) faults: Vec<Planted>,
+    pub(super) faults: Vec<FaultSpec>,
     /// Signature of the failure that every candidate must show, once it is known.
     pub(super) signature: Option<String>,
     /// Id of the step that fails in the edited plan, if it is known.
@@ -87,7 +87,7 @@ impl Candidate {
     }
 
     /// Returns a job for the first run of the candidate, with these injected faults.
-    pub(super) fn job(&self, faults: Vec<Planted>) -> Job<'_> {
+    pub(super) fn job(&self, faults: Vec<FaultSpec>) -> Job<'_> {
         let Inner { case, trial, lowered, .. } = &*self.0;
         Job { case, trial, lowered: lowered.clone(), run: 0, faults }
     }
@@ -136,7 +136,7 @@ pub(super) fn is_block(call: &Call) -> bool {
     matches!(call, Call::Repeat { .. } | Call::Thread { .. })
 }
 
-impl Plans {
+impl PlanSpace {
     /// Makes a candidate of an edited plan: writes it as a case, reads the case and lowers it. Rejects plans that
     /// cannot fail as the trial does.
     ///
@@ -160,13 +160,13 @@ impl Plans {
         if !self.leaves_capture_open && plan::leaves_capture_open(plan) {
             return Err("a capture would stay open".to_owned());
         }
-        let mut candidate = self.written(plan, edits)?;
+        let mut candidate = self.lower_edited(plan, edits)?;
         if !self.may_fail(&candidate.lowered().plan) {
             return Err("no remaining step can produce this failure".to_owned());
         }
         let neighbours = self.neighbours.iter();
-        let reduced =
-            neighbours.filter_map(|one| Some((one.what.clone(), self.reduced(one, &candidate)?)));
+        let reduced = neighbours
+            .filter_map(|one| Some((one.what.clone(), self.reduce_neighbour(one, &candidate)?)));
         let reduced = reduced.collect();
         if let Some(inner) = Rc::get_mut(&mut candidate.0) {
             inner.neighbours = reduced;
@@ -178,7 +178,7 @@ impl Plans {
     ///
     /// # Errors
     /// The first mistake in a plan that is not well-formed.
-    fn written(&self, plan: &Plan, edits: Vec<Edit>) -> Result<Candidate, String> {
+    fn lower_edited(&self, plan: &Plan, edits: Vec<Edit>) -> Result<Candidate, String> {
         let first = |mistakes: Vec<case::Diagnostic>| {
             mistakes.into_iter().next().map_or_else(String::new, |m| m.message)
         };
@@ -203,9 +203,13 @@ impl Plans {
 
     /// Reduces a passing trial as the candidate `like` was reduced. Returns `None` if the result is not well-formed, or
     /// if it equals the candidate, because then the axis no longer has an effect.
-    pub(super) fn reduced(&self, neighbour: &Neighbour, like: &Candidate) -> Option<Candidate> {
+    pub(super) fn reduce_neighbour(
+        &self,
+        neighbour: &Neighbour,
+        like: &Candidate,
+    ) -> Option<Candidate> {
         let edits = like.0.edits.clone();
-        let reduced = self.written(&apply(&neighbour.plan, &edits), edits).ok()?;
+        let reduced = self.lower_edited(&apply(&neighbour.plan, &edits), edits).ok()?;
         (reduced.0.key != like.0.key).then_some(reduced)
     }
 
@@ -216,7 +220,7 @@ impl Plans {
     /// Returns the failing step of an edited plan if the case states its result: if it expects a certain status or
     /// value, compares two buffers, or has an injected fault. After other calls were removed, the stated result may be
     /// wrong, which the static checks cannot find out.
-    pub(super) fn expecting<'p>(&self, plan: &'p Plan, first: &Outcome) -> Option<&'p Step> {
+    pub(super) fn expecting_step<'p>(&self, plan: &'p Plan, first: &Outcome) -> Option<&'p Step> {
         // A crash or a hang is wrong whatever result the call should have.
         if !matches!(first.kind, Kind::ApiError | Kind::WrongData) {
             return None;
@@ -235,7 +239,7 @@ impl Plans {
     /// is injected. A run would show the same, but takes longer.
     fn may_fail(&self, plan: &Plan) -> bool {
         let steps = plan.steps();
-        let at_call = self.faults.iter().any(|f| f.fault.place() == Place::Call);
+        let at_call = self.faults.iter().any(|f| f.fault.place() == FaultPlace::Call);
         if at_call && steps.iter().all(|s| s.planted.is_empty()) {
             return false;
         }
@@ -257,23 +261,23 @@ impl Plans {
     }
 }
 
-impl Space for Plans {
+impl SearchSpace for PlanSpace {
     type Candidate = Candidate;
     type Edit = Edit;
 
-    fn edits(&self, candidate: &Candidate) -> Tree<Edit> {
+    fn edits(&self, candidate: &Candidate) -> EditTree<Edit> {
         reductions(candidate.plan(), self.failing)
     }
 
-    fn apply(&self, candidate: &Candidate, edits: &[Edit]) -> Made<Candidate> {
+    fn apply(&self, candidate: &Candidate, edits: &[Edit]) -> EditResult<Candidate> {
         let plan = apply(candidate.plan(), edits);
         if plan == *candidate.plan() {
-            return Made::Unchanged;
+            return EditResult::Unchanged;
         }
         let all = [candidate.0.edits.as_slice(), edits].concat();
         match self.candidate(&plan, all) {
-            Ok(candidate) => Made::Candidate(candidate),
-            Err(why) => Made::IllFormed(why),
+            Ok(candidate) => EditResult::Candidate(candidate),
+            Err(why) => EditResult::IllFormed(why),
         }
     }
 

@@ -2,34 +2,35 @@
 
 use std::{collections::BTreeSet, time::Instant};
 
-use ::case::{Case, FaultEntry, Header, Kernels, Lowered, foreign, lower};
-use device::Planted;
+use ::case::{Case, FaultEntry, Header, Kernels, Lowered, forbidden_parts, lower};
+use device::FaultSpec;
 use judge::{Kind, Outcome};
 use plan::{Call, Plan};
 use report::{
     count,
     evidence::{
-        CASE_FILE, Instead, InvalidVariant, Minimised, Needed, OtherFailure, Passes, Rate, Setting,
+        CASE_FILE, InvalidVariant, MinimiseEvidence, NeededElement, OtherFailure, PassingRuns,
+        Rate, ReplacementFailure, Setting,
     },
 };
 use rewrite::premise::Premises;
 use search::reduce::{
-    Counts, InvalidReason, ReduceSettings, Reduced, Rejection, Runner, Seen, reduce,
+    CandidateOutcome, Counts, InvalidReason, ReduceSettings, Reduced, Rejection, Runner, reduce,
 };
 use supervise::Cancel;
 
 use super::{
     MinimiseReporter, MinimiseResult, Minimiser,
-    candidate::{Candidate, Neighbour, Plans, all_steps, calls, is_block},
+    candidate::{Candidate, Neighbour, PlanSpace, all_steps, calls, is_block},
     error::MinimiseError,
-    identity::Identity,
+    identity::FailureLocation,
     runs::{self, RunLimits, Runs, SearchConditions},
 };
 use crate::{
     CaseLibrary, Job, Session, Stop, evidence,
     failing_trial::{nearest_trials, states_an_answer},
     passing_release::{Oracle, PassingReleaseSearch},
-    rerun::{Rerun, What, again},
+    rerun::{Rerun, RerunSubject, rerun_command},
     run_trial,
 };
 
@@ -82,7 +83,7 @@ pub(super) fn minimise(
     runs.finish()?;
     let passes = passes(&runs, &result.candidate);
     let on = setting(session, job, &result.candidate, &runs, cancel)?;
-    let found = Minimised { passes, ..minimised(job, &first, &result, on, runs.started) };
+    let found = MinimiseEvidence { passes, ..minimised(job, &first, &result, on, runs.started) };
     evidence::write_text(&folder, CASE_FILE, &found.yaml)?;
     for (name, file) in &result.candidate.lowered().plan.files {
         evidence::write_bytes(&folder, name, file.bytes())?;
@@ -95,10 +96,12 @@ pub(super) fn minimise(
         return Err(MinimiseError::InterruptedSearch { path: folder.join(CASE_FILE) }.into());
     }
     let (what, faults) = (folder.join(CASE_FILE), subjects.faults.as_slice());
-    let needs_trust = Case::parse(name, &found.yaml).is_ok_and(|case| !foreign(&case).is_empty());
-    let what = What::File(&what, needs_trust);
+    let needs_trust =
+        Case::parse(name, &found.yaml).is_ok_and(|case| !forbidden_parts(&case).is_empty());
+    let what = RerunSubject::File(&what, needs_trust);
     let rerun = Rerun { command: "run", what, late: session.late, faults };
-    let text = report::minimised(&found, result.complete, begun.elapsed(), &rerun.of(session));
+    let text =
+        report::minimised(&found, result.complete, begun.elapsed(), &rerun.command_line(session));
     Ok(MinimiseResult { text, complete: result.complete })
 }
 
@@ -118,8 +121,8 @@ fn failing<'j, 'a>(
     };
     for round in 0..ROUNDS {
         for job in jobs {
-            let record =
-                run_trial(session, &job.of_run(round), cancel).ok_or(MinimiseError::Interrupted)?;
+            let record = run_trial(session, &job.for_run(round), cancel)
+                .ok_or(MinimiseError::Interrupted)?;
             if record.outcome.kind.is_failure() {
                 return Ok(job);
             }
@@ -141,7 +144,7 @@ pub(super) struct Search<'s> {
 
 /// A search that is ready to begin.
 pub(super) struct Prepared<'s> {
-    pub(super) space: Plans,
+    pub(super) space: PlanSpace,
     pub(super) start: Candidate,
     pub(super) runs: Runs<'s>,
     /// The failure that every candidate must show.
@@ -166,13 +169,13 @@ impl<'s> Search<'s> {
             .map(|(name, source)| (name.clone(), source.clone()))
             .collect();
         kernels.files = job.lowered.plan.files.clone();
-        let mut header = Header::of(job.case, job.trial);
+        let mut header = Header::for_trial(job.case, job.trial);
         let faults: Vec<_> = job
             .faults
             .iter()
             .map(|p| FaultEntry {
                 // `prove` expects that a declared fault takes effect in every run, so its probability is left out.
-                planted: Planted { with: p.with.clone(), ..Planted::from(p.fault) },
+                planted: FaultSpec { with: p.with.clone(), ..FaultSpec::from(p.fault) },
                 on: Default::default(),
                 signature: None,
                 shows: Vec::new(),
@@ -181,7 +184,7 @@ impl<'s> Search<'s> {
         if !faults.is_empty() {
             header.faults = faults;
         }
-        let mut space = Plans {
+        let mut space = PlanSpace {
             id: job.case.id.clone(),
             kernels,
             header,
@@ -201,11 +204,11 @@ impl<'s> Search<'s> {
             None if !job.faults.is_empty() => Oracle::Healthy,
             None => Oracle::None,
         };
-        let conditions = SearchConditions::of(session, job, &oracle);
+        let conditions = SearchConditions::new(session, job, &oracle);
         let mut runs =
             Runs::open(session, &job.faults, &self.limits, cancel, self.report, &conditions)?;
         let first = first_failure(&mut runs, &space, &start, job)?;
-        space.header.title = report::must_hold(&first);
+        space.header.title = report::expected_behaviour(&first);
         space.header.about = Some(format!(
             "Reduced from `{}`, which failed with the signature `{}`.",
             job.id(),
@@ -216,7 +219,7 @@ impl<'s> Search<'s> {
         // The reader of the reduced case wants to see a failure, not an expected failure.
         space.header.known.clear();
         if let (Oracle::Release(found), Some(releases)) = (&oracle, releases) {
-            runs.beyond = releases.beyond(session, found, job, cancel)?;
+            runs.beyond = releases.second_release(session, found, job, cancel)?;
         }
         runs.oracle = oracle;
         // If the trial also fails without the fault, the healthy device cannot be the oracle.
@@ -231,19 +234,19 @@ impl<'s> Search<'s> {
             runs.watch_for(releases, &start, &key).ok_or(MinimiseError::Interrupted)?;
         }
         if matches!(runs.oracle, Oracle::None)
-            && space.expecting(&job.lowered.plan, &first).is_some()
+            && space.expecting_step(&job.lowered.plan, &first).is_some()
         {
             // Without an oracle, a failure cannot be distinguished from a wrong expectation, so the calls before the
             // failing one are kept.
             space.kept = before(&job.lowered.plan.body, space.failing);
         }
         space.must_succeed = space.failing.filter(|_| first.kind == Kind::ApiError);
-        space.premises = Premises::of(&job.lowered.plan, space.must_succeed);
-        runs.identity = Some(Identity::of(&start, &first));
+        space.premises = Premises::for_plan(&job.lowered.plan, space.must_succeed);
+        runs.identity = Some(FailureLocation::new(&start, &first));
         if releases.is_some() {
             space.neighbours = self.neighbours(&mut runs, &space, &start, job)?;
         }
-        runs.found(&first.signature);
+        runs.set_signature(&first.signature);
         // Even with an injected fault, some runs may pass: its effect depends on the HIP runtime and the device.
         let settings = ReduceSettings::default();
         // Because the head of the case has changed, the start has to be written again.
@@ -257,7 +260,7 @@ impl<'s> Search<'s> {
     fn neighbours(
         &self,
         runs: &mut Runs<'_>,
-        space: &Plans,
+        space: &PlanSpace,
         start: &Candidate,
         job: &Job<'_>,
     ) -> Result<Vec<Neighbour>, Stop> {
@@ -278,7 +281,7 @@ impl<'s> Search<'s> {
                 continue;
             }
             let neighbour = Neighbour { what: near.what, plan: lowered.plan };
-            let Some(candidate) = space.reduced(&neighbour, start) else { continue };
+            let Some(candidate) = space.reduce_neighbour(&neighbour, start) else { continue };
             let passes = runs.passes(&candidate, &space.run_key(&candidate), PASSES);
             if passes.ok_or(MinimiseError::Interrupted)? {
                 found.push(neighbour);
@@ -313,7 +316,7 @@ fn before(body: &[plan::Step], failing: Option<u32>) -> BTreeSet<u32> {
 /// Runs the trial until it fails.
 fn first_failure(
     runs: &mut Runs<'_>,
-    space: &Plans,
+    space: &PlanSpace,
     start: &Candidate,
     job: &Job<'_>,
 ) -> Result<Outcome, MinimiseError> {
@@ -352,7 +355,7 @@ fn setting(
         None => run_trial(session, &candidate.job(job.faults.clone()), cancel)
             .ok_or(MinimiseError::Interrupted)?,
     };
-    Ok(Setting { again: again(session, job), ..Setting::of(&record) })
+    Ok(Setting { again: rerun_command(session, job), ..Setting::from_record(&record) })
 }
 
 fn wrong(why: InvalidReason) -> InvalidVariant {
@@ -373,7 +376,7 @@ fn minimised(
     result: &Reduced<Candidate, rewrite::reduce::Edit>,
     on: Setting,
     runs: u32,
-) -> Minimised {
+) -> MinimiseEvidence {
     let candidate = &result.candidate;
     let with = rate(result.with);
     let elements = result
@@ -385,17 +388,17 @@ fn minimised(
                 Rejection::Runs(counts, instead) => (rate(*counts), instead.as_slice(), None),
                 Rejection::IllFormed(why) => (Rate::default(), [].as_slice(), Some(why.clone())),
             };
-            let instead = instead.iter().map(|met| Instead {
+            let instead = instead.iter().map(|met| ReplacementFailure {
                 signature: met.signature.clone(),
                 count: met.count,
                 own: met.invalid.map(wrong),
             });
             let (line, instead) = (candidate.line(&ids), instead.collect());
-            Needed { what, line, with, without, instead, impossible }
+            NeededElement { what, line, with, without, instead, impossible }
         })
         .collect();
     let faults: Vec<_> = job.faults.iter().map(ToString::to_string).collect();
-    Minimised {
+    MinimiseEvidence {
         trial: job.id(),
         digest: job.sha256(),
         signature: first.signature.clone(),
@@ -420,48 +423,50 @@ fn minimised(
 }
 
 /// Runs the minimal case on the oracle; `None` without an oracle.
-fn passes(runs: &Runs<'_>, candidate: &Candidate) -> Option<Passes> {
+fn passes(runs: &Runs<'_>, candidate: &Candidate) -> Option<PassingRuns> {
     let mut rate = Rate::default();
     let mut on = None;
     for _ in 0..PASSES {
-        let Some(record) = runs.consult(candidate) else { break };
+        let Some(record) = runs.run_oracle(candidate) else { break };
         rate.runs += 1;
         rate.failed += u32::from(record.outcome.kind != Kind::Pass);
-        on = Some(Setting::of(&record));
+        on = Some(Setting::from_record(&record));
     }
-    on.map(|on| Passes { on, rate, otherwise: Vec::new() })
+    on.map(|on| PassingRuns { on, rate, otherwise: Vec::new() })
 }
 
 impl Runner<Candidate> for Runs<'_> {
-    fn run(&mut self, candidate: &Candidate, key: &str) -> Option<Seen> {
+    fn run(&mut self, candidate: &Candidate, key: &str) -> Option<CandidateOutcome> {
         let outcome = self.outcome(candidate, key)?;
         let wanted = match outcome.kind {
-            Kind::Pass => return Some(Seen::Pass),
-            Kind::Skip | Kind::NoVerdict => return Some(Seen::NoVerdict),
+            Kind::Pass => return Some(CandidateOutcome::Pass),
+            Kind::Skip | Kind::NoVerdict => return Some(CandidateOutcome::NoVerdict),
             _ => self.is_wanted(candidate, &outcome),
         };
         // The right result of a call depends on earlier calls, some of which may have been left out.
         let rests = !wanted && states_an_answer(&candidate.lowered().plan, &outcome);
         // The signature is the same, but another call failed, so this is another failure.
-        let elsewhere = !wanted && outcome.signature == self.wanted();
+        let elsewhere = !wanted && outcome.signature == self.wanted_signature();
         let signature = outcome.signature + if elsewhere { " in another place" } else { "" };
         if rests {
-            return Some(Seen::Invalid(signature, InvalidReason::Answer));
+            return Some(CandidateOutcome::Invalid(signature, InvalidReason::Answer));
         }
         Some(match self.elsewhere(candidate, key)? {
             // The candidate fails on the oracle, where it must pass, so the candidate itself is wrong.
             Some(other) if other.kind.is_failure() => {
-                Seen::Invalid(signature, InvalidReason::Elsewhere)
+                CandidateOutcome::Invalid(signature, InvalidReason::Elsewhere)
             }
             // A run without a verdict proves nothing.
-            Some(other) if other.kind != Kind::Pass => Seen::Pass,
+            Some(other) if other.kind != Kind::Pass => CandidateOutcome::Pass,
             // The candidate is also wrong if its GPU kernels access memory out of bounds.
-            _ if !self.is_clean(candidate, key)? => Seen::Invalid(signature, InvalidReason::Kernel),
-            _ if wanted && !self.neighbours_pass(candidate, key)? => {
-                Seen::Invalid(signature, InvalidReason::Elsewhere)
+            _ if !self.is_clean(candidate, key)? => {
+                CandidateOutcome::Invalid(signature, InvalidReason::Kernel)
             }
-            _ if wanted => Seen::Same,
-            _ => Seen::Other(signature),
+            _ if wanted && !self.neighbours_pass(candidate, key)? => {
+                CandidateOutcome::Invalid(signature, InvalidReason::Elsewhere)
+            }
+            _ if wanted => CandidateOutcome::Same,
+            _ => CandidateOutcome::Other(signature),
         })
     }
 

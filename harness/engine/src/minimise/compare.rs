@@ -3,11 +3,13 @@
 use std::{collections::HashMap, time::Duration};
 
 use rewrite::reduce::Edit;
-use search::reduce::{Made, ReduceSettings, Runner, Seen, Space, Tree, ddmin, reduce};
+use search::reduce::{
+    CandidateOutcome, EditResult, EditTree, ReduceSettings, Runner, SearchSpace, ddmin, reduce,
+};
 use supervise::Cancel;
 
 use super::{
-    candidate::{Candidate, Plans, all_steps, calls, is_block},
+    candidate::{Candidate, PlanSpace, all_steps, calls, is_block},
     case::{Prepared, Search},
     runs::{RunLimits, Runs},
 };
@@ -79,8 +81,8 @@ pub fn compare(
         simulated: Vec::new(),
     };
     let Prepared { space, start, runs, .. } = fresh()?;
-    let mut known = Known { runs, answers: HashMap::new() };
-    let plain = Plain(&space);
+    let mut known = KnownResults { runs, answers: HashMap::new() };
+    let plain = PlainSpace(&space);
     let (smallest, tests) = ddmin(&plain, &start, &mut |c, key| known.fails(c, key));
     comparison.ddmin_calls = calls(&smallest.lowered().plan);
     comparison.ddmin_runs = tests.runs;
@@ -88,7 +90,8 @@ pub fn compare(
     for &rate in rates {
         let mut simulated = SimulatedSearches { rate, repeats, runs: 0, wrong: 0 };
         for repeat in 0..repeats {
-            let mut chance = Chance { known: &mut known, rate, state: u64::from(repeat) + 1 };
+            let mut chance =
+                SimulatedRunner { known: &mut known, rate, state: u64::from(repeat) + 1 };
             let found = reduce(&space, start.clone(), ReduceSettings::default(), &mut chance);
             simulated.runs += found.runs;
             let right = found.complete && minimal(&space, &found.candidate, &mut known);
@@ -100,45 +103,45 @@ pub fn compare(
 }
 
 /// Returns true if the candidate fails, and would pass after any single one of its strongest remaining edits.
-fn minimal(space: &Plans, candidate: &Candidate, known: &mut Known<'_>) -> bool {
+fn minimal(space: &PlanSpace, candidate: &Candidate, known: &mut KnownResults<'_>) -> bool {
     known.fails(candidate, &space.key(candidate))
         && leaves(&space.edits(candidate)).into_iter().all(|edit| {
             match space.apply(candidate, &[edit]) {
-                Made::Candidate(smaller) => {
+                EditResult::Candidate(smaller) => {
                     let key = space.key(&smaller);
                     key == space.key(candidate) || !known.fails(&smaller, &key)
                 }
-                Made::Unchanged | Made::IllFormed(_) => true,
+                EditResult::Unchanged | EditResult::IllFormed(_) => true,
             }
         })
 }
 
-fn leaves(tree: &Tree<Edit>) -> Vec<Edit> {
+fn leaves(tree: &EditTree<Edit>) -> Vec<Edit> {
     match tree {
-        Tree::Edit(levels) => levels.first().cloned().into_iter().collect(),
-        Tree::Halves(all) | Tree::Each(all) | Tree::Turn(all) => {
+        EditTree::Edit(levels) => levels.first().cloned().into_iter().collect(),
+        EditTree::Halves(all) | EditTree::Each(all) | EditTree::Turn(all) => {
             all.iter().flat_map(leaves).collect()
         }
     }
 }
 
 /// The search space of plain delta debugging: a plan as a list of calls, each of which can be removed.
-struct Plain<'p>(&'p Plans);
+struct PlainSpace<'p>(&'p PlanSpace);
 
-impl Space for Plain<'_> {
+impl SearchSpace for PlainSpace<'_> {
     type Candidate = Candidate;
     type Edit = Edit;
 
-    fn edits(&self, candidate: &Candidate) -> Tree<Edit> {
+    fn edits(&self, candidate: &Candidate) -> EditTree<Edit> {
         let steps = all_steps(&candidate.plan().body);
         let calls = steps
             .iter()
             .filter(|s| !is_block(&s.call))
-            .map(|s| Tree::Edit(vec![Edit::Drop { steps: vec![s.id], preset: false }]));
-        Tree::Halves(calls.collect())
+            .map(|s| EditTree::Edit(vec![Edit::Drop { steps: vec![s.id], preset: false }]));
+        EditTree::Halves(calls.collect())
     }
 
-    fn apply(&self, candidate: &Candidate, edits: &[Edit]) -> Made<Candidate> {
+    fn apply(&self, candidate: &Candidate, edits: &[Edit]) -> EditResult<Candidate> {
         self.0.apply(candidate, edits)
     }
 
@@ -148,35 +151,35 @@ impl Space for Plain<'_> {
 }
 
 /// Results of real runs, one for each candidate: true if the candidate failed.
-struct Known<'s> {
+struct KnownResults<'s> {
     runs: Runs<'s>,
     answers: HashMap<String, bool>,
 }
 
-impl Known<'_> {
+impl KnownResults<'_> {
     fn fails(&mut self, candidate: &Candidate, key: &str) -> bool {
         if let Some(known) = self.answers.get(key) {
             return *known;
         }
-        let fails = self.runs.run(candidate, key) == Some(Seen::Same);
+        let fails = self.runs.run(candidate, key) == Some(CandidateOutcome::Same);
         self.answers.insert(key.to_owned(), fails);
         fails
     }
 }
 
 /// A runner with a simulated failure rate: of the runs of a candidate that can fail, only some fail.
-struct Chance<'k, 's> {
-    known: &'k mut Known<'s>,
+struct SimulatedRunner<'k, 's> {
+    known: &'k mut KnownResults<'s>,
     rate: f64,
     state: u64,
 }
 
-impl Runner<Candidate> for Chance<'_, '_> {
-    fn run(&mut self, candidate: &Candidate, key: &str) -> Option<Seen> {
+impl Runner<Candidate> for SimulatedRunner<'_, '_> {
+    fn run(&mut self, candidate: &Candidate, key: &str) -> Option<CandidateOutcome> {
         let drawn = device::mix(self.state);
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let shows = ((drawn >> 11) as f64) < self.rate * (1_u64 << 53) as f64;
         let fails = shows && self.known.fails(candidate, key);
-        Some(if fails { Seen::Same } else { Seen::Pass })
+        Some(if fails { CandidateOutcome::Same } else { CandidateOutcome::Pass })
     }
 }

@@ -31,11 +31,11 @@ pub(super) struct Control<'s> {
     /// configuration.
     pub(super) neighbour: Option<Rc<Job<'s>>>,
     /// The result that the control must have.
-    wanted: Wanted,
+    wanted: ExpectedResult,
 }
 
 #[derive(Clone, Copy)]
-enum Wanted {
+enum ExpectedResult {
     Pass,
     /// The sanitizer must not find a memory fault in a kernel of the program.
     NoMemoryFault,
@@ -48,15 +48,17 @@ impl Control<'_> {
     pub(super) fn accepts(&self, run: &Record, crash: &Outcome, has_checks: bool) -> bool {
         let outcome = &run.outcome;
         match self.wanted {
-            Wanted::Pass if outcome.kind == Kind::Pass => true,
-            Wanted::Pass => !has_checks && run.exit == End::Exited(0) && reached(outcome, crash),
-            Wanted::NoMemoryFault => outcome.kind != Kind::MemoryFault,
+            ExpectedResult::Pass if outcome.kind == Kind::Pass => true,
+            ExpectedResult::Pass => {
+                !has_checks && run.exit == End::Exited(0) && reached_end(outcome, crash)
+            }
+            ExpectedResult::NoMemoryFault => outcome.kind != Kind::MemoryFault,
         }
     }
 }
 
 /// Returns true if a run without checks reached its end: its signature says so, or it ended in the phase of the crash.
-fn reached(outcome: &Outcome, crash: &Outcome) -> bool {
+fn reached_end(outcome: &Outcome, crash: &Outcome) -> bool {
     fn phase(outcome: &Outcome) -> Option<&str> {
         outcome.signature.split(':').nth(1)
     }
@@ -67,7 +69,7 @@ fn reached(outcome: &Outcome, crash: &Outcome) -> bool {
 /// Returns the controls on an oracle, or with the passing trial `neighbour`; empty if neither exists. The first control
 /// is a plain run, which decides whether the others can be used. In the others, the device does its work as late as
 /// possible, which shows a missing wait, or the sanitizer is on. They are left out if they are not possible.
-pub(super) fn on_oracle<'s>(
+pub(super) fn oracle_controls<'s>(
     oracle: Oracle,
     neighbour: Option<Job<'s>>,
     text: &str,
@@ -79,24 +81,26 @@ pub(super) fn on_oracle<'s>(
         Oracle::None if neighbour.is_none() => return Vec::new(),
         Oracle::None | Oracle::Healthy => None,
     };
-    let plain = Control { session, neighbour: neighbour.map(Rc::new), wanted: Wanted::Pass };
+    let plain =
+        Control { session, neighbour: neighbour.map(Rc::new), wanted: ExpectedResult::Pass };
     let like = plain.session.as_deref().unwrap_or(failing);
     let is_own = plain.session.is_none();
     let other = |session: Option<Session>, wanted| {
         session.map(|session| Control { session: Some(Rc::new(session)), wanted, ..plain.clone() })
     };
-    let lazy = late(releases, like, is_own);
+    let lazy = lazy_session(releases, like, is_own);
     let has_kernels = KERNELS.iter().any(|word| text.contains(word));
-    let watched = has_kernels.then(|| releases.watched(failing)).flatten();
-    let further = [other(lazy, Wanted::Pass), other(watched, Wanted::NoMemoryFault)];
+    let watched = has_kernels.then(|| releases.sanitized_session(failing)).flatten();
+    let further =
+        [other(lazy, ExpectedResult::Pass), other(watched, ExpectedResult::NoMemoryFault)];
     std::iter::once(plain.clone()).chain(further.into_iter().flatten()).collect()
 }
 
 /// Opens a session like `like`, but with an emulated device that does its work as late as possible. Returns `None` on a
 /// GPU, or if the session cannot be opened.
-fn late(releases: &PassingReleaseSearch, like: &Session, is_own: bool) -> Option<Session> {
+fn lazy_session(releases: &PassingReleaseSearch, like: &Session, is_own: bool) -> Option<Session> {
     let DeviceChoice::Emulated(arch) = like.device else { return None };
-    let mut options = releases.options.on(arch);
+    let mut options = releases.options.for_arch(arch);
     options.emulation.schedule = Schedule::Lazy;
     options.rocm.clone_from(&like.stack.spec);
     if !is_own {
@@ -121,7 +125,7 @@ pub(super) fn passing_neighbour<'a>(
     let case = trial.selected.case;
     let mut tried = 0;
     for near in nearest_trials(case, &trial.selected.trial) {
-        let other = trial.with(Selected { case, trial: near.trial }, trial.faults.clone());
+        let other = trial.with_trial(Selected { case, trial: near.trial }, trial.faults.clone());
         let Ok(job) = other.job() else { continue };
         let Body::Program(mut same) = job.lowered.body.clone() else { continue };
         same.parameters.clone_from(&program.parameters);
@@ -129,7 +133,7 @@ pub(super) fn passing_neighbour<'a>(
             continue;
         }
         tried += 1;
-        let records = run_all(session, (0..PASSES).map(|n| job.of_run(n)).collect(), cancel)?;
+        let records = run_all(session, (0..PASSES).map(|n| job.for_run(n)).collect(), cancel)?;
         if records.iter().all(|record| record.outcome.kind == Kind::Pass) {
             return Ok(Some((format!("with {}", near.what), other)));
         }
@@ -153,10 +157,10 @@ mod tests {
             details: Vec::new(),
         };
         let crash = outcome(Kind::Crash, "crash:launch:SIGSEGV");
-        assert!(reached(&outcome(Kind::NoVerdict, NO_CHECK), &crash));
-        assert!(reached(&outcome(Kind::LibraryExit, "library-exit:launch"), &crash));
-        assert!(!reached(&outcome(Kind::LibraryExit, "library-exit:program"), &crash));
-        assert!(!reached(&outcome(Kind::NoVerdict, "no-verdict:device"), &crash));
-        assert!(!reached(&crash, &crash));
+        assert!(reached_end(&outcome(Kind::NoVerdict, NO_CHECK), &crash));
+        assert!(reached_end(&outcome(Kind::LibraryExit, "library-exit:launch"), &crash));
+        assert!(!reached_end(&outcome(Kind::LibraryExit, "library-exit:program"), &crash));
+        assert!(!reached_end(&outcome(Kind::NoVerdict, "no-verdict:device"), &crash));
+        assert!(!reached_end(&crash, &crash));
     }
 }

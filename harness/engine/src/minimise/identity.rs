@@ -8,7 +8,7 @@ use super::candidate::{Candidate, all_steps, is_block};
 
 /// The location of a failure in a trial.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Identity {
+pub(super) struct FailureLocation {
     /// Id of the failing step in the edited plan; `None` if the failure is outside of the body.
     step: Option<u32>,
     /// If the failure is a wrong status or value: the function that was called last on the same stream or object,
@@ -16,18 +16,18 @@ pub(super) struct Identity {
     before: Option<&'static str>,
 }
 
-impl Identity {
-    pub(super) fn of(candidate: &Candidate, outcome: &Outcome) -> Identity {
+impl FailureLocation {
+    pub(super) fn new(candidate: &Candidate, outcome: &Outcome) -> FailureLocation {
         let step = candidate.edited_id(outcome.at.step);
         let before = match outcome.kind {
             Kind::ApiError => step.and_then(|step| predecessor(candidate.plan(), step)),
             _ => None,
         };
-        Identity { step, before }
+        FailureLocation { step, before }
     }
 
-    pub(super) fn fits(&self, candidate: &Candidate, outcome: &Outcome) -> bool {
-        *self == Identity::of(candidate, outcome)
+    pub(super) fn matches(&self, candidate: &Candidate, outcome: &Outcome) -> bool {
+        *self == FailureLocation::new(candidate, outcome)
     }
 }
 

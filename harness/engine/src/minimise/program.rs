@@ -32,7 +32,7 @@ use crate::{
     exported::program_folder,
     failing_trial::{FailingTrial, Subjects, first_failing, is_same_after_edit, run_all},
     passing_release::Oracle,
-    rerun::{Rerun, What},
+    rerun::{Rerun, RerunSubject},
 };
 
 /// Number of runs of a shorter program, all of which must fail in the same way.
@@ -167,7 +167,7 @@ pub(super) fn minimise(
         goal: failed.outcome.clone(),
         open_brackets: open_brackets(&source.text),
         last_call: LAST_CALLS.into_iter().find(|call| source.text.contains(call)),
-        controls: controls::on_oracle(oracle, beside, &source.text, session, releases),
+        controls: controls::oracle_controls(oracle, beside, &source.text, session, releases),
         shortens_waits: false,
         without_checks: false,
         refuses_uninitialised: false,
@@ -193,15 +193,15 @@ pub(super) fn minimise(
         None => None,
         Some(reducer) => {
             let name = format!("program.{ending}");
-            let reduced =
-                reducer.reduce(&name, &source.text, cancel, &mut |text| search.still(text))?;
+            let reduced = reducer
+                .reduce(&name, &source.text, cancel, &mut |text| search.still_fails(text))?;
             Some((reducer.name, reduced))
         }
     };
     let before = by.as_ref().map_or(&source.text, |(_, reduced)| &reduced.text);
     let width = session.jobs.get();
     let mut shorter =
-        shorten_many(before, width, &groups(before), &mut |texts| search.still_each(texts));
+        shorten_many(before, width, &groups(before), &mut |texts| search.each_still_fails(texts));
     if std::mem::take(&mut search.shortens_waits) {
         // The shorter program must also fail with its original waits. These runs are made even after the time limit.
         search.deadline = search.deadline.max(Instant::now() + options.budget / 4);
@@ -223,11 +223,11 @@ pub(super) fn minimise(
             let above = source.file.is_none().then_some(source.above);
             let block = Block { above, text: &source.text };
             let case = if *before == source.text {
-                block.without(case, &shorter)
+                block.without_lines(case, &shorter)
             } else {
                 block.replaced(case, &text)
             };
-            case.map(|case| again(&folder, &case, &subject, session)).transpose()?
+            case.map(|case| write_case(&folder, &case, &subject, session)).transpose()?
         }
     };
     let reducer = by.map(|(name, reduced)| (name.to_owned(), reduced.whole));
@@ -236,7 +236,7 @@ pub(super) fn minimise(
         trial: failed.trial.clone(),
         digest: job.sha256(),
         signature,
-        on: Setting::of(&failed),
+        on: Setting::from_record(&failed),
         file,
         lines_before: source.text.lines().count(),
         lines: shorter.lines.len(),
@@ -259,7 +259,7 @@ pub(super) fn minimise(
 /// Returns the source of a command line's program, and its place in the job.
 fn of_command(command: &CommandLine, session: &Session) -> Result<(Source, TextPlace), Stop> {
     let unknown = || MinimiseError::Command(command.words().join(" "));
-    let (Some(text), Some(word)) = (command.text(), command.text_word()) else {
+    let (Some(text), Some(word)) = (command.text(), command.source_argument_index()) else {
         return Err(unknown().into());
     };
     let name = text.file.file_name().ok_or_else(unknown)?;
@@ -274,7 +274,7 @@ fn of_command(command: &CommandLine, session: &Session) -> Result<(Source, TextP
 }
 
 /// Writes the case with the shorter program, and returns the command that runs the case.
-fn again(
+fn write_case(
     folder: &Path,
     case: &str,
     subject: &FailingTrial<'_>,
@@ -282,8 +282,8 @@ fn again(
 ) -> Result<String, Stop> {
     evidence::write_text(folder, CASE_FILE, case)?;
     let (path, faults) = (folder.join(CASE_FILE), subject.faults.as_slice());
-    let what = What::File(&path, true);
-    Ok(Rerun { command: "run", what, late: session.late, faults }.of(session))
+    let what = RerunSubject::File(&path, true);
+    Ok(Rerun { command: "run", what, late: session.late, faults }.command_line(session))
 }
 
 /// Minimum time of the search for a program without checks.
@@ -355,21 +355,21 @@ impl Search<'_> {
         self.deadline = self.deadline.max(Instant::now() + LEAST_WITHOUT_CHECKS);
         // One try without all checks saves a try for each.
         let bare: String = text.split_inclusive('\n').filter(|line| !is_check(line)).collect();
-        let start = if self.still(&bare) == Some(true) { bare.as_str() } else { text };
+        let start = if self.still_fails(&bare) == Some(true) { bare.as_str() } else { text };
         let width = self.session.jobs.get();
-        let shorter = shorten_many(start, width, &[], &mut |texts| self.still_each(texts));
+        let shorter = shorten_many(start, width, &[], &mut |texts| self.each_still_fails(texts));
         let shorter = shorter.apply_to(start);
         (shorter != text).then_some(shorter)
     }
 
     /// Returns true if a text still fails in the same way and passes on the oracle; `None` if the search must end.
-    fn still(&mut self, text: &str) -> Option<bool> {
-        self.still_each(&[text.to_owned()])?.pop()
+    fn still_fails(&mut self, text: &str) -> Option<bool> {
+        self.each_still_fails(&[text.to_owned()])?.pop()
     }
 
-    /// Like [`Search::still`], but for several texts, whose first runs are made at the same time. One run is enough to
-    /// reject most texts.
-    fn still_each(&mut self, texts: &[String]) -> Option<Vec<bool>> {
+    /// Like [`Search::still_fails`], but for several texts, whose first runs are made at the same time. One run is
+    /// enough to reject most texts.
+    fn each_still_fails(&mut self, texts: &[String]) -> Option<Vec<bool>> {
         let (last, open) = (self.last_call, self.open_brackets);
         // A text with half of a pair of brackets does not compile, and finding that out takes seconds.
         let may_run = |text: &&String| {
@@ -457,7 +457,9 @@ impl Search<'_> {
             let neighbour = control.and_then(|control| control.neighbour.as_deref());
             let mut job = neighbour.unwrap_or(&self.job).clone();
             let shorter = if self.shortens_waits { with_shorter_waits(text) } else { None };
-            if let Err(error) = self.place.set(&mut job, shorter.as_deref().unwrap_or(text), n) {
+            if let Err(error) =
+                self.place.set_source(&mut job, shorter.as_deref().unwrap_or(text), n)
+            {
                 self.trouble = Some(Stop::no_verdict(format!(
                     "error: cannot write a shorter program: {error}"
                 )));
@@ -472,7 +474,7 @@ impl Search<'_> {
             {
                 options.push("-Werror=uninitialized".to_owned());
             }
-            jobs.push(job.of_run(n));
+            jobs.push(job.for_run(n));
         }
         let session = control.and_then(|control| control.session.as_deref());
         let session = session.unwrap_or(self.session);
@@ -484,11 +486,11 @@ impl Search<'_> {
 
 impl TextPlace {
     /// Replaces the source of the program that a job runs. Jobs that run at the same time need different numbers `n`.
-    fn set(&self, job: &mut Job<'_>, text: &str, n: u32) -> io::Result<()> {
+    fn set_source(&self, job: &mut Job<'_>, text: &str, n: u32) -> io::Result<()> {
         let Body::Program(program) = &mut job.lowered.body else { return Ok(()) };
         match (self, &mut program.what) {
             (TextPlace::File { word, file, modules, .. }, ProgramBody::Command(words)) => {
-                let file = of_number(file, n);
+                let file = numbered_path(file, n);
                 fs::create_dir_all(file.parent().unwrap_or(Path::new(".")))?;
                 fs::write(&file, text)?;
                 file.to_string_lossy().into_owned().clone_into(&mut words[*word]);
@@ -517,7 +519,7 @@ fn open_brackets(text: &str) -> [i64; 3] {
 }
 
 /// Returns the path of a file with the same name in a folder named `n`. The folder is next to the file.
-fn of_number(file: &Path, n: u32) -> PathBuf {
+fn numbered_path(file: &Path, n: u32) -> PathBuf {
     let folder = file.parent().unwrap_or(Path::new("."));
     folder.join(n.to_string()).join(file.file_name().unwrap_or_default())
 }
@@ -556,9 +558,9 @@ mod tests {
         let shorter = ShortenedText { lines: vec![1], complete: true, tries: 1 };
         let block = |above, text| Block { above, text };
         let whole = block(Some(3), "one\ntwo 4\nthree\n");
-        let kept = whole.without(case, &shorter).unwrap();
+        let kept = whole.without_lines(case, &shorter).unwrap();
         assert_eq!(kept, "title: A\nprogram:\n  python: |\n    two $n\nfaults: [copy.zero]\n");
-        assert_eq!(block(None, "other\n").without(case, &shorter).as_deref(), Some(case));
+        assert_eq!(block(None, "other\n").without_lines(case, &shorter).as_deref(), Some(case));
         let other = whole.replaced(case, "if a: b = '$x'\n\nc").unwrap();
         assert_eq!(
             other,
@@ -566,7 +568,7 @@ mod tests {
         );
         // In a YAML flow mapping, the program is not a block of lines.
         let flow = block(Some(0), "one\n");
-        assert_eq!(flow.without("program: {python: 'one'}\n", &shorter), None);
+        assert_eq!(flow.without_lines("program: {python: 'one'}\n", &shorter), None);
         assert_eq!(flow.replaced("program: {python: 'one'}\n", "two\n"), None);
     }
 }

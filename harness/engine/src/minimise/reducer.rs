@@ -94,8 +94,8 @@ impl Reducer {
         let (file, script) = (folder.path().join(name), folder.path().join("still.sh"));
         let socket = folder.path().join("socket");
         fs::write(&file, text).map_err(|e| trouble("cannot write the program", e))?;
-        let own =
-            own_program::held().map_err(|e| trouble("cannot find the rocrepro executable", e))?;
+        let own = own_program::stable_path()
+            .map_err(|e| trouble("cannot find the rocrepro executable", e))?;
         let words = [own, Path::new(ASK_ARGUMENT), &socket, Path::new(name)];
         let words: Vec<String> = words.iter().map(|word| quoted(&word.to_string_lossy())).collect();
         fs::write(&script, format!("#!/bin/sh\nexec {}\n", words.join(" ")))

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use device::Planted;
+use device::FaultSpec;
 use judge::{Kind, Outcome, may_be_same};
 use plan::Call;
 use report::{Record, evidence::CASE_FILE};
@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 use supervise::{Cancel, Durability, Journal};
 
 use super::{
-    MinimiseEvent, MinimiseReporter, candidate::Candidate, error::MinimiseError, identity::Identity,
+    MinimiseEvent, MinimiseReporter, candidate::Candidate, error::MinimiseError,
+    identity::FailureLocation,
 };
 use crate::{
     Job, Session, Stop,
@@ -34,14 +35,14 @@ pub(super) struct SearchConditions {
     plan: String,
     stack: String,
     gfx: Option<String>,
-    faults: Vec<Planted>,
+    faults: Vec<FaultSpec>,
     /// Name of the release on which every candidate must pass.
     #[serde(default)]
     oracle: Option<String>,
 }
 
 impl SearchConditions {
-    pub(super) fn of(session: &Session, job: &Job<'_>, oracle: &Oracle) -> Self {
+    pub(super) fn new(session: &Session, job: &Job<'_>, oracle: &Oracle) -> Self {
         SearchConditions {
             rocrepro: env!("CARGO_PKG_VERSION").to_owned(),
             trial: job.id(),
@@ -89,7 +90,7 @@ pub(super) struct RunLimits {
 /// the same runs in the same order.
 pub(super) struct Runs<'s> {
     session: &'s Session,
-    faults: &'s [Planted],
+    faults: &'s [FaultSpec],
     cancel: &'s Cancel,
     report: MinimiseReporter<'s>,
     journal: Option<Journal>,
@@ -108,7 +109,7 @@ pub(super) struct Runs<'s> {
     /// Outcomes of candidates on the oracle and under the sanitizer, by candidate and configuration.
     verdicts: HashMap<String, Outcome>,
     /// Details of the failure that every candidate must show, in addition to its signature.
-    pub(super) identity: Option<Identity>,
+    pub(super) identity: Option<FailureLocation>,
     /// Number of runs so far, including those in the journal. The next run uses it as its seed.
     next: u64,
     /// Number of processes that were started.
@@ -125,7 +126,7 @@ pub(super) struct Runs<'s> {
 impl<'s> Runs<'s> {
     pub(super) fn open(
         session: &'s Session,
-        faults: &'s [Planted],
+        faults: &'s [FaultSpec],
         limits: &RunLimits,
         cancel: &'s Cancel,
         report: MinimiseReporter<'s>,
@@ -195,10 +196,10 @@ impl<'s> Runs<'s> {
         if self.started >= self.most || Instant::now() >= self.deadline || self.trouble.is_some() {
             return None;
         }
-        let mut job = candidate.job(self.faults.iter().map(|p| p.of_run(self.next)).collect());
+        let mut job = candidate.job(self.faults.iter().map(|p| p.for_run(self.next)).collect());
         job.run = u32::try_from(self.next).unwrap_or(u32::MAX);
         let record = run_trial(self.session, &job, self.cancel)?;
-        self.note(key, &record);
+        self.record_run(key, &record);
         let outcome = record.outcome.clone();
         self.remember(key, &outcome);
         let wanted = match &self.signature {
@@ -212,7 +213,7 @@ impl<'s> Runs<'s> {
     }
 
     /// Counts a run and writes it to the journal.
-    fn note(&mut self, key: &str, record: &Record) {
+    fn record_run(&mut self, key: &str, record: &Record) {
         let seed = self.next;
         self.started += 1;
         self.next += 1;
@@ -239,12 +240,13 @@ impl<'s> Runs<'s> {
             Oracle::Healthy => "healthy".to_owned(),
             Oracle::Release(session) => format!("on {}", session.stack.spec),
         };
-        let seen = self.once(format!("{key} {name}"), |runs| runs.consult(candidate))?;
+        let seen =
+            self.cached_outcome(format!("{key} {name}"), |runs| runs.run_oracle(candidate))?;
         let Some(beyond) = self.beyond.take_if(|_| seen.kind == Kind::Pass) else {
             return Some(Some(seen));
         };
         let name = format!("{key} on {}", beyond.stack.spec);
-        let seen = self.once(name, |runs| runs.unplanted(&beyond, candidate));
+        let seen = self.cached_outcome(name, |runs| runs.run_without_faults(&beyond, candidate));
         self.beyond = Some(beyond);
         seen.map(Some)
     }
@@ -255,7 +257,7 @@ impl<'s> Runs<'s> {
         for (what, neighbour) in candidate.neighbours() {
             let job = neighbour.job(self.faults.to_vec());
             let run = |runs: &Self| run_trial(runs.session, &job, runs.cancel);
-            if self.once(format!("{key} with {what}"), run)?.kind.is_failure() {
+            if self.cached_outcome(format!("{key} with {what}"), run)?.kind.is_failure() {
                 return Some(false);
             }
         }
@@ -266,9 +268,11 @@ impl<'s> Runs<'s> {
     /// returns `None`.
     pub(super) fn passes(&mut self, neighbour: &Candidate, key: &str, runs: u32) -> Option<bool> {
         for n in 0..runs {
-            let job = neighbour.job(self.faults.iter().map(|p| p.of_run(n.into())).collect());
+            let job = neighbour.job(self.faults.iter().map(|p| p.for_run(n.into())).collect());
             let run = |runs: &Self| run_trial(runs.session, &job, runs.cancel);
-            if self.once(format!("{key} as a neighbour, run {n}"), run)?.kind != Kind::Pass {
+            if self.cached_outcome(format!("{key} as a neighbour, run {n}"), run)?.kind
+                != Kind::Pass
+            {
                 return Some(false);
             }
         }
@@ -284,10 +288,10 @@ impl<'s> Runs<'s> {
         key: &str,
     ) -> Option<()> {
         let other = match &self.oracle {
-            Oracle::Release(session) => releases.watched(session),
+            Oracle::Release(session) => releases.sanitized_session(session),
             Oracle::None | Oracle::Healthy => None,
         };
-        for session in [other, releases.watched(self.session)].into_iter().flatten() {
+        for session in [other, releases.sanitized_session(self.session)].into_iter().flatten() {
             self.watch = Some(session);
             if self.is_clean(start, key)? {
                 return Some(());
@@ -303,14 +307,16 @@ impl<'s> Runs<'s> {
     pub(super) fn is_clean(&mut self, candidate: &Candidate, key: &str) -> Option<bool> {
         let launches_own = rewrite::launches_own(&candidate.lowered().plan);
         let Some(session) = self.watch.take_if(|_| launches_own) else { return Some(true) };
-        let seen = self.once(format!("{key} watched"), |runs| runs.unplanted(&session, candidate));
+        let seen = self.cached_outcome(format!("{key} watched"), |runs| {
+            runs.run_without_faults(&session, candidate)
+        });
         self.watch = Some(session);
         Some(seen?.kind != Kind::MemoryFault)
     }
 
     /// Returns the outcome of the run with the key `noted`. Calls `run` only if neither an earlier call nor the journal
     /// provides the outcome.
-    fn once(
+    fn cached_outcome(
         &mut self,
         noted: String,
         run: impl FnOnce(&Self) -> Option<Record>,
@@ -322,7 +328,7 @@ impl<'s> Runs<'s> {
             Some(outcome) => outcome,
             None => {
                 let record = run(self)?;
-                self.note(&noted, &record);
+                self.record_run(&noted, &record);
                 record.outcome
             }
         };
@@ -331,17 +337,17 @@ impl<'s> Runs<'s> {
     }
 
     /// Runs a candidate once on the oracle.
-    pub(super) fn consult(&self, candidate: &Candidate) -> Option<Record> {
+    pub(super) fn run_oracle(&self, candidate: &Candidate) -> Option<Record> {
         let session = match &self.oracle {
             Oracle::None => return None,
             Oracle::Healthy => self.session,
             Oracle::Release(session) => session,
         };
-        self.unplanted(session, candidate)
+        self.run_without_faults(session, candidate)
     }
 
     /// Runs a candidate once without the injected faults.
-    fn unplanted(&self, session: &Session, candidate: &Candidate) -> Option<Record> {
+    fn run_without_faults(&self, session: &Session, candidate: &Candidate) -> Option<Record> {
         let mut job = candidate.job(Vec::new());
         let plan = &mut job.lowered.plan;
         for phase in [&mut plan.setup, &mut plan.body, &mut plan.teardown] {
@@ -357,7 +363,7 @@ impl<'s> Runs<'s> {
     }
 
     /// Sets the failure that every candidate must show. The runs that were made before count as runs of the search.
-    pub(super) fn found(&mut self, signature: &str) {
+    pub(super) fn set_signature(&mut self, signature: &str) {
         self.signature = Some(signature.to_owned());
         (self.report)(MinimiseEvent::FailureFound { signature });
         for (key, outcome) in std::mem::take(&mut self.before).into_iter().rev() {
@@ -366,7 +372,7 @@ impl<'s> Runs<'s> {
     }
 
     /// Returns the signature of the failure that every candidate must show.
-    pub(super) fn wanted(&self) -> &str {
+    pub(super) fn wanted_signature(&self) -> &str {
         self.signature.as_deref().unwrap_or_default()
     }
 
@@ -374,7 +380,7 @@ impl<'s> Runs<'s> {
     /// after the same call.
     pub(super) fn is_wanted(&self, candidate: &Candidate, outcome: &Outcome) -> bool {
         self.signature.as_deref().is_some_and(|wanted| may_be_same(wanted, &outcome.signature))
-            && self.identity.as_ref().is_none_or(|identity| identity.fits(candidate, outcome))
+            && self.identity.as_ref().is_none_or(|identity| identity.matches(candidate, outcome))
     }
 
     /// Writes the smallest case so far, so that nothing is lost if the command is killed, and reports it.
@@ -385,7 +391,11 @@ impl<'s> Runs<'s> {
             let path = best.clone();
             self.trouble.get_or_insert(MinimiseError::CannotWrite { path, error }.into());
         }
-        (self.report)(MinimiseEvent::Smaller { signature: self.wanted(), calls, runs: self.next });
+        (self.report)(MinimiseEvent::Smaller {
+            signature: self.wanted_signature(),
+            calls,
+            runs: self.next,
+        });
     }
 
     /// Ends the search.

@@ -12,7 +12,7 @@ pub(super) struct Block<'t> {
 impl Block<'_> {
     /// Returns the YAML of the case without the lines that were removed from the program; unchanged if the program is a
     /// file of its own, and `None` if the program is not a block of lines in the YAML.
-    pub(super) fn without(&self, case: &str, shorter: &ShortenedText) -> Option<String> {
+    pub(super) fn without_lines(&self, case: &str, shorter: &ShortenedText) -> Option<String> {
         let Some(above) = self.above else { return Some(case.to_owned()) };
         let above = above as usize;
         let (lines, end) = self.lines(case, above)?;
@@ -21,7 +21,7 @@ impl Block<'_> {
     }
 
     /// Returns the YAML of the case with the source of the program replaced by `text`; unchanged or `None` as for
-    /// [`Block::without`].
+    /// [`Block::without_lines`].
     pub(super) fn replaced(&self, case: &str, text: &str) -> Option<String> {
         let Some(above) = self.above else { return Some(case.to_owned()) };
         let above = above as usize;

@@ -44,7 +44,7 @@ impl TriedChange {
 
     /// Returns true if the two changes can be combined. Two values of one variable cannot be combined, and neither can
     /// two edits of the calls.
-    pub(super) fn goes_with(&self, other: &TriedChange) -> bool {
+    pub(super) fn is_compatible_with(&self, other: &TriedChange) -> bool {
         match (&self.change, &other.change) {
             (Change::Calls(_), Change::Calls(_)) => false,
             _ => self.name != other.name,
@@ -163,7 +163,7 @@ fn calls_of(
     let (case, trial) = (subject.selected.case, &subject.selected.trial);
     let kernels = subject.library.kernels();
     let Ok(plan) = lower(case, trial, kernels, &[]) else { return Ok(()) };
-    let header = Header::of(case, trial);
+    let header = Header::for_trial(case, trial);
     for rewrite in rewrites(&plan.plan) {
         if cancel.is_cancelled() {
             break;

@@ -12,24 +12,24 @@ use std::{
 
 use plan::program::Packages;
 use stacks::{Extra, Spec};
-use supervise::{Cancel, Ended, Limits, Start};
+use supervise::{Cancel, ChildEnd, Limits, Start};
 
 use crate::{
     Session, Stop,
-    compiled::Unready,
-    environments::{Environments, NamedEnvironment, normal},
+    compiled::StartError,
+    environments::{Environments, NamedEnvironment, normalize_name},
     missing_libraries, which,
 };
 
-const ASKED: Duration = Duration::from_secs(10);
+const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A Python environment that contains the packages of a program; `None` if the program imports no packages.
 pub(super) struct Environment(Option<NamedEnvironment>);
 
 /// Finds a Python environment with these packages. If the user named an environment or its folder, returns that one,
 /// even if it has other versions of the packages.
-pub(super) fn find(packages: &Packages, named: Option<&str>) -> Result<Environment, Unready> {
-    let missing = |error: Stop| Unready::Missing(error.reason());
+pub(super) fn find(packages: &Packages, named: Option<&str>) -> Result<Environment, StartError> {
+    let missing = |error: Stop| StartError::Missing(error.reason());
     if let (Some(named), Packages::Environment(_) | Packages::These(_)) = (named, packages) {
         let found = Environments::named(named).map_err(missing)?;
         let lock = found.lock().map_err(|error| missing(error.into()))?;
@@ -37,13 +37,13 @@ pub(super) fn find(packages: &Packages, named: Option<&str>) -> Result<Environme
             Packages::These(wanted) => {
                 let name = |package: &String| package.split("==").next().map(str::to_owned);
                 let names: Vec<String> = wanted.iter().filter_map(name).collect();
-                names.into_iter().find(|name| !has(&lock, std::slice::from_ref(name)))
+                names.into_iter().find(|name| !lock_contains(&lock, std::slice::from_ref(name)))
             }
             _ => None,
         };
         return match lacking {
             Some(name) => {
-                Err(Unready::Missing(format!("{name} is not installed in `{named}` (--in)")))
+                Err(StartError::Missing(format!("{name} is not installed in `{named}` (--in)")))
             }
             None => Ok(Environment(Some(found))),
         };
@@ -54,18 +54,20 @@ pub(super) fn find(packages: &Packages, named: Option<&str>) -> Result<Environme
             let found = Environments::named(name);
             found.map(|found| Environment(Some(found))).map_err(|error| {
                 let why = error.reason();
-                Unready::Missing(format!(
+                StartError::Missing(format!(
                     "{why}; create it with `rocrepro stack env create {name} PACKAGE...`"
                 ))
             })
         }
         Packages::These(wanted) => {
             let all = Environments::open().map_err(missing)?.all();
-            let found = all.into_iter().find(|one| one.mark.is_whole() && has(&one.lock(), wanted));
+            let found = all
+                .into_iter()
+                .find(|one| one.mark.is_whole() && lock_contains(&one.lock(), wanted));
             found.map(|found| Environment(Some(NamedEnvironment::Kept(found)))).ok_or_else(|| {
                 let name = wanted[0].split("==").next().unwrap_or("packages");
                 let (all, words) = (wanted.join(" and "), wanted.join(" "));
-                Unready::Missing(match name {
+                StartError::Missing(match name {
                     // No command is suggested, because `stack env create` would install PyTorch for CUDA, on which the
                     // cases do not run.
                     "torch" => format!(
@@ -81,16 +83,16 @@ pub(super) fn find(packages: &Packages, named: Option<&str>) -> Result<Environme
     }
 }
 
-fn has(lock: &str, wanted: &[String]) -> bool {
+fn lock_contains(lock: &str, wanted: &[String]) -> bool {
     let there: Vec<(String, &str)> = lock
         .lines()
         .filter_map(|line| line.split_whitespace().next())
         .map(|word| word.split_once("==").unwrap_or((word, "")))
-        .map(|(name, version)| (normal(name), version))
+        .map(|(name, version)| (normalize_name(name), version))
         .collect();
     wanted.iter().all(|package| {
         let (name, version) = package.split_once("==").unwrap_or((package, ""));
-        let name = normal(name);
+        let name = normalize_name(name);
         there.iter().any(|(other, its)| *other == name && (version.is_empty() || version == *its))
     })
 }
@@ -101,7 +103,7 @@ fn machine_python() -> Option<&'static PathBuf> {
     let found = FOUND.get_or_init(|| {
         let named = which::file(Path::new("python3")).ok()?;
         let asked = is_script(&named).then(|| resolved_interpreter(&named)).flatten();
-        Some(asked.filter(|file| which::runs(file)).unwrap_or(named))
+        Some(asked.filter(|file| which::is_executable(file)).unwrap_or(named))
     });
     found.as_ref()
 }
@@ -116,23 +118,23 @@ fn resolved_interpreter(named: &Path) -> Option<PathBuf> {
     let mut command = Command::new(named);
     // The supervisor reads events from standard output, so the path is written to standard error.
     command.args(["-I", "-c", "import sys; sys.stderr.write(sys.executable)"]);
-    let limits = Limits { total: ASKED, quiet: ASKED, ..Limits::default() };
+    let limits = Limits { total: QUERY_TIMEOUT, quiet: QUERY_TIMEOUT, ..Limits::default() };
     let seen = supervise::run(command, b"", &limits, &Cancel::new().ok()?, &mut |_| {});
-    matches!(seen.ended, Ended::Exited(0)).then(|| seen.stderr.to_text().into())
+    matches!(seen.ended, ChildEnd::Exited(0)).then(|| seen.stderr.to_text().into())
 }
 
 impl Environment {
-    pub(super) fn python(&self) -> Result<PathBuf, Unready> {
+    pub(super) fn python(&self) -> Result<PathBuf, StartError> {
         match &self.0 {
             Some(found) => Ok(found.venv().join("bin/python")),
             None => machine_python().cloned().ok_or_else(|| {
-                Unready::Missing("PATH has no `python3`; install Python 3".to_owned())
+                StartError::Missing("PATH has no `python3`; install Python 3".to_owned())
             }),
         }
     }
 
     /// Finds a program in the Python environment, otherwise on PATH, and otherwise in the stack.
-    pub(super) fn program(&self, session: &Session, name: &str) -> Result<PathBuf, Unready> {
+    pub(super) fn program(&self, session: &Session, name: &str) -> Result<PathBuf, StartError> {
         let own = self.0.as_ref().map(|found| found.venv().join("bin").join(name));
         if let Some(own) = own.filter(|file| file.is_file()) {
             return Ok(own);
@@ -141,7 +143,7 @@ impl Environment {
         match which::file(Path::new(name)) {
             Ok(file) => Ok(file),
             Err(_) if of_stack.is_file() => Ok(of_stack),
-            Err(_) => Err(Unready::Missing(format!(
+            Err(_) => Err(StartError::Missing(format!(
                 "program `{name}` found neither on this machine nor in the stack"
             ))),
         }
@@ -180,13 +182,13 @@ impl Environment {
 }
 
 /// Returns the skip reason if a fetched stack does not have all package groups. An installed ROCm is not checked.
-pub(super) fn groups_missing(session: &Session, groups: &[String]) -> Option<String> {
+pub(super) fn missing_groups_reason(session: &Session, groups: &[String]) -> Option<String> {
     let manifest = session.stack.manifest.as_ref()?;
-    lacking(&session.stack.spec, &manifest.with, groups)
+    missing_groups(&session.stack.spec, &manifest.with, groups)
 }
 
 /// Returns the skip reason if a stack was fetched without some of the package groups.
-fn lacking(spec: &str, with: &[Extra], groups: &[String]) -> Option<String> {
+fn missing_groups(spec: &str, with: &[Extra], groups: &[String]) -> Option<String> {
     let wanted = groups.iter().flat_map(|name| Extra::named(name).unwrap_or_default());
     let missing: Vec<Extra> = wanted.filter(|extra| !with.contains(extra)).collect();
     let Ok(Spec::Debian(release)) = spec.parse() else { return None };
@@ -217,13 +219,16 @@ mod tests {
         std::fs::set_permissions(&shim, PermissionsExt::from_mode(0o755)).unwrap();
         assert!(is_script(&shim));
         let python = resolved_interpreter(&shim).unwrap();
-        assert!(which::runs(&python) && python != shim && !is_script(&python), "{python:?}");
+        assert!(
+            which::is_executable(&python) && python != shim && !is_script(&python),
+            "{python:?}"
+        );
     }
 
     #[test]
     fn missing_groups_come_with_advice() {
         let reason = |with: &[Extra], group: &str| {
-            lacking("debian:7.2.4", with, &[group.to_owned()]).unwrap_or_default()
+            missing_groups("debian:7.2.4", with, &[group.to_owned()]).unwrap_or_default()
         };
         let all = Extra::named("jax").expect("a group");
         let said = reason(&all[1..], "jax");
@@ -241,7 +246,7 @@ mod tests {
                     Cupy_ROCm-7.0==14.2.0 --hash=sha256:cc\nlocal @ file:///x --hash=sha256:dd\n";
         let check = |wanted: &[&str], expected: bool| {
             let wanted: Vec<String> = wanted.iter().map(|w| (*w).to_owned()).collect();
-            assert_eq!(has(lock, &wanted), expected, "{wanted:?}");
+            assert_eq!(lock_contains(lock, &wanted), expected, "{wanted:?}");
         };
         check(&["triton==3.9.0", "numpy"], true);
         check(&["triton==3.9"], false);

@@ -3,13 +3,13 @@
 
 use std::{ffi::OsString, fs, path::Path};
 
-use device::Place;
+use device::FaultPlace;
 use judge::End;
 use plan::{Program, program::ProgramBody};
-use supervise::{Cancel, Ended, Reason};
+use supervise::{Cancel, ChildEnd, StopReason};
 
 use super::{Launch, output, packages, start_in};
-use crate::{Job, Session, compiled::Unready, worker_process::observation};
+use crate::{Job, Session, compiled::StartError, worker_process::observation};
 
 /// A program as an issue prints it.
 pub(crate) struct PrintedProgram<'a> {
@@ -45,10 +45,10 @@ pub(crate) fn run_printed(
     program: &Program,
     printed: &PrintedProgram<'_>,
     cancel: &Cancel,
-) -> Result<Option<PrintedRun>, Unready> {
+) -> Result<Option<PrintedRun>, StartError> {
     let trouble =
-        |error: std::io::Error| Unready::Trouble(format!("cannot write the program: {error}"));
-    session.views().map_err(Unready::Missing)?;
+        |error: std::io::Error| StartError::Trouble(format!("cannot write the program: {error}"));
+    session.views().map_err(StartError::Missing)?;
     let environment = packages::find(&program.packages, session.given.packages_in.as_deref())?;
     let folder = session.folders.scratch.trial().map_err(trouble)?;
     fs::write(folder.path().join(printed.file), printed.text).map_err(trouble)?;
@@ -56,11 +56,11 @@ pub(crate) fn run_printed(
         ProgramBody::Cpp { .. } => session.compiler()?.interposer(&job.faults, cancel)?,
         _ => None,
     };
-    let faults = job.faults_of(Place::Device);
+    let faults = job.faults_of(FaultPlace::Device);
     let config = session.device_for(job.case, job.trial, faults).ok_or_else(no_device)?;
     let (last, builds) = printed.commands.split_last().ok_or_else(no_command)?;
     let start = |command: &String, interposer: Option<&Path>| {
-        let words = shell::split(command).map_err(|e| Unready::Trouble(e.to_string()))?;
+        let words = shell::split(command).map_err(|e| StartError::Trouble(e.to_string()))?;
         let is_assignment = |word: &&String| {
             let name = word.split_once('=').map_or("", |(name, _)| name);
             !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
@@ -76,7 +76,7 @@ pub(crate) fn run_printed(
             },
         };
         if !file.is_file() {
-            return Err(Unready::Missing(format!(
+            return Err(StartError::Missing(format!(
                 "it starts `{first}`, which an empty folder does not contain"
             )));
         }
@@ -88,7 +88,7 @@ pub(crate) fn run_printed(
             interposer,
             config: &config,
         };
-        let mut start = start_in(session, job, &launch).map_err(Unready::Trouble)?;
+        let mut start = start_in(session, job, &launch).map_err(StartError::Trouble)?;
         let assignments = assignments.iter().filter_map(|word| word.split_once('='));
         start.environment.extend(assignments.map(|(name, value)| (name.into(), value.into())));
         Ok(start)
@@ -97,8 +97,8 @@ pub(crate) fn run_printed(
         let start = start(command, interposer)?;
         let limits = session.limits_of_programs();
         let seen = supervise::run(session.command(&start), b"", &limits, cancel, &mut |_| {});
-        session.processes.note(&seen, None);
-        if matches!(seen.ended, Ended::Stopped { reason: Reason::Cancelled, .. }) {
+        session.processes.add(&seen, None);
+        if matches!(seen.ended, ChildEnd::Stopped { reason: StopReason::Cancelled, .. }) {
             return Ok(None);
         }
         let stdout = output(&seen);
@@ -108,16 +108,16 @@ pub(crate) fn run_printed(
     for build in builds {
         let Some(done) = run(build, None)? else { return Ok(None) };
         if done.end != End::Exited(0) {
-            return Err(Unready::Refused(format!("{}{}", done.stdout, done.stderr)));
+            return Err(StartError::Refused(format!("{}{}", done.stdout, done.stderr)));
         }
     }
     run(last, interposer.as_deref())
 }
 
-fn no_device() -> Unready {
-    Unready::Missing("it needs the emulated device".to_owned())
+fn no_device() -> StartError {
+    StartError::Missing("it needs the emulated device".to_owned())
 }
 
-fn no_command() -> Unready {
-    Unready::Missing("it has no command".to_owned())
+fn no_command() -> StartError {
+    StartError::Missing("it has no command".to_owned())
 }

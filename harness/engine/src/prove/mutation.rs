@@ -8,9 +8,9 @@
 use case::Body;
 use std::collections::{BTreeMap, BTreeSet};
 
-use device::{Act, Acts, Fault, Planted};
+use device::{Fault, FaultActivation, FaultActivations, FaultSpec};
 use judge::{End, Kind, VerdictKind};
-use report::{Mutation, Record, Unnoticed};
+use report::{Mutation, Record, UnneededStatement};
 use rewrite::statements::{Statement, StatementKind, statements, without};
 
 use supervise::Cancel;
@@ -29,7 +29,7 @@ const TRIES: usize = 4;
 type Key = (String, u32, StatementKind);
 
 /// Index of a trial in the selection, and the fault that is injected into it.
-type Injection = (usize, Planted);
+type Injection = (usize, FaultSpec);
 
 /// Results about one statement from all runs so far.
 struct Target {
@@ -133,7 +133,7 @@ impl<'s, 'a> Search<'s, 'a> {
     }
 
     /// Adds a fault to the candidates of a statement, if the statement is the only one that failed under the fault.
-    fn learn(&mut self, trial: usize, planted: &Planted, record: &Record) {
+    fn learn(&mut self, trial: usize, planted: &FaultSpec, record: &Record) {
         let ended =
             record.exit == End::Exited(plan::WORKER_DONE) && record.outcome.kind.is_failure();
         let [red] = &record.red[..] else { return };
@@ -142,7 +142,7 @@ impl<'s, 'a> Search<'s, 'a> {
         }
         for ((_, line, what), target) in &mut self.targets {
             let here = target.at.get(&trial).is_some_and(|s| Some(s.step) == red.step);
-            let own = |acts: &Acts| {
+            let own = |acts: &FaultActivations| {
                 is_of_copies(acts.fault) && acts.first.iter().any(|act| act.line == *line)
             };
             if here && !(*what == StatementKind::Check && record.acts.iter().any(own)) {
@@ -186,7 +186,7 @@ impl<'s, 'a> Search<'s, 'a> {
     /// may show that a statement is needed.
     fn next(&self, known: &BTreeMap<(usize, String), Record>) -> Vec<Injection> {
         let mut wanted = BTreeMap::new();
-        let declared: Vec<(usize, Planted, Vec<Act>)> = known
+        let declared: Vec<(usize, FaultSpec, Vec<FaultActivation>)> = known
             .iter()
             .filter_map(|((trial, _), record)| {
                 let [planted] = &record.faults[..] else { return None };
@@ -205,12 +205,12 @@ impl<'s, 'a> Search<'s, 'a> {
                     continue;
                 }
                 // The copy that a check makes affects only this check.
-                let of_a_check = |act: &&Act| {
+                let of_a_check = |act: &&FaultActivation| {
                     let check = (case.clone(), act.line, StatementKind::Check);
                     is_of_copies(planted.fault) && self.targets.contains_key(&check)
                 };
                 for act in acts.iter().filter(|act| !of_a_check(act)) {
-                    let alone = Planted { only: Some(act.opportunity), ..planted.clone() };
+                    let alone = FaultSpec { only: Some(act.opportunity), ..planted.clone() };
                     // A fault that takes effect shortly before the statement is likely to be detected by the statement.
                     let far = line.checked_sub(act.line).unwrap_or(u32::MAX);
                     candidates.push((far, act.opportunity, *trial, alone));
@@ -255,7 +255,7 @@ impl<'s, 'a> Search<'s, 'a> {
         let unnoticed = left.filter_map(|((case, line, _), target)| {
             let (trial, statement) = target.at.first_key_value()?;
             let trial = self.selected[*trial].id();
-            Some(Unnoticed { case, line, statement: statement.of.clone(), trial })
+            Some(UnneededStatement { case, line, statement: statement.subject.clone(), trial })
         });
         Mutation { all, unnoticed: unnoticed.collect() }
     }

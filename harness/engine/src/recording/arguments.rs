@@ -60,7 +60,7 @@ impl<'t> RecordedCall<'t> {
     }
 
     /// Returns the address or handle that the call wrote to the output parameter `name`.
-    pub(super) fn made(&self, name: &str) -> Result<u64, String> {
+    pub(super) fn output_handle(&self, name: &str) -> Result<u64, String> {
         match self.end.out.get(name) {
             Some(ArgumentValue::Address(Address(at))) => Ok(*at),
             _ => Err(format!("the value of `{name}` was not recorded")),
@@ -68,7 +68,7 @@ impl<'t> RecordedCall<'t> {
     }
 
     /// Returns the number that the call wrote to the output parameter `name`.
-    pub(super) fn gave(&self, name: &str) -> Option<u64> {
+    pub(super) fn output_number(&self, name: &str) -> Option<u64> {
         match self.end.out.get(name) {
             Some(ArgumentValue::Number(number)) => number.as_u64(),
             _ => None,

@@ -14,9 +14,9 @@ mod memory;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use case::{Header, Kernels, RecordedStep};
-use device::{Fault, Planted};
+use device::{Fault, FaultSpec};
 use plan::{
-    Buffer, ByVersion, Call, CaptureMode, DEFAULT_STREAM, Files, Memory, Place, Plan, Step,
+    Buffer, BufferAddress, ByVersion, Call, CaptureMode, DEFAULT_STREAM, Files, Memory, Plan, Step,
     StreamKind,
 };
 use recorder::trace::{Address, ProcessTrace};
@@ -54,7 +54,7 @@ const QUERIES: &[&str] = &[
 ];
 
 /// Functions that free or destroy objects. Their calls at the end of a program do not become steps.
-const ENDS: &[&str] = &[
+const RELEASE_FUNCTIONS: &[&str] = &[
     "hipEventDestroy",
     "hipFree",
     "hipGraphDestroy",
@@ -152,10 +152,11 @@ pub fn convert(
             threads.len()
         ));
     }
-    let is_end = |call: &RecordedCall<'_>| call.succeeded() && ENDS.contains(&call.name());
+    let is_end =
+        |call: &RecordedCall<'_>| call.succeeded() && RELEASE_FUNCTIONS.contains(&call.name());
     let body = calls.len() - calls.iter().rev().take_while(|call| is_end(call)).count();
     let mut converter = Converter {
-        plan: Plan::nothing(),
+        plan: Plan::empty(),
         trace,
         library,
         notes: BTreeSet::new(),
@@ -210,7 +211,7 @@ impl generic::Objects for Converter<'_> {
         self.values.get(&handle).cloned()
     }
 
-    fn memory(&mut self, at: u64, bytes: Option<u64>) -> Option<Place> {
+    fn memory(&mut self, at: u64, bytes: Option<u64>) -> Option<BufferAddress> {
         self.place(at, bytes.unwrap_or_default())
     }
 
@@ -244,7 +245,7 @@ impl<'t> Converter<'t> {
             about: Some(about),
             source: vec!["the calls of the program".to_owned()],
             faults: vec![case::FaultEntry {
-                planted: Planted::from(Fault::CopyZero),
+                planted: FaultSpec::from(Fault::CopyZero),
                 on: Default::default(),
                 signature: None,
                 shows: Vec::new(),
@@ -303,15 +304,16 @@ impl<'t> Converter<'t> {
 
     /// Finds the buffer that contains an address range in memory allocated by HIP; `None` if no allocation contains the
     /// range.
-    fn place(&self, at: u64, bytes: u64) -> Option<Place> {
+    fn place(&self, at: u64, bytes: u64) -> Option<BufferAddress> {
         let (_, found) = self.memory.range(..=at).next_back()?;
         let offset = at.checked_sub(found.start)?;
-        (offset + bytes <= found.bytes).then(|| Place { buffer: found.buffer.clone(), offset })
+        (offset + bytes <= found.bytes)
+            .then(|| BufferAddress { buffer: found.buffer.clone(), offset })
     }
 
     /// Finds the buffer that contains an address range in memory allocated by HIP. For pageable memory of the program,
     /// returns the buffer that replaces it in the case, and declares this buffer on first use.
-    fn place_or_host(&mut self, at: u64, bytes: u64) -> Result<Place, String> {
+    fn place_or_host(&mut self, at: u64, bytes: u64) -> Result<BufferAddress, String> {
         if let Some(place) = self.place(at, bytes) {
             return Ok(place);
         }
@@ -326,7 +328,7 @@ impl<'t> Converter<'t> {
             self.host.insert((at, bytes), name.clone());
             name
         });
-        Ok(Place { buffer, offset: 0 })
+        Ok(BufferAddress { buffer, offset: 0 })
     }
 
     fn is_on_host(&self, buffer: &str) -> bool {
@@ -357,7 +359,7 @@ impl<'t> Converter<'t> {
     fn check_after(&mut self, call: RecordedCall<'_>) -> Result<(), String> {
         for (Address(at), content) in &call.end.read_backs {
             if let Ok(place) = self.place_or_host(*at, content.bytes) {
-                self.know(&place, content.bytes, Some(content.xxh3.clone()));
+                self.remember_content(&place, content.bytes, Some(content.xxh3.clone()));
             }
         }
         match call.name() {
@@ -451,7 +453,7 @@ impl<'t> Converter<'t> {
                     other => return Err(format!("the flags of a stream are {other}")),
                 };
                 let name = self.new_name("s");
-                self.names.insert(call.made("stream")?, name.clone());
+                self.names.insert(call.output_handle("stream")?, name.clone());
                 self.plan.streams.insert(name.clone(), kind);
                 if !self.in_setup {
                     self.step(Some(call), Call::StreamCreate { stream: name });
@@ -469,7 +471,7 @@ impl<'t> Converter<'t> {
                     );
                 }
                 let name = self.new_name("e");
-                self.names.insert(call.made("event")?, name.clone());
+                self.names.insert(call.output_handle("event")?, name.clone());
                 self.plan.events.push(name);
             }
             "hipEventDestroy" if call.succeeded() => {
@@ -535,18 +537,19 @@ impl<'t> Converter<'t> {
                 self.captured.clear();
                 let graph = self.new_name("g");
                 if call.succeeded() {
-                    self.names.insert(call.made("pGraph")?, graph.clone());
+                    self.names.insert(call.output_handle("pGraph")?, graph.clone());
                 }
                 Call::EndCapture { stream, graph }
             }
             "hipStreamIsCapturing" => {
                 let words = ["none", "active", "invalidated"];
-                let status = call.gave("pCaptureStatus").and_then(|at| words.get(at as usize));
+                let status =
+                    call.output_number("pCaptureStatus").and_then(|at| words.get(at as usize));
                 let stream = self.stream(call, "stream")?;
                 return Ok((Call::IsCapturing { stream }, status.map(|word| (*word).to_owned())));
             }
             "hipGraphGetNodes" if call.address("nodes")? == 0 => {
-                let count = call.gave("numNodes").map(|count| count.to_string());
+                let count = call.output_number("numNodes").map(|count| count.to_string());
                 let graph = self.named(call.address("graph")?, "graph")?;
                 return Ok((Call::GraphNodeCount { graph }, count));
             }
@@ -554,7 +557,7 @@ impl<'t> Converter<'t> {
                 let graph = self.named(call.address("graph")?, "graph")?;
                 let exec = self.new_name("x");
                 if call.succeeded() {
-                    self.names.insert(call.made("pGraphExec")?, exec.clone());
+                    self.names.insert(call.output_handle("pGraphExec")?, exec.clone());
                 }
                 Call::GraphInstantiate { exec, graph }
             }
@@ -577,11 +580,11 @@ impl<'t> Converter<'t> {
                 Call::GraphDestroy { graph: self.named(call.address("graph")?, "graph")? }
             }
             "hipStreamGetFlags" => {
-                let flags = call.gave("flags").map(|flags| flags.to_string());
+                let flags = call.output_number("flags").map(|flags| flags.to_string());
                 return Ok((Call::StreamGetFlags { stream: self.stream(call, "stream")? }, flags));
             }
             "hipStreamGetPriority" => {
-                let priority = call.gave("priority").map(|priority| priority.to_string());
+                let priority = call.output_number("priority").map(|priority| priority.to_string());
                 return Ok((
                     Call::StreamGetPriority { stream: self.stream(call, "stream")? },
                     priority,

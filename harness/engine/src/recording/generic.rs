@@ -1,6 +1,6 @@
 //! Converts the arguments of a call that has no step of its own to those of a `hip` step.
 
-use plan::{HipArg, HipParameter, HipRole, Place, Scalar, hip_function, is_handle, scalar};
+use plan::{BufferAddress, HipArg, HipParameter, HipRole, Scalar, hip_function, is_handle, scalar};
 use recorder::trace::ArgumentValue;
 
 use super::arguments::RecordedCall;
@@ -26,7 +26,7 @@ pub(super) trait Objects {
     fn value(&self, handle: u64) -> Option<String>;
 
     /// Finds the buffer at an address, if at least `bytes` bytes of recorded memory follow.
-    fn memory(&mut self, at: u64, bytes: Option<u64>) -> Option<Place>;
+    fn memory(&mut self, at: u64, bytes: Option<u64>) -> Option<BufferAddress>;
 
     /// Returns a new name for a value that the call returns, and remembers its handle.
     fn new_value(&mut self, handle: Option<u64>) -> String;
@@ -70,7 +70,7 @@ fn argument(
         }
         _ if address() == Ok(0) => Ok(HipArg::Null),
         HipRole::Out(_) | HipRole::InOut => {
-            let handle = call.succeeded().then(|| call.made(name).ok()).flatten();
+            let handle = call.succeeded().then(|| call.output_handle(name).ok()).flatten();
             Ok(HipArg::Out { name: objects.new_value(handle), before: 0 })
         }
         HipRole::Value | HipRole::Own => match objects.value(address()?) {

@@ -16,7 +16,7 @@ pub(super) const FILE: &str = ".rocrepro-scratch";
 
 const WORDS: &str = "scratch of a rocrepro run; it goes when the run has ended";
 
-const MOST_BYTES: u64 = 4096;
+const MAX_BYTES: u64 = 4096;
 
 /// The content of a marker file: the owner of one folder. A copy of the folder has another inode, so the marker file
 /// does not apply to it.
@@ -37,7 +37,7 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    pub(super) fn own(folder: &File) -> io::Result<Mark> {
+    pub(super) fn current(folder: &File) -> io::Result<Mark> {
         let pid = std::process::id();
         let started =
             started(pid)?.ok_or_else(|| io::Error::other("cannot find this process in /proc"))?;
@@ -67,7 +67,7 @@ impl Mark {
             return None;
         }
         let mut text = String::new();
-        file.take(MOST_BYTES).read_to_string(&mut text).ok()?;
+        file.take(MAX_BYTES).read_to_string(&mut text).ok()?;
         let mark: Mark = serde_json::from_str(&text).ok()?;
         (mark.mark == WORDS && mark.inode == of_folder.ino()).then_some(mark)
     }

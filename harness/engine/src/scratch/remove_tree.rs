@@ -8,7 +8,7 @@ use rustix::{
     fs::{AtFlags, CWD, Dir, Mode, OFlags, chmodat, fchmod, openat, renameat, unlinkat},
     io::Errno,
 };
-use stacks::Patience;
+use stacks::CleanupLimit;
 
 const FOLDER: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -23,7 +23,7 @@ const FOLDER: OFlags =
 /// of the tree remains, flatter than before.
 pub(super) fn remove_tree<S: Deref<Target = AtomicBool>>(
     folder: &Path,
-    patience: &Patience<S>,
+    patience: &CleanupLimit<S>,
 ) -> io::Result<()> {
     let go_on = || match patience.is_over() {
         true => Err(io::Error::other("the removal was cancelled")),
@@ -71,14 +71,14 @@ fn move_up(below: &OwnedFd, child: &Name, top: &OwnedFd, moved: &mut u64) -> io:
 type Name = std::ffi::CString;
 
 /// Largest number of names that are read at a time. A folder may contain millions.
-const MOST_NAMES: usize = 4096;
+const MAX_NAMES: usize = 4096;
 
-/// Returns at most [`MOST_NAMES`] names in a folder; `None` if the folder is empty.
+/// Returns at most [`MAX_NAMES`] names in a folder; `None` if the folder is empty.
 fn some_names(folder: &OwnedFd) -> io::Result<Option<Vec<Name>>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(folder)? {
         let entry = entry?;
-        if names.len() == MOST_NAMES {
+        if names.len() == MAX_NAMES {
             break;
         }
         if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
@@ -135,8 +135,8 @@ mod tests {
 
     use super::*;
 
-    fn patient() -> Patience<Arc<AtomicBool>> {
-        Patience::new(Arc::default())
+    fn patient() -> CleanupLimit<Arc<AtomicBool>> {
+        CleanupLimit::new(Arc::default())
     }
 
     #[test]
@@ -144,11 +144,11 @@ mod tests {
         let outside = tempfile::tempdir().unwrap();
         let folder = outside.path().join("x");
         fs::create_dir_all(folder.join("a/b")).unwrap();
-        for n in 0..2 * MOST_NAMES + 1 {
+        for n in 0..2 * MAX_NAMES + 1 {
             fs::write(folder.join(format!("a/b/{n}")), "").unwrap();
         }
         let stop = Arc::new(AtomicBool::new(true));
-        let impatient = Patience::new(Arc::clone(&stop));
+        let impatient = CleanupLimit::new(Arc::clone(&stop));
         while !impatient.is_over() {
             std::thread::yield_now();
         }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use rustix::fs::{FlockOperation, flock};
-use stacks::Patience;
+use stacks::CleanupLimit;
 
 use super::remove_tree::remove_tree;
 
@@ -35,7 +35,7 @@ impl Temporary {
                 // The target of a symbolic link belongs to another program.
                 let is_own = |path: &Path| fs::symlink_metadata(path).is_ok_and(|at| at.is_dir());
                 if is_own(code_cache) && is_own(&folder) {
-                    remove_left(&folder, &Patience::new(stop));
+                    remove_leftovers(&folder, &CleanupLimit::new(stop));
                 }
             }
             let _ = flock(lock, FlockOperation::LockShared);
@@ -44,12 +44,12 @@ impl Temporary {
     }
 
     /// Returns a file descriptor for the lock. With it, the lock is kept when this process executes another program.
-    pub fn of_the_next_program(&self) -> Option<OwnedFd> {
+    pub fn inheritable_lock(&self) -> Option<OwnedFd> {
         rustix::io::dup(self.lock.as_ref()?).ok()
     }
 }
 
-fn remove_left(folder: &Path, patience: &Patience<&AtomicBool>) {
+fn remove_leftovers(folder: &Path, patience: &CleanupLimit<&AtomicBool>) {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     for entry in entries.take_while(|_| !patience.is_over()) {
         let name = entry.file_name();
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(there(), 4);
         drop(second);
         let mut program = std::process::Command::new("cat");
-        let kept = third.of_the_next_program().unwrap();
+        let kept = third.inheritable_lock().unwrap();
         let mut program = program.stdin(std::process::Stdio::piped()).spawn().unwrap();
         drop((third, kept));
         drop(Temporary::open(cache.path(), "tmp", &AtomicBool::new(false)).unwrap());

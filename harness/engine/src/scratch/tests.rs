@@ -9,7 +9,7 @@ fn marked(home: &Path, name: &str, change: impl FnOnce(&mut Mark)) -> PathBuf {
     let folder = home.join(name);
     fs::create_dir_all(folder.join("trial-1/deep")).unwrap();
     fs::write(folder.join("trial-1/deep/file"), "of a trial").unwrap();
-    let mut mark = Mark::own(&open_folder(&folder).unwrap()).unwrap();
+    let mut mark = Mark::current(&open_folder(&folder).unwrap()).unwrap();
     change(&mut mark);
     mark.write(&folder).unwrap();
     folder

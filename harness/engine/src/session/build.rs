@@ -15,7 +15,7 @@ impl Session {
     /// Returns the path of rocrepro's own executable, for processes that start it.
     pub fn own(&self) -> &Path {
         if self.given.launcher.is_empty() {
-            self.programs.own.held()
+            self.programs.own.stable_path()
         } else {
             self.programs.own.path()
         }

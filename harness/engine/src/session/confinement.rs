@@ -15,7 +15,7 @@ use super::{Session, SessionError};
 use crate::DeviceChoice;
 
 /// Default maxima of resource limits for an untrusted case. The built-in cases need a quarter of them.
-const MOST: [(Resource, Limit); 2] =
+const MAX_LIMITS: [(Resource, Limit); 2] =
     [(Resource::Memory, Limit(16 << 30)), (Resource::FileSize, Limit(1 << 30))];
 
 /// Files, apart from libraries, that the C library, the HIP runtime and the compiler read.
@@ -97,7 +97,7 @@ impl Session {
         if !self.is_foreign() {
             return;
         }
-        for (resource, usual) in MOST {
+        for (resource, usual) in MAX_LIMITS {
             // On a GPU, the HIP runtime reserves addresses for the whole memory of the machine.
             let unbounded = resource == Resource::Memory && self.device == DeviceChoice::Gpu;
             let usual = if unbounded { Limit::NONE } else { usual };

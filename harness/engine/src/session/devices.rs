@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use case::{Case, Trial};
-use device::{Config, Level, Planted};
+use device::{Config, FaultSpec, Level};
 use plan::Version;
 
 use super::{Session, SessionError};
@@ -30,7 +30,7 @@ impl Session {
     }
 
     /// Returns the configuration of the emulated device with these faults; `None` on a GPU.
-    pub fn device_config(&self, faults: Vec<Planted>) -> Option<Config> {
+    pub fn device_config(&self, faults: Vec<FaultSpec>) -> Option<Config> {
         match self.device {
             DeviceChoice::Emulated(arch) => {
                 Some(Config { arch, faults, ..self.emulated.config.clone() })
@@ -41,7 +41,7 @@ impl Session {
 
     /// Returns the configuration of the emulated device for a trial; `None` on a GPU. The case may require certain
     /// properties, but options of the command line take precedence.
-    pub fn device_for(&self, case: &Case, trial: &Trial, faults: Vec<Planted>) -> Option<Config> {
+    pub fn device_for(&self, case: &Case, trial: &Trial, faults: Vec<FaultSpec>) -> Option<Config> {
         let mut config = self.device_config(faults)?;
         config.devices = self.emulated_devices(case);
         for option in self.options_of(case, trial) {
@@ -54,13 +54,13 @@ impl Session {
     /// Returns the device options that the case sets and the command line does not.
     pub(crate) fn options_of(&self, case: &Case, trial: &Trial) -> Vec<String> {
         let mut options = case.device_options(trial);
-        options.retain(|option| self.said(option).is_none());
+        options.retain(|option| self.user_option(option).is_none());
         options
     }
 
     /// Returns the device option on the command line that sets the same property as `option`; `None` without such an
     /// option.
-    fn said(&self, option: &str) -> Option<&String> {
+    fn user_option(&self, option: &str) -> Option<&String> {
         let name = option.split('=').next();
         self.emulated.options.iter().rev().find(|said| said.split('=').next() == name)
     }
@@ -85,7 +85,7 @@ impl Session {
             }
             let (mut said, mut needed) =
                 (self.emulated.config.clone(), self.emulated.config.clone());
-            if let Some(typed) = self.said(&option)
+            if let Some(typed) = self.user_option(&option)
                 && said.set(typed).and(needed.set(&option)).is_ok()
                 && said != needed
             {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use device::{Arch, Config, Sanitize};
-use plan::Late;
+use plan::DelayInjection;
 use stacks::Stack;
 use supervise::{Limit, Limits, Resource};
 
@@ -60,7 +60,7 @@ pub struct SessionOptions {
     /// for a shorter time than usual.
     pub hangs_on_purpose: bool,
     /// Injected delays, if any.
-    pub late: Option<Late>,
+    pub late: Option<DelayInjection>,
     /// Resource limits of a trial that replace the defaults.
     pub resources: BTreeMap<Resource, Limit>,
     /// Path of rocrepro's own executable. If `None`, the system reports it.
@@ -94,7 +94,7 @@ impl SessionOptions {
             rocm,
             with: Vec::new(),
             device,
-            emulation: Config::of(arch, Sanitize::Off),
+            emulation: Config::for_arch(arch, Sanitize::Off),
             device_options: Vec::new(),
             mirrors: Vec::new(),
             environment: BTreeMap::new(),
@@ -119,23 +119,23 @@ impl SessionOptions {
     }
 
     /// Returns the same options for another emulated architecture, with the usual properties of that architecture.
-    pub fn on(&self, arch: Arch) -> SessionOptions {
+    pub fn for_arch(&self, arch: Arch) -> SessionOptions {
         SessionOptions {
             device: DeviceChoice::Emulated(arch),
-            emulation: self.usual(arch, self.emulation.sanitize),
+            emulation: self.default_config(arch, self.emulation.sanitize),
             ..self.clone()
         }
     }
 
     /// Returns the configuration of the emulated device with the given sanitizer mode.
     pub fn sanitized(&self, sanitize: Sanitize) -> Config {
-        self.usual(self.emulation.arch, sanitize)
+        self.default_config(self.emulation.arch, sanitize)
     }
 
-    fn usual(&self, arch: Arch, sanitize: Sanitize) -> Config {
+    fn default_config(&self, arch: Arch, sanitize: Sanitize) -> Config {
         let mut config = Config { arch, sanitize, ..self.emulation.clone() };
         if !self.device_options.iter().any(|option| option.starts_with("large-bar=")) {
-            config.large_bar = Config::of(arch, sanitize).large_bar;
+            config.large_bar = Config::for_arch(arch, sanitize).large_bar;
         }
         config
     }
@@ -143,7 +143,7 @@ impl SessionOptions {
     /// Finds the stack, and fetches it if this machine does not have it.
     pub fn stack(&self) -> Result<Stack, Stop> {
         let gfx = self.device.gfx().map(str::to_owned).into_iter().collect();
-        stack_source::get(
+        stack_source::find_or_fetch(
             &self.rocm,
             &self.with,
             gfx,
@@ -182,7 +182,7 @@ impl SessionOptions {
         let hidden = self.environment.keys();
         match by_option.or(by_variable) {
             None => slots::without_choice(&cards, hidden),
-            Some((said, words)) => slots::chosen(&words, said, &cards, hidden),
+            Some((said, words)) => slots::chosen_slots(&words, said, &cards, hidden),
         }
     }
 }

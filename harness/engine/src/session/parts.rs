@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use supervise::{Limit, Limits, Resource};
 
 use crate::{
-    compiled::{Compiler, Unready},
+    compiled::{Compiler, StartError},
     library::CasesFrom,
     own_program::OwnProgram,
     scratch::{Scratch, Temporary},
@@ -60,7 +60,7 @@ pub(crate) struct Programs {
     pub(super) own: Arc<OwnProgram>,
     pub(super) worker: Option<PathBuf>,
     pub(super) views: OnceLock<Result<(), String>>,
-    pub(super) compiler: OnceLock<Result<Compiler, Unready>>,
+    pub(super) compiler: OnceLock<Result<Compiler, StartError>>,
 }
 
 /// The folders to which a session writes.

@@ -8,27 +8,27 @@ use supervise::Line;
 
 /// Largest size, in bytes, of all events that are kept, except those about steps. A worker sends each kind of event at
 /// most a few times, about 100 KB altogether. In memory, short texts in a list need up to ten times as much.
-const MOST_BYTES: usize = 4 << 20;
+const MAX_BYTES: usize = 4 << 20;
 
 /// Largest number of items in all lists of one event, for example mapped libraries. A worker usually sends some
 /// hundred.
-const MOST_ITEMS: usize = 10_000;
+const MAX_ITEMS: usize = 10_000;
 
 /// Largest size, in bytes, of lines that are not events. The first of these lines are shown to the user.
-const MOST_OTHER_BYTES: usize = 1 << 20;
+const MAX_OTHER_BYTES: usize = 1 << 20;
 
 /// The events that exceeded the limits and were not kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct LeftOut {
+pub(super) struct DroppedEvents {
     /// Number of events that were not kept.
     pub(super) events: usize,
     /// Total size of the events that were not kept, in bytes.
     pub(super) bytes: usize,
 }
 
-impl fmt::Display for LeftOut {
+impl fmt::Display for DroppedEvents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let LeftOut { events, bytes } = self;
+        let DroppedEvents { events, bytes } = self;
         write!(
             f,
             "the worker wrote too many events to its pipe: {events} events of {bytes} bytes were dropped"
@@ -42,17 +42,17 @@ pub(super) struct KeptEvents {
     /// Events that were kept, in the order in which they arrived.
     pub(super) events: Vec<Event>,
     /// Lines before the first event or after the worker's last one, for example from a launcher. They are kept up
-    /// to [`MOST_OTHER_BYTES`], but at least one.
+    /// to [`MAX_OTHER_BYTES`], but at least one.
     pub(super) noise: Vec<String>,
     /// Other lines that are not events. The same limit applies.
     pub(super) garbage: Vec<String>,
     /// Events that exceeded the limits.
-    pub(super) left_out: LeftOut,
+    pub(super) left_out: DroppedEvents,
 }
 
 impl KeptEvents {
     /// Parses lines, and frees the memory of each line after it was parsed.
-    pub(super) fn of(lines: Vec<Line>) -> KeptEvents {
+    pub(super) fn parse(lines: Vec<Line>) -> KeptEvents {
         let mut kept = KeptEvents::default();
         let (mut bytes, mut other) = (0, 0);
         for Line { text, .. } in lines {
@@ -61,7 +61,7 @@ impl KeptEvents {
                 let to = if at_the_edge { &mut kept.noise } else { &mut kept.garbage };
                 other += text.len() + size_of::<String>();
                 // One line is enough to show that there were such lines.
-                if other <= MOST_OTHER_BYTES || to.is_empty() {
+                if other <= MAX_OTHER_BYTES || to.is_empty() {
                     to.push(String::from_utf8_lossy(&text).into_owned());
                 }
                 continue;
@@ -70,7 +70,7 @@ impl KeptEvents {
                 bytes += text.len();
                 // The event about the end of a worker that a launcher started is always needed.
                 let is_end = matches!(event, Event::Ended { .. });
-                if (bytes > MOST_BYTES && !is_end) || items(&event) > MOST_ITEMS {
+                if (bytes > MAX_BYTES && !is_end) || items(&event) > MAX_ITEMS {
                     kept.left_out.events += 1;
                     kept.left_out.bytes += text.len();
                     continue;
@@ -89,7 +89,7 @@ impl KeptEvents {
 }
 
 /// Returns true for an event that a worker sends each time it executes a step. Such an event contains no lists, and
-/// does not count against [`MOST_BYTES`].
+/// does not count against [`MAX_BYTES`].
 fn is_of_a_step(event: &Event) -> bool {
     match event {
         Event::Begin { .. } | Event::End { .. } | Event::Data { .. } => true,
@@ -141,9 +141,9 @@ mod tests {
         let begin = r#"{"event":"begin","step":1,"occurrence":0}"#.to_owned();
         let many = vec![begin; 200_000];
         let ends = ["x", r#"{"event":"done"}"#, r#"{"event":"bye"}"#].map(str::to_owned);
-        let kept = KeptEvents::of(lines(many.into_iter().chain(ends)));
+        let kept = KeptEvents::parse(lines(many.into_iter().chain(ends)));
         assert_eq!((kept.events.len(), kept.garbage.len()), (200_002, 1));
-        assert_eq!(kept.left_out, LeftOut::default());
+        assert_eq!(kept.left_out, DroppedEvents::default());
     }
 
     #[test]
@@ -163,24 +163,24 @@ mod tests {
             let text = serde_json::to_string(&event).unwrap();
             let sent = (5 << 20) / text.len();
             let size = text.len();
-            let kept = KeptEvents::of(lines(vec![text; sent]));
-            assert!(kept.events.len() * size <= MOST_BYTES, "{event:?}");
+            let kept = KeptEvents::parse(lines(vec![text; sent]));
+            assert!(kept.events.len() * size <= MAX_BYTES, "{event:?}");
             let left = kept.left_out;
             assert_eq!(
                 left,
-                LeftOut { events: sent - kept.events.len(), bytes: left.events * size }
+                DroppedEvents { events: sent - kept.events.len(), bytes: left.events * size }
             );
             assert!(left.to_string().contains("events of"), "{left}");
         }
         let ended = r#"{"event":"ended","exited":85}"#.to_owned();
-        assert_eq!(KeptEvents::of(lines(vec![ended; 100_000])).events.len(), 1);
+        assert_eq!(KeptEvents::parse(lines(vec![ended; 100_000])).events.len(), 1);
     }
 
     #[test]
     fn leaves_out_events_with_many_items() {
-        let why = vec![String::new(); MOST_ITEMS + 1];
+        let why = vec![String::new(); MAX_ITEMS + 1];
         let text = serde_json::to_string(&Event::Mistaken { step: 1, why }).unwrap();
-        let kept = KeptEvents::of(lines([text]));
+        let kept = KeptEvents::parse(lines([text]));
         assert!(kept.events.is_empty());
         assert_eq!(kept.left_out.events, 1);
     }
@@ -189,7 +189,7 @@ mod tests {
     fn keeps_the_first_of_other_lines() {
         let hello = r#"{"event":"done"}"#.to_owned();
         let sent = std::iter::once(hello).chain(vec!["y".repeat(1000); 5000]);
-        let kept = KeptEvents::of(lines(sent));
+        let kept = KeptEvents::parse(lines(sent));
         assert!((1000..1100).contains(&kept.garbage.len()), "{}", kept.garbage.len());
     }
 }

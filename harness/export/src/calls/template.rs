@@ -1,6 +1,6 @@
 //! Prints calls to a single function from the C++ template in the declaration of the call.
 
-use plan::{Field, FieldKind, Named, NamedAs, Place, Step, Thing};
+use plan::{BufferAddress, Field, FieldKind, NamedObject, ObjectKind, ObjectUse, Step};
 
 use crate::{checks::number_fits, names::NameKind, printer::Printer};
 
@@ -32,22 +32,22 @@ impl Printer<'_> {
                 });
             }
         }
-        let ended = step.call.named().into_iter().find(|named| named.role == NamedAs::Ended);
-        if let Some(Named { thing, name, .. }) = ended {
+        let ended = step.call.named().into_iter().find(|named| named.role == ObjectUse::Destroyed);
+        if let Some(NamedObject { kind: thing, name, .. }) = ended {
             self.reset_handle(step, thing.into(), name);
         }
     }
 
     /// Returns a field of the call as an argument in C++.
     fn argument(&mut self, field: &Field<'_>) -> String {
-        match field.holds {
-            FieldKind::Name(thing, NamedAs::Made) => {
+        match field.value_type {
+            FieldKind::Name(thing, ObjectUse::Created) => {
                 self.declare_created(thing.into(), &field.value)
             }
-            FieldKind::Name(Thing::Stream, _) => self.stream(&field.value),
+            FieldKind::Name(ObjectKind::Stream, _) => self.stream(&field.value),
             FieldKind::Name(thing, _) => self.name(thing.into(), &field.value),
             FieldKind::Place(offset) => {
-                self.place(&Place { buffer: field.value.to_string(), offset })
+                self.place(&BufferAddress { buffer: field.value.to_string(), offset })
             }
             FieldKind::Text | FieldKind::Number => field.value.to_string(),
             FieldKind::Word => enumerator(&field.value),

@@ -4,8 +4,8 @@
 use std::{fmt::Write, process::Command};
 
 use plan::{
-    Arg, Buffer, Choice, FormulaError, FormulaInputs, Memory, OwnKernel, Place, Scalar, flat_args,
-    flat_parameters, own_parameters, pattern,
+    Arg, Buffer, BufferAddress, CaseKernel, Choice, FormulaError, FormulaInputs, Memory, Scalar,
+    flat_args, flat_parameters, own_parameters, pattern,
 };
 
 use super::*;
@@ -166,7 +166,7 @@ fn random_formulas_match_the_cpp_compiler() {
         let parameters = own_parameters(&source, "k").expect("its parameters");
         // The parser rejects expressions that have no type in C++ either.
         let Ok(parsed) = Formula::parse(&text, &parameters) else { continue };
-        let place = |buffer: &str| Place { buffer: buffer.to_owned(), offset: 0 };
+        let place = |buffer: &str| BufferAddress { buffer: buffer.to_owned(), offset: 0 };
         let mut args = vec![Arg::Address(place("out"))];
         args.extend(INPUTS.map(|input| Arg::Input(place(input))));
         let number = |(_, ty, value): &(_, ScalarType, &str)| {
@@ -178,9 +178,9 @@ fn random_formulas_match_the_cpp_compiler() {
         let types: Vec<_> = flat_parameters(&parameters)
             .iter()
             .map(|p| match p.kind {
-                plan::OwnKind::Pointer { element, .. } => element,
-                plan::OwnKind::Number { of } => Some(of),
-                plan::OwnKind::Struct { .. } | plan::OwnKind::Other => None,
+                plan::KernelParameterKind::Pointer { element, .. } => element,
+                plan::KernelParameterKind::Number { of } => Some(of),
+                plan::KernelParameterKind::Struct { .. } | plan::KernelParameterKind::Other => None,
             })
             .collect();
         let bytes = (0..6).map(|at| input(at, types[at].expect("numbers"))).collect();
@@ -200,7 +200,7 @@ fn random_formulas_match_the_cpp_compiler() {
             }
             other => assert_eq!(other, Ok(()), "{text}"),
         }
-        let mut plan = Plan::nothing();
+        let mut plan = Plan::empty();
         for (index, buffer) in ["out"].iter().chain(&INPUTS).enumerate() {
             let bytes = inputs.bytes[index].len() as u64;
             plan.buffers.insert(
@@ -208,10 +208,10 @@ fn random_formulas_match_the_cpp_compiler() {
                 Buffer { memory: Memory::HostPageable, bytes, guarded: false },
             );
         }
-        let own = OwnKernel {
+        let own = CaseKernel {
             parameters: Some(parameters),
             computes: vec![text.clone()],
-            ..OwnKernel::default()
+            ..CaseKernel::default()
         };
         plan.own_kernels.insert("k".to_owned(), own);
         let exported = on_host(&plan, &mut Names::default(), "k", (ITEMS.into(), &args), &|_| true)

@@ -55,7 +55,7 @@ pub(super) type Results = [Vec<u32>; 2];
 
 /// Statistics of comparisons: the time for compiling and the time for running, in seconds, and the executed opcodes.
 #[derive(Default)]
-pub(super) struct Notes {
+pub(super) struct ComparisonStatistics {
     pub(super) compiling: f64,
     pub(super) running: f64,
     pub(super) opcodes: BTreeMap<Arch, BTreeSet<String>>,
@@ -138,7 +138,7 @@ pub(super) fn compare(
     expected: &[Results],
     target: Target,
     seed: u64,
-    notes: &mut Notes,
+    notes: &mut ComparisonStatistics,
     stage: &dyn Fn(&str),
 ) -> Vec<(usize, String)> {
     stage("compile");
@@ -231,7 +231,7 @@ pub(super) fn shrink(
     stage: &dyn Fn(&str),
 ) -> String {
     let differs = |kernel: &Kernel| {
-        let (one, mut notes) = (std::slice::from_ref(kernel), Notes::default());
+        let (one, mut notes) = (std::slice::from_ref(kernel), ComparisonStatistics::default());
         let expected = on_host(one, seed, HOST_LEVEL).ok()?;
         compare(one, &expected, target, seed, &mut notes, stage).pop()
     };

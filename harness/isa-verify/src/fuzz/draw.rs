@@ -40,7 +40,7 @@ impl Draw {
         self.below(n) == 0
     }
 
-    fn of<T: Copy>(&mut self, list: &[T]) -> T {
+    fn pick<T: Copy>(&mut self, list: &[T]) -> T {
         list[self.below(list.len())]
     }
 
@@ -53,7 +53,7 @@ impl Draw {
             2 => (any % 4096) as i32 as f32 as u32,
             3 => ((any % 2001) as f32 / 16.0 - 60.0).to_bits(),
             4 => (0x3800_3800 + (any & 0x0fff_0fff)) ^ (any & 0x8000_8000),
-            _ => self.of(&[
+            _ => self.pick(&[
                 0,
                 1,
                 u32::MAX,

@@ -16,7 +16,7 @@ use std::{
 
 use super::{
     Target,
-    compare::{self, Notes, Results},
+    compare::{self, ComparisonStatistics, Results},
     draw::Kernel,
 };
 
@@ -135,7 +135,7 @@ fn answer(
             say(&format!("votes {}", compare::host_votes(first, job.seed).join(" ")));
         }
         _ => {
-            let mut notes = Notes::default();
+            let mut notes = ComparisonStatistics::default();
             let (kernels, expected) = (&kernels[part.clone()], &expected[part]);
             let found =
                 compare::compare(kernels, expected, job.target, job.seed, &mut notes, stage);
@@ -190,7 +190,7 @@ impl Clock {
 }
 
 /// Description of how a worker ended before it completed a job.
-pub(super) struct Died {
+pub(super) struct WorkerDeath {
     pub(super) stage: String,
     pub(super) how: String,
 }
@@ -241,7 +241,7 @@ impl Worker {
     ///
     /// # Errors
     /// Returns a description of how the worker ended, if it ended before it completed the job.
-    pub(super) fn ask(&mut self, job: &Job) -> Result<Vec<(String, String)>, Died> {
+    pub(super) fn ask(&mut self, job: &Job) -> Result<Vec<(String, String)>, WorkerDeath> {
         let mut clock = Clock::new(self.child.id());
         let (mut stage, mut answer) = ("begin".to_owned(), Vec::new());
         if let Err(error) = self.input.write_all(job.line().as_bytes()) {
@@ -271,7 +271,7 @@ impl Worker {
     }
 
     /// Kills the worker, and describes how it ended.
-    fn died(&mut self, stage: String, how: &str) -> Died {
+    fn died(&mut self, stage: String, how: &str) -> WorkerDeath {
         if !how.is_empty() {
             // The worker may have ended already.
             let _ = self.child.kill();
@@ -285,7 +285,7 @@ impl Worker {
         let telling = said.lines().find(|line| known.iter().any(|word| line.contains(word)));
         let how = if how.is_empty() { status } else { how.to_owned() };
         let how = telling.map_or(how.clone(), |line| format!("{how}: {}", line.trim()));
-        Died { stage, how }
+        WorkerDeath { stage, how }
     }
 }
 

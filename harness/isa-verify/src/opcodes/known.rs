@@ -5,7 +5,7 @@ use device::Facts;
 
 /// Minimum number of claims for each relation, on every architecture and for one wave size. All these relations exist
 /// on every architecture.
-const LEAST: [(&str, usize); 21] = [
+const MIN_CLAIMS: [(&str, usize); 21] = [
     ("DPP", 800),
     ("DPP and other modifiers", 200),
     ("DPP in some rows and banks", 90),
@@ -30,7 +30,7 @@ const LEAST: [(&str, usize); 21] = [
 ];
 /// Function that returns true for the architectures on which a relation exists.
 type Where = fn(&Facts) -> bool;
-const LEAST_IN: [(&str, usize, Where); 13] = [
+const MIN_CLAIMS_BY_ARCH: [(&str, usize, Where); 13] = [
     ("DPP8", 90, |facts| !facts.microcode.is_gfx9()),
     ("DPP8 of inactive lanes", 180, |facts| !facts.microcode.is_gfx9()),
     ("SDWA of a source", 2900, |facts| facts.has_sdwa),
@@ -53,7 +53,7 @@ fn has_accumulators(facts: &Facts) -> bool {
 
 /// Minimum number of claims for each relation of memory instructions, on every architecture. An architecture with more
 /// cache bits or atomics has more claims.
-const OF_MEMORY: [(&str, usize); 30] = [
+const MIN_MEMORY_CLAIMS: [(&str, usize); 30] = [
     ("LDS", 44),
     ("LDS at an offset", 220),
     ("LDS atomics", 99),
@@ -86,14 +86,14 @@ const OF_MEMORY: [(&str, usize); 30] = [
     ("scratch with a scalar address", 176),
 ];
 /// Minimum total number of claims.
-const IN_ALL: usize = 20_000;
+const MIN_TOTAL_CLAIMS: usize = 20_000;
 /// Minimum number of instructions that are compared between waves of the two sizes.
-const OF_BOTH_SIZES: usize = 640;
+const MIN_WAVE_SIZE_CLAIMS: usize = 640;
 
 /// Forms that the interpreter does not support. Each entry contains the first words of the relation's name, and the
 /// instructions for which this form is unsupported. The first entry lists instructions that are not supported in any
 /// form.
-const LACKS: [(&str, &[&str]); 8] = [
+const MISSING_FORMS: [(&str, &[&str]); 8] = [
     (
         "in any form",
         &[
@@ -197,7 +197,7 @@ const WHOLE: [&str; 31] = [
 ];
 
 /// Name of the relation for an instruction whose plain form is not supported.
-pub(super) const IN_NO_FORM: &str = LACKS[0].0;
+pub(super) const IN_NO_FORM: &str = MISSING_FORMS[0].0;
 
 /// Returns true if the interpreter is known not to support this combination: the form that `relation` describes, of the
 /// instruction `name`.
@@ -207,7 +207,7 @@ pub(super) fn is_lacking(relation: &str, name: &str) -> bool {
         |(start, names): &(&str, &[&str])| relation.starts_with(start) && names.contains(&name);
     // LLVM 22 does not print `op_sel` for some VOP3 instructions with halves.
     let has_halves = ["f16", "i16", "u16", "b16"].iter().any(|of| name.contains(of));
-    halves && (WHOLE.contains(&name) || !has_halves) || LACKS.iter().any(lacks)
+    halves && (WHOLE.contains(&name) || !has_halves) || MISSING_FORMS.iter().any(lacks)
 }
 
 fn few(relation: &str, found: usize, least: usize) -> Option<String> {
@@ -218,14 +218,16 @@ fn few(relation: &str, found: usize, least: usize) -> Option<String> {
 
 /// Returns a message for each relation that has too few claims.
 pub(super) fn missed(facts: &Facts, claimed: impl Fn(&str) -> usize, all: usize) -> Vec<String> {
-    let there = LEAST_IN.iter().filter(|(_, _, there)| there(facts));
-    let least =
-        LEAST.into_iter().chain(OF_MEMORY).chain(there.map(|(name, least, _)| (*name, *least)));
+    let there = MIN_CLAIMS_BY_ARCH.iter().filter(|(_, _, there)| there(facts));
+    let least = MIN_CLAIMS
+        .into_iter()
+        .chain(MIN_MEMORY_CLAIMS)
+        .chain(there.map(|(name, least, _)| (*name, *least)));
     let each = least.filter_map(|(name, least)| few(name, claimed(name), least));
-    each.chain(few("all relations together", all, IN_ALL)).collect()
+    each.chain(few("all relations together", all, MIN_TOTAL_CLAIMS)).collect()
 }
 
 /// Returns a message if too few instructions were compared between waves of the two sizes.
 pub(super) fn missed_of_sizes(all: usize) -> Option<String> {
-    few("waves of both sizes", all, OF_BOTH_SIZES)
+    few("waves of both sizes", all, MIN_WAVE_SIZE_CLAIMS)
 }

@@ -12,7 +12,7 @@ use super::{
         type_of,
     },
 };
-use crate::models::{Of, Value, float};
+use crate::models::{Value, ValueType, float};
 
 /// Operand numbers of the lane masks VCC (`VCC`) and EXEC (`EXEC_LO`).
 const VCC: u32 = 106;
@@ -82,14 +82,17 @@ const CONSTANTS: [(u32, Value); 10] = [
 ];
 
 /// Returns the constants that are tested for a type, each as operand number, literal, and bits of the value.
-pub(super) fn constants(of: Of, signed: bool) -> impl Iterator<Item = (u32, u32, u64)> {
+pub(super) fn constants(of: ValueType, signed: bool) -> impl Iterator<Item = (u32, u32, u64)> {
     // No guide specifies which value a float constant has in a 16-bit integer operand.
-    let known = move |(_, value): &(u32, Value)| of != Of::U16 || !matches!(value, Value::Float(_));
+    let known =
+        move |(_, value): &(u32, Value)| of != ValueType::U16 || !matches!(value, Value::Float(_));
     CONSTANTS.into_iter().filter(known).map(move |(operand, value)| match value {
         // The literal contains the upper 32 bits of the double. The lower 32 bits are zero.
-        Value::Literal(literal) if of == Of::F64 => (operand, literal, u64::from(literal) << 32),
+        Value::Literal(literal) if of == ValueType::F64 => {
+            (operand, literal, u64::from(literal) << 32)
+        }
         // The literal is sign-extended to 64 bits.
-        Value::Literal(literal) if of == Of::U64 && signed => {
+        Value::Literal(literal) if of == ValueType::U64 && signed => {
             (operand, literal, literal as i32 as u64)
         }
         Value::Literal(literal) => (operand, literal, of.constant(value)),
@@ -323,7 +326,7 @@ fn mixed(plain: &mut Plain) {
 }
 
 fn lengthened(half: u32) -> u32 {
-    match float(Of::F16, u64::from(half)) {
+    match float(ValueType::F16, u64::from(half)) {
         Some(value) if !value.is_nan() => (value as f32).to_bits(),
         _ => (half & 0x8000) << 16 | 0x7f80_0000 | (half & 0x3ff) << 13,
     }

@@ -7,7 +7,7 @@ use super::{
     encodings::{FIRST, LITERAL},
     relations::constants,
 };
-use crate::models::Of;
+use crate::models::ValueType;
 
 /// Parts of the names of instructions that are not tested, because they branch, wait, or change how later instructions
 /// are executed.
@@ -129,13 +129,13 @@ fn without_k(name: &str) -> Option<String> {
 
 /// Returns the type of a source operand, which the end of the instruction's name shows; `None` if the name does not
 /// show it.
-fn type_of(name: &str, source: usize) -> Option<Of> {
+fn type_of(name: &str, source: usize) -> Option<ValueType> {
     // This operand is a count, a shift count, or the number of a bit.
     let counts = ["s_lshl_b64", "s_lshr_b64", "s_ashr_i64", "s_bfe_", "s_bitcmp"];
     if source == 1 && counts.iter().any(|start| name.starts_with(start))
         || ["s_bfm_b64", "s_bitset", "s_bitreplicate"].iter().any(|start| name.starts_with(start))
     {
-        return Some(Of::U32);
+        return Some(ValueType::U32);
     }
     // No guide specifies the upper half of a float constant in this instruction.
     if name == "s_cvt_hi_f32_f16" {
@@ -143,12 +143,12 @@ fn type_of(name: &str, source: usize) -> Option<Of> {
     }
     let last = name.rsplit('_').find(|part| part.len() == 3 && part[1..].parse::<u32>().is_ok())?;
     Some(match last {
-        "f16" => Of::F16,
-        "f32" => Of::F32,
-        "b64" | "i64" | "u64" => Of::U64,
-        "b32" | "i32" | "u32" => Of::U32,
+        "f16" => ValueType::F16,
+        "f32" => ValueType::F32,
+        "b64" | "i64" | "u64" => ValueType::U64,
+        "b32" | "i32" | "u32" => ValueType::U32,
         // These operands are halves of a 32-bit register.
-        "b16" | "i16" => Of::U32,
+        "b16" | "i16" => ValueType::U32,
         _ => return None,
     })
 }

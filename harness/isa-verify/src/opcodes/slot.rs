@@ -201,7 +201,7 @@ impl Slot {
         }
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         let places = isa::listing(self.arch, &bytes).expect("the stack has a disassembler");
-        let whole = |place: &isa::Place| {
+        let whole = |place: &isa::ListedInstruction| {
             // The interpreter rejects instructions with bits that the disassembler's text does not contain. They are
             // left out here.
             let is_refused = place.text.contains("the disassembler leaves out");

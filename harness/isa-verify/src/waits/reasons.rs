@@ -202,7 +202,7 @@ impl Run<'_> {
                     for (counter, left) in waited {
                         let queue = open.get(counter).map(Vec::as_slice).unwrap_or_default();
                         for place in self.done(&wave, queue, *left) {
-                            reasons.insert(self.follows(&wave, place, at, counter, removed)?);
+                            reasons.insert(self.is_traced(&wave, place, at, counter, removed)?);
                         }
                     }
                     continue;
@@ -232,7 +232,7 @@ impl Run<'_> {
 
     /// Returns the reason why the result of step `asked` did not have to arrive before step `at` of the wave; `None` if
     /// the wave uses the result before a later wait.
-    fn follows(
+    fn is_traced(
         &self,
         wave: &[usize],
         asked: usize,

@@ -140,7 +140,7 @@ pub(super) fn store_of(arch: Arch, text: &str, words: &[u32]) -> Option<Vec<u32>
 
 /// Maximum number of pairs of accesses that the analysis examines. If there are more pairs, the sanitizer must report
 /// the mutation.
-const MOST_PAIRS: usize = 4000;
+const MAX_PAIRS: usize = 4000;
 
 /// Executed instructions of a kernel in which a load was changed to a store.
 pub(super) struct Changed<'a> {
@@ -221,7 +221,7 @@ impl Changed<'_> {
                 continue;
             }
             looked += 1;
-            if looked > MOST_PAIRS {
+            if looked > MAX_PAIRS {
                 return Err("there are too many pairs of accesses to analyse".to_owned());
             }
             if self.is_ordered(first, second) {

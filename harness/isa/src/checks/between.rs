@@ -26,12 +26,12 @@ mod rivals;
 
 use std::{cell::OnceCell, collections::HashMap, ops::Range, sync::Arc};
 
-use cells::{Cells, Part};
+use cells::{Cells, PageRange};
 use clock::{Clock, Entry, Time};
-use meetings::Meeting;
-use order::{Look, Order, Visit};
-pub use rivals::{Race, Why};
-use rivals::{Rival, Rivals};
+use meetings::SyncResource;
+use order::{CheckedAccess, Order, OrderCheck};
+pub use rivals::{Race, RaceReason};
+use rivals::{SuspectedRace, SuspectedRaces};
 
 use super::{
     access::Kind,
@@ -40,14 +40,14 @@ use super::{
 };
 
 /// Number of recorded accesses at which the race detector discards its state and starts again.
-const MOST_EVENTS: usize = 1 << 24;
+const MAX_EVENTS: usize = 1 << 24;
 /// Number of entries in all clocks at which the race detector discards its state and starts again.
-const MOST_ENTRIES: usize = 1 << 24;
+const MAX_CLOCK_ENTRIES: usize = 1 << 24;
 /// Number of tracked memory cells at which the race detector discards its state and starts again.
-const MOST_CELLS: usize = 1 << 24;
+const MAX_CELLS: usize = 1 << 24;
 
 /// Number of atomics on a location after which the clocks that they released are merged into one clock.
-const MOST_SINCE: usize = 64;
+const MAX_UNMERGED: usize = 64;
 
 #[derive(Clone, Debug)]
 struct Site {
@@ -88,13 +88,13 @@ impl Site {
 struct Event {
     wave: u32,
     site: u32,
-    /// Index of the [`Point`] with the state that the instruction releases, if it writes.
+    /// Index of the [`ReleasedState`] with the state that the instruction releases, if it writes.
     point: u32,
 }
 
 /// State of a wave at the time of one of its writes. A wave that acquires from this write learns this state.
 #[derive(Clone)]
-struct Point {
+struct ReleasedState {
     /// Time up to which all writes of the wave have reached memory.
     come: Time,
     met: Time,
@@ -102,17 +102,17 @@ struct Point {
 }
 
 #[derive(Default)]
-struct Place {
+struct SyncLocation {
     /// Vector clock that the atomics on this location have released. The atomics in `since` are not included yet.
     known: Arc<Clock>,
     since: Vec<Time>,
 }
 
 #[derive(Default)]
-pub(crate) struct Worker {
+pub(crate) struct WaveOrder {
     number: u32,
-    /// Value of [`Between::era`] when the wave last accessed memory. If it has changed since, all state of the race
-    /// detection has been dropped.
+    /// Value of [`MemoryRaceDetector::era`] when the wave last accessed memory. If it has changed since, all state of
+    /// the race detection has been dropped.
     era: u32,
     /// Vector clock that orders the plain reads of the wave (`known`), and the one that orders its other accesses
     /// (`heard`).
@@ -129,7 +129,7 @@ pub(crate) struct Worker {
     near: Arc<Clock>,
     /// Times of two writes whose data may still be in a cache: the first write that has not been written back yet, and,
     /// while a write-back is in progress, the first write after the write-back was requested.
-    stays: [Option<Time>; 2],
+    stays_cached: [Option<Time>; 2],
     writes_back: bool,
     /// Time and address of the last write from which the wave acquired.
     heard_of: (Time, u64),
@@ -140,7 +140,7 @@ pub(crate) struct Worker {
 }
 
 /// State of the race detection in memory, for one launch.
-pub struct Between {
+pub struct MemoryRaceDetector {
     waves: u32,
     /// True if the waves of a workgroup may run on compute units with separate caches.
     apart: bool,
@@ -149,12 +149,12 @@ pub struct Between {
     events: Vec<Event>,
     sites: Vec<Site>,
     by_pc: HashMap<u64, u32>,
-    points: Vec<Point>,
-    places: HashMap<u64, Place>,
-    meetings: HashMap<usize, Meeting>,
+    points: Vec<ReleasedState>,
+    places: HashMap<u64, SyncLocation>,
+    meetings: HashMap<usize, SyncResource>,
     cells: Cells,
     entries: usize,
-    rivals: Rivals,
+    rivals: SuspectedRaces,
     /// Waves of the accessing wave's own workgroup from which the last access acquired, by their numbers in the
     /// workgroup.
     heard_own: Vec<u32>,
@@ -170,14 +170,19 @@ pub(crate) struct Access<'a> {
     pub(crate) outstanding: Option<Time>,
 }
 
-impl Between {
+impl MemoryRaceDetector {
     /// Creates the state for `groups` workgroups of `waves` waves. Returns `None` if the launch has a single wave, or
     /// so many that 32 bits cannot number them. `apart` is true if the waves of a workgroup may run on compute units
     /// with separate caches.
-    pub fn new(arch: device::Arch, apart: bool, groups: u64, waves: usize) -> Option<Between> {
+    pub fn new(
+        arch: device::Arch,
+        apart: bool,
+        groups: u64,
+        waves: usize,
+    ) -> Option<MemoryRaceDetector> {
         let waves = u32::try_from(waves).ok().filter(|waves| *waves > 0)?;
         let all = groups.checked_mul(waves.into())?;
-        (all > 1 && u32::try_from(all).is_ok()).then(|| Between {
+        (all > 1 && u32::try_from(all).is_ok()).then(|| MemoryRaceDetector {
             waves,
             apart,
             caches: caches(arch),
@@ -190,15 +195,15 @@ impl Between {
             meetings: HashMap::new(),
             cells: Cells::default(),
             entries: 0,
-            rivals: Rivals::default(),
+            rivals: SuspectedRaces::default(),
             heard_own: Vec::new(),
         })
     }
 
-    pub(crate) fn workers(&self, workgroup: u64) -> Vec<Worker> {
+    pub(crate) fn workers(&self, workgroup: u64) -> Vec<WaveOrder> {
         let first = workgroup as u32 * self.waves;
         (first..first + self.waves)
-            .map(|number| Worker { number, era: self.era, ..Worker::default() })
+            .map(|number| WaveOrder { number, era: self.era, ..WaveOrder::default() })
             .collect()
     }
 
@@ -213,13 +218,13 @@ impl Between {
     }
 
     /// Records which caches an instruction of the wave invalidates, and whether the instruction requests a write-back.
-    pub(crate) fn caches(&mut self, worker: &mut Worker, scope: &Scope) {
+    pub(crate) fn caches(&mut self, worker: &mut WaveOrder, scope: &Scope) {
         self.renew(worker);
-        if scope.drops & NEAR != 0 {
+        if scope.invalidated_caches & NEAR != 0 {
             (worker.fresh, worker.near) = (worker.met, worker.heard.clone());
         }
-        if worker.stale & scope.drops != 0 {
-            worker.stale &= !scope.drops;
+        if worker.stale & scope.invalidated_caches != 0 {
+            worker.stale &= !scope.invalidated_caches;
             if worker.stale == 0 {
                 worker.known = worker.heard.clone();
             }
@@ -229,25 +234,25 @@ impl Between {
 
     /// Records that the wave has waited for all its writes. If the wave requested a write-back before, the write-back
     /// has completed too.
-    pub(crate) fn waited(worker: &mut Worker) {
+    pub(crate) fn waited(worker: &mut WaveOrder) {
         if worker.writes_back {
-            worker.stays = [worker.stays[1], None];
+            worker.stays_cached = [worker.stays_cached[1], None];
             worker.writes_back = false;
         }
     }
 
     /// Resets the state of a wave if all state has been dropped since its last access.
-    fn renew(&self, worker: &mut Worker) {
+    fn renew(&self, worker: &mut WaveOrder) {
         if worker.era != self.era {
             let number = worker.number;
-            *worker = Worker { number, era: self.era, ..Worker::default() };
+            *worker = WaveOrder { number, era: self.era, ..WaveOrder::default() };
         }
     }
 
-    fn forget_all_where_there_is_much(&mut self) {
-        let is_much = self.events.len() >= MOST_EVENTS
-            || self.entries >= MOST_ENTRIES
-            || self.cells.len() >= MOST_CELLS;
+    fn drop_large_state(&mut self) {
+        let is_much = self.events.len() >= MAX_EVENTS
+            || self.entries >= MAX_CLOCK_ENTRIES
+            || self.cells.len() >= MAX_CELLS;
         if is_much {
             self.rivals.settle(&self.cells);
             self.events.truncate(1);
@@ -262,13 +267,13 @@ impl Between {
     /// `waits` returns true if the instruction at a code address is the read of a spin loop.
     pub(crate) fn touch(
         &mut self,
-        worker: &mut Worker,
+        worker: &mut WaveOrder,
         access: &Access<'_>,
         ranges: impl Iterator<Item = Range<u64>>,
         read: &mut dyn FnMut(u64) -> Option<u8>,
         waits: &dyn Fn(u64) -> bool,
     ) -> Time {
-        self.forget_all_where_there_is_much();
+        self.drop_large_state();
         self.renew(worker);
         let now = self.events.len() as Time;
         let site = self.site(access);
@@ -276,7 +281,7 @@ impl Between {
         self.events.push(Event { wave: worker.number, site, point });
         let first = worker.number / self.waves * self.waves;
         let own = first..first + self.waves;
-        let mut visit = Visit { now, site, own, settled: 0, mine: now, waits };
+        let mut visit = CheckedAccess { now, site, own, settled: 0, mine: now, waits };
         for range in ranges {
             let mut start = range.start;
             while start < range.end {
@@ -307,20 +312,20 @@ impl Between {
         })
     }
 
-    /// Returns the index of the [`Point`] with the state that the wave releases with a write at time `now`.
-    fn point(&mut self, worker: &mut Worker, access: &Access<'_>, now: Time) -> u32 {
-        let staying = worker.stays.iter().flatten().copied();
+    /// Returns the index of the [`ReleasedState`] with the state that the wave releases with a write at time `now`.
+    fn point(&mut self, worker: &mut WaveOrder, access: &Access<'_>, now: Time) -> u32 {
+        let staying = worker.stays_cached.iter().flatten().copied();
         let first = staying.chain(access.outstanding).min();
         let come = first.map_or(Time::MAX, |first| first - 1);
-        if access.scope.stays && access.kind == Kind::Store {
-            worker.stays[usize::from(worker.writes_back)].get_or_insert(now);
+        if access.scope.stays_cached && access.kind == Kind::Store {
+            worker.stays_cached[usize::from(worker.writes_back)].get_or_insert(now);
         }
         let is_same = |index: &u32| {
-            let Point { come: before, met, heard } = &self.points[*index as usize];
+            let ReleasedState { come: before, met, heard } = &self.points[*index as usize];
             (*before, *met) == (come, worker.met) && Arc::ptr_eq(heard, &worker.heard)
         };
         worker.last.filter(is_same).unwrap_or_else(|| {
-            self.points.push(Point { come, met: worker.met, heard: worker.heard.clone() });
+            self.points.push(ReleasedState { come, met: worker.met, heard: worker.heard.clone() });
             self.entries += 2;
             let index = self.points.len() as u32 - 1;
             worker.last = Some(index);
@@ -329,9 +334,9 @@ impl Between {
     }
 
     /// Appends to `entries` the clock entries that a wave receives if it acquires from the write at time `then`.
-    fn let_go(&self, then: Time, entries: &mut Vec<Entry>) {
+    fn append_released_entries(&self, then: Time, entries: &mut Vec<Entry>) {
         let event = self.events[then as usize];
-        let Point { come, met, heard } = &self.points[event.point as usize];
+        let ReleasedState { come, met, heard } = &self.points[event.point as usize];
         entries.extend_from_slice(heard.entries());
         entries.push(Entry { wave: event.wave, made: then, come: then.min(*come) });
         if *met > 0 {
@@ -352,27 +357,36 @@ impl Between {
             Kind::Store if !is_own && site.strength.to(false) == Strength::Plain => {
                 return Arc::default();
             }
-            Kind::Store | Kind::Load => self.let_go(then, &mut entries),
+            Kind::Store | Kind::Load => self.append_released_entries(then, &mut entries),
             Kind::Atomic => {
                 let Some(place) = self.places.get(&address) else { return Arc::default() };
                 if place.since.is_empty() {
                     return place.known.clone();
                 }
                 entries.extend_from_slice(place.known.entries());
-                place.since.iter().for_each(|then| self.let_go(*then, &mut entries));
+                place
+                    .since
+                    .iter()
+                    .for_each(|then| self.append_released_entries(*then, &mut entries));
             }
         }
         let clock = Arc::new(Clock::new(entries));
         self.entries += clock.entries().len();
         if site_is_atomic(&self.sites, event) {
-            self.places.insert(address, Place { known: clock.clone(), since: Vec::new() });
+            self.places.insert(address, SyncLocation { known: clock.clone(), since: Vec::new() });
         }
         clock
     }
 
     /// Makes the wave acquire from the write at time `then`. Called when the wave has read the location with a
     /// synchronising access, or waits in a spin loop for a wave of its workgroup.
-    fn hear(&mut self, visit: &Visit<'_>, worker: &mut Worker, address: u64, then: Time) {
+    fn acquire(
+        &mut self,
+        visit: &CheckedAccess<'_>,
+        worker: &mut WaveOrder,
+        address: u64,
+        then: Time,
+    ) {
         let event = self.events[then as usize];
         // One atomic instruction may access several locations, each with its own released clock.
         let is_same = (worker.heard_of.0 == then)
@@ -398,28 +412,34 @@ impl Between {
     }
 
     /// Removes and returns the waves of the same workgroup from which the last access acquired.
-    pub(crate) fn take_heard(&mut self) -> Vec<u32> {
+    pub(crate) fn take_acquired(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.heard_own)
     }
 
-    fn load(&mut self, visit: &mut Visit<'_>, worker: &mut Worker, start: u64, end: u64) -> u64 {
+    fn load(
+        &mut self,
+        visit: &mut CheckedAccess<'_>,
+        worker: &mut WaveOrder,
+        start: u64,
+        end: u64,
+    ) -> u64 {
         let strength = self.sites[visit.site as usize].strength;
-        let Between { cells, events, sites, rivals, apart, .. } = self;
+        let MemoryRaceDetector { cells, events, sites, rivals, apart, .. } = self;
         let mut heard = Vec::new();
-        let Part { start, size, cells, end } = cells.part(start, end);
+        let PageRange { start, size, cells, end } = cells.part(start, end);
         for (cell, address) in cells.iter_mut().zip((start..).step_by(size as usize)) {
             if cell.write != visit.settled {
-                let look = Look { events, sites, visit, worker, apart: *apart };
+                let look = OrderCheck { events, sites, visit, worker, apart: *apart };
                 match look.order(cell.write) {
                     // Two waves have written the same value, so the read returns the same value in either order.
-                    Order::Not(_) if cell.agreed && look.is_own(cell.write) => {}
+                    Order::Not(_) if cell.wrote_same_value && look.is_own(cell.write) => {}
                     Order::Not(why) => rivals.add(look.rival(cell.write, address, why)),
                     Order::Waits => heard.push((address, cell.write)),
                     Order::Before => visit.settled = cell.write,
                 }
             }
             let is_own = visit.own.contains(&events[cell.write as usize].wave);
-            cell.synchronises |= matches!(strength, Strength::Within | Strength::Synchronising);
+            cell.synchronises |= matches!(strength, Strength::Workgroup | Strength::Synchronising);
             if strength.to(is_own) == Strength::Synchronising {
                 heard.push((address, cell.write));
             }
@@ -435,32 +455,32 @@ impl Between {
             }
         }
         for (address, then) in heard {
-            self.hear(visit, worker, address, then);
+            self.acquire(visit, worker, address, then);
         }
         end
     }
 
     fn store(
         &mut self,
-        visit: &mut Visit<'_>,
-        worker: &Worker,
+        visit: &mut CheckedAccess<'_>,
+        worker: &WaveOrder,
         start: u64,
         end: u64,
         read: &mut dyn FnMut(u64) -> Option<u8>,
     ) -> u64 {
-        let Between { cells, events, sites, rivals, places, apart, .. } = self;
-        let Part { start, size, cells, end } = cells.part(start, end);
+        let MemoryRaceDetector { cells, events, sites, rivals, places, apart, .. } = self;
+        let PageRange { start, size, cells, end } = cells.part(start, end);
         for (cell, address) in cells.iter_mut().zip((start..).step_by(size as usize)) {
             for then in [cell.write, cell.reads[0], cell.reads[1]] {
                 if then == visit.settled {
                     continue;
                 }
-                let look = Look { events, sites, visit, worker, apart: *apart };
+                let look = OrderCheck { events, sites, visit, worker, apart: *apart };
                 match look.order(then) {
                     Order::Not(why) => {
                         let bytes = (address..address + size).map(&mut *read);
                         let rival = look.rival(then, address, why);
-                        rivals.add_if_it_changes(rival, bytes.collect());
+                        rivals.add_unless_unchanged(rival, bytes.collect());
                     }
                     Order::Waits => {}
                     Order::Before => visit.settled = then,
@@ -469,28 +489,28 @@ impl Between {
             if cell.synchronises && !places.is_empty() {
                 places.remove(&address);
             }
-            (cell.write, cell.reads, cell.agreed) = (visit.now, [0; 2], false);
+            (cell.write, cell.reads, cell.wrote_same_value) = (visit.now, [0; 2], false);
         }
         end
     }
 
     fn atomic(
         &mut self,
-        visit: &mut Visit<'_>,
-        worker: &mut Worker,
+        visit: &mut CheckedAccess<'_>,
+        worker: &mut WaveOrder,
         start: u64,
         end: u64,
         returns: bool,
     ) -> u64 {
-        let Between { cells, events, sites, rivals, apart, .. } = self;
+        let MemoryRaceDetector { cells, events, sites, rivals, apart, .. } = self;
         let mut places = Vec::new();
-        let Part { start, size, cells, end } = cells.part(start, end);
+        let PageRange { start, size, cells, end } = cells.part(start, end);
         for (cell, address) in cells.iter_mut().zip((start..).step_by(size as usize)) {
             for then in [cell.write, cell.reads[0], cell.reads[1]] {
                 if then == visit.settled {
                     continue;
                 }
-                let look = Look { events, sites, visit, worker, apart: *apart };
+                let look = OrderCheck { events, sites, visit, worker, apart: *apart };
                 match look.order(then) {
                     Order::Not(why) => rivals.add(look.rival(then, address, why)),
                     Order::Waits => {}
@@ -500,7 +520,7 @@ impl Between {
             places.push((address, cell.write));
             cell.synchronises = true;
             cell.is_swapped |= sites[visit.site as usize].swaps;
-            (cell.write, cell.reads, cell.agreed) = (visit.now, [0; 2], false);
+            (cell.write, cell.reads, cell.wrote_same_value) = (visit.now, [0; 2], false);
         }
         for (address, then) in places {
             if then == visit.now {
@@ -508,26 +528,27 @@ impl Between {
                 continue;
             }
             if returns {
-                self.hear(visit, worker, address, then);
+                self.acquire(visit, worker, address, then);
             }
-            self.goes_to(address, then, visit.now);
+            self.record_atomic(address, then, visit.now);
         }
         end
     }
 
     /// Records that an atomic at time `now` accessed the location at `address`. `then` is the time of the last write to
     /// the location.
-    fn goes_to(&mut self, address: u64, then: Time, now: Time) {
+    fn record_atomic(&mut self, address: u64, then: Time, now: Time) {
         let goes_on = then == 0 || site_is_atomic(&self.sites, self.events[then as usize]);
-        if !goes_on || self.places.get(&address).is_some_and(|place| place.since.len() > MOST_SINCE)
+        if !goes_on
+            || self.places.get(&address).is_some_and(|place| place.since.len() > MAX_UNMERGED)
         {
             let known = self.released(address, then, false);
-            self.places.insert(address, Place { known, since: Vec::new() });
+            self.places.insert(address, SyncLocation { known, since: Vec::new() });
         }
         let entries = &mut self.entries;
         let place = self.places.entry(address).or_insert_with(|| {
             *entries += 8;
-            Place::default()
+            SyncLocation::default()
         });
         place.since.push(now);
         self.entries += 1;

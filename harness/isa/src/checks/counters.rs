@@ -59,7 +59,7 @@ fn order_of_flat(counters: WaitCounters) -> Order {
     match counters {
         WaitCounters::Gfx9 => Order::Any,
         WaitCounters::Gfx10 | WaitCounters::Gfx11 | WaitCounters::Gfx12 | WaitCounters::Gfx1250 => {
-            Order::Turns
+            Order::InOrder
         }
     }
 }
@@ -101,7 +101,7 @@ impl Counter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     /// Results arrive in the order in which their instructions were executed.
-    Turns,
+    InOrder,
     /// Results arrive in any order. Only a counter value of zero shows that a result has arrived.
     Any,
 }
@@ -117,7 +117,7 @@ pub(crate) enum Domain {
 
 /// Increment of a counter by an instruction. Hardware decrements the counter when the result has arrived.
 #[derive(Clone, Debug)]
-pub(crate) struct Raise {
+pub(crate) struct CounterIncrement {
     pub(crate) counter: Counter,
     pub(crate) name: &'static str,
     pub(crate) capacity: usize,
@@ -158,7 +158,7 @@ impl Set {
     }
 
     #[inline(always)]
-    pub(crate) fn meets(&self, all: &[u64; WORDS]) -> bool {
+    pub(crate) fn intersects(&self, all: &[u64; WORDS]) -> bool {
         self.0.iter().any(|(word, bits)| all[usize::from(*word)] & bits != 0)
     }
 
@@ -198,7 +198,7 @@ pub(crate) struct Effect {
     pub(crate) read: Set,
     /// True if the instruction also accesses registers in inactive lanes.
     pub(crate) all_lanes: bool,
-    pub(crate) raises: Vec<Raise>,
+    pub(crate) raises: Vec<CounterIncrement>,
     /// Counters for which the instruction waits, each with the value for which it waits.
     pub(crate) waits: Vec<(Counter, usize)>,
 }
@@ -220,7 +220,7 @@ const ALL_LANES: [&str; 9] = [
 
 impl Effect {
     /// Returns the effect of an instruction, or the joint effect of a dual-issue pair.
-    pub(crate) fn of(texts: &[Text], pieces: &[Piece]) -> Effect {
+    pub(crate) fn from_instructions(texts: &[Text], pieces: &[Piece]) -> Effect {
         let mut effect = Effect::default();
         for text in texts {
             let starts = |prefix: &&str| text.mnemonic.starts_with(prefix);
@@ -400,13 +400,13 @@ fn is_scalar_memory(name: &str) -> bool {
     starts.iter().any(|start| name.starts_with(start))
 }
 
-fn raises(text: &Text, pieces: &[Piece], result: &Arc<Set>) -> Vec<Raise> {
+fn raises(text: &Text, pieces: &[Piece], result: &Arc<Set>) -> Vec<CounterIncrement> {
     let arch = text.site.arch;
     let counters = arch.facts().counters;
     // A load from memory to the LDS has both a load and a store, and is not an atomic.
     let does = |kind| pieces.iter().any(|piece| piece.kind == kind);
     let moves = does(Kind::Load) && does(Kind::Store);
-    let raise = |counter: Counter, order, domain| Raise {
+    let raise = |counter: Counter, order, domain| CounterIncrement {
         counter,
         moves,
         name: counter.name(arch),
@@ -419,7 +419,7 @@ fn raises(text: &Text, pieces: &[Piece], result: &Arc<Set>) -> Vec<Raise> {
     let vector = |domain| {
         // An atomic that returns no value is counted like a store.
         let loads = !result.is_empty() || does(Kind::Load);
-        raise(if loads { Counter::Loads } else { of_stores(counters) }, Order::Turns, domain)
+        raise(if loads { Counter::Loads } else { of_stores(counters) }, Order::InOrder, domain)
     };
     // Cache instructions have no effect in the interpreter and do not access memory.
     let is_access = !has_no_effect(name);
@@ -429,10 +429,10 @@ fn raises(text: &Text, pieces: &[Piece], result: &Arc<Set>) -> Vec<Raise> {
     match name.split_once('_') {
         Some(("global" | "scratch" | "buffer", _)) if is_access => vec![vector(Domain::All)],
         Some(("global", "inv")) if counts_caches_and_samples(counters) => {
-            vec![raise(Counter::Loads, Order::Turns, Domain::All)]
+            vec![raise(Counter::Loads, Order::InOrder, Domain::All)]
         }
         Some(("global", "wb" | "wbinv")) if counts_caches_and_samples(counters) => {
-            vec![raise(Counter::Stores, Order::Turns, Domain::All)]
+            vec![raise(Counter::Stores, Order::InOrder, Domain::All)]
         }
         Some(("image", _)) if !is_sample || !counts_caches_and_samples(counters) => {
             vec![vector(Domain::All)]
@@ -446,7 +446,7 @@ fn raises(text: &Text, pieces: &[Piece], result: &Arc<Set>) -> Vec<Raise> {
             vec![raise(Counter::Local, Order::Any, Domain::All)]
         }
         Some(("ds", rest)) if rest != "nop" => {
-            vec![raise(Counter::Local, Order::Turns, Domain::All)]
+            vec![raise(Counter::Local, Order::InOrder, Domain::All)]
         }
         Some(("s", _)) if is_scalar_memory(name) => {
             vec![raise(of_scalars(counters), Order::Any, Domain::All)]

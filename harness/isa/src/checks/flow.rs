@@ -8,7 +8,7 @@
 
 use crate::{
     control::MOVES,
-    operation::Passes,
+    operation::DataFlow,
     ops::{self, image},
     text::{Base, Text, register},
 };
@@ -87,19 +87,19 @@ pub fn flow(text: &Text) -> Option<Flow> {
     let first = operands.first().cloned().unwrap_or_default();
     let passes = ops::passes(text);
     match passes {
-        Passes::Nothing => return None,
-        Passes::Branches(by) => {
+        DataFlow::Nothing => return None,
+        DataFlow::Branches(by) => {
             return some(Rule::Control, Vec::new(), &[vec![Register::Scalar(by)]]);
         }
-        Passes::Condition => {
+        DataFlow::Condition => {
             return some(Rule::Compute, vec![Register::Scalar(register::SCC)], &operands);
         }
-        Passes::Masks => return some(Rule::Control, first, rest(1)),
-        Passes::Compares if operands.len() == 3 => return some(Rule::Control, first, rest(1)),
-        Passes::Compares => return some(Rule::Control, Vec::new(), &operands),
-        Passes::Anywhere => return some(Rule::Forget, Vec::new(), &[]),
-        Passes::Swaps => return some(Rule::Swap, operands.concat(), &[]),
-        Passes::Mixes => {
+        DataFlow::Masks => return some(Rule::Control, first, rest(1)),
+        DataFlow::Compares if operands.len() == 3 => return some(Rule::Control, first, rest(1)),
+        DataFlow::Compares => return some(Rule::Control, Vec::new(), &operands),
+        DataFlow::Anywhere => return some(Rule::Forget, Vec::new(), &[]),
+        DataFlow::Swaps => return some(Rule::Swap, operands.concat(), &[]),
+        DataFlow::Mixes => {
             let rows = operands.concat().into_iter().filter(|one| matches!(one, Register::Row(_)));
             return some(Rule::Copy, rows.collect(), &[]);
         }
@@ -108,18 +108,18 @@ pub fn flow(text: &Text) -> Option<Flow> {
             return some(Rule::Control, first, rest(1));
         }
         // The data operand follows the addresses or the lane number.
-        Passes::Picks if text.mnemonic.starts_with("ds_") => {
+        DataFlow::Picks if text.mnemonic.starts_with("ds_") => {
             let sources = operands.get(2..3).unwrap_or(rest(1));
             return some(Rule::Across { computes: false }, first, sources);
         }
-        Passes::Selects => {
+        DataFlow::Selects => {
             if let Some(Base::Scalar { first: mask, .. }) = text.operands.get(3).map(|o| &o.base) {
                 // Both entries are kept, even if one is a constant, because the rule depends on their positions.
                 let sources = vec![operands[1].clone(), operands[2].clone()];
                 return Some(Flow { rule: Rule::Select { mask: *mask }, targets: first, sources });
             }
         }
-        Passes::SelectsScalar if operands.len() == 3 => {
+        DataFlow::SelectsScalar if operands.len() == 3 => {
             let sources = operands[1..].into();
             return Some(Flow { rule: Rule::SelectScalar, targets: first, sources });
         }
@@ -128,27 +128,27 @@ pub fn flow(text: &Text) -> Option<Flow> {
     let mut targets = first;
     let mut sources = rest(1);
     let vector = matches!(targets[0], Register::Row(_));
-    if passes == Passes::Flags && !sources.is_empty() {
+    if passes == DataFlow::Flags && !sources.is_empty() {
         targets.extend(&sources[0]);
         sources = rest(2);
     }
     let mut all = sources.to_vec();
     let accumulates = match passes {
-        Passes::Accumulates => operands.len() < 4,
-        Passes::AccumulatesAcross => true,
+        DataFlow::Accumulates => operands.len() < 4,
+        DataFlow::AccumulatesAcross => true,
         _ => false,
     };
     if accumulates {
         all.push(targets.clone());
     }
     let moves_lanes = text.modifier_names().any(|modifier| MOVES.contains(&modifier));
-    let copies = passes == Passes::Copies;
+    let copies = passes == DataFlow::Copies;
     let rule = match passes {
-        Passes::Across | Passes::AccumulatesAcross => Rule::Across { computes: true },
-        Passes::Picks => Rule::Across { computes: false },
+        DataFlow::Across | DataFlow::AccumulatesAcross => Rule::Across { computes: true },
+        DataFlow::Picks => Rule::Across { computes: false },
         _ if moves_lanes => Rule::Across { computes: !copies },
-        Passes::Copies => Rule::Copy,
-        Passes::Bits => Rule::Bits,
+        DataFlow::Copies => Rule::Copy,
+        DataFlow::Bits => Rule::Bits,
         _ if !vector && operands.iter().flatten().any(|r| matches!(r, Register::Row(_))) => {
             Rule::Across { computes: true }
         }

@@ -33,9 +33,9 @@ use std::{
 
 pub(crate) mod bytes;
 
-use bytes::{Byte, Bytes, Settled, Touch};
+use bytes::{Byte, Bytes, Touch, WaveView};
 
-use super::{Found, access::Kind, polls::Looks};
+use super::{CheckError, access::Kind, polls::ReadUse};
 
 /// One of two racing accesses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,12 +55,12 @@ type Time = u32;
 /// Vector clock of a wave: for each wave, the last of its accesses that happens before the next access of the clock's
 /// owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Clock(pub Vec<Known>);
+pub struct Clock(pub Vec<ClockEntry>);
 
 /// Entry of a [`Clock`] for one wave: the last LDS access and the last memory access of that wave that happen before
 /// the next access of the clock's owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Known {
+pub struct ClockEntry {
     /// Number of the last LDS instruction.
     pub here: Time,
     /// Number of the last memory access. Memory accesses are counted over all waves of the launch.
@@ -69,7 +69,7 @@ pub struct Known {
 
 /// The access that is being recorded, and the wave that makes it.
 #[derive(Clone, Copy)]
-pub struct By {
+pub struct CurrentAccess {
     /// Kind of the access that is being recorded.
     pub kind: Kind,
     /// Number of the wave in the workgroup.
@@ -77,21 +77,21 @@ pub struct By {
     /// Address of the instruction.
     pub pc: u64,
     /// Position of the access among the accesses of its kind that the wave has made.
-    pub number: Number,
+    pub number: AccessPosition,
     /// Accesses of this wave that have already completed.
-    pub come: Come,
+    pub come: CompletedCounts,
     /// True for an atomic that returns the old value.
     pub returns: bool,
     /// True for an atomic that replaces the value: the written value does not depend on the old one.
     pub swaps: bool,
     /// True if the wave has just waited for all of its LDS accesses. Only a write after such a wait can release.
-    pub lets_go: bool,
+    pub may_release: bool,
 }
 
 /// Numbers of LDS accesses and of loads from memory to the LDS that a wave has completed. Accesses of each kind
 /// complete in order. Accesses of different kinds may complete in any order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Come {
+pub struct CompletedCounts {
     /// Number of completed LDS accesses.
     pub local: u32,
     /// Number of completed loads from memory to the LDS.
@@ -101,48 +101,48 @@ pub struct Come {
 /// Position of an access among the accesses of its kind in a wave, counted from 1. An access with position 0 is always
 /// complete.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Number(u32);
+pub struct AccessPosition(u32);
 
-impl Number {
+impl AccessPosition {
     const MOVED: u32 = 1 << 31;
 
     /// Returns the position of the last LDS access among the accesses `made`.
-    pub fn local(made: Come) -> Number {
-        Number(made.local)
+    pub fn local(made: CompletedCounts) -> AccessPosition {
+        AccessPosition(made.local)
     }
 
     /// Returns the position of the last load from memory to the LDS among the accesses `made`.
-    pub fn moved(made: Come) -> Number {
-        Number(made.moved | Number::MOVED)
+    pub fn moved(made: CompletedCounts) -> AccessPosition {
+        AccessPosition(made.moved | AccessPosition::MOVED)
     }
 
     /// Returns true for a load from memory to the LDS.
     pub fn is_moved(self) -> bool {
-        self.0 & Number::MOVED != 0
+        self.0 & AccessPosition::MOVED != 0
     }
 
     /// Returns true if the access is one of the completed accesses `come`.
-    pub fn has_come(self, come: Come) -> bool {
+    pub fn has_completed(self, come: CompletedCounts) -> bool {
         match self.is_moved() {
-            true => self.0 & !Number::MOVED <= come.moved,
+            true => self.0 & !AccessPosition::MOVED <= come.moved,
             false => self.0 <= come.local,
         }
     }
 }
 
 /// Two conflicting accesses. They are reported as a race unless the launch shows that their excuse is true.
-struct Suspect {
-    excuse: Excuse,
-    found: Found,
+struct SuspectedConflict {
+    excuse: RaceExcuse,
+    found: CheckError,
 }
 
 /// Reason why a conflict may be legal, with the address of the instruction on which the reason depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Excuse {
+enum RaceExcuse {
     /// The value of the read at this code address decides about a later atomic.
     Guards(u64),
     /// The write at this code address ended a spin loop.
-    LetsGo(u64),
+    Releases(u64),
 }
 
 /// State of the race detection in the LDS of a workgroup.
@@ -160,9 +160,9 @@ pub struct Races {
     /// For each dword, the vector clock that atomics on it have released since the last barrier.
     places: HashMap<u64, Clock>,
     /// For each wave, the accesses that had certainly completed at the last barrier or acquire.
-    come: Vec<Come>,
+    come: Vec<CompletedCounts>,
     texts: HashMap<u64, Arc<str>>,
-    looks: HashMap<u64, Looks>,
+    looks: HashMap<u64, ReadUse>,
     /// Code addresses of swapping atomics that return the old value (`swapping`), and of writes that may release
     /// (`letting_go`).
     swapping: HashSet<u64>,
@@ -172,19 +172,19 @@ pub struct Races {
     taken: HashMap<(u64, u32), Time>,
     /// Pairs of instructions, by their addresses, whose conflict has been recorded. The value is true if the conflict
     /// cannot be excused.
-    told: HashMap<[u64; 2], bool>,
-    suspects: Vec<Suspect>,
-    excused: HashSet<Excuse>,
+    reported: HashMap<[u64; 2], bool>,
+    suspects: Vec<SuspectedConflict>,
+    excused: HashSet<RaceExcuse>,
     /// For each wave, `None` unless it is in a spin loop: the address of the spin-loop read, and the address of the
     /// instruction that wrote the value that the wave read last.
     waiting: Vec<Option<(u64, u64)>>,
     /// Accesses of other waves for which the current access waits in a spin loop, each with its offset in the LDS.
     waits_for: Vec<(u64, Kind, Touch)>,
-    /// Wave that has acquired from another wave through the LDS since the last call of `take_heard`.
-    heard: Option<u32>,
+    /// Wave that has acquired from another wave through the LDS since the last call of `take_acquired`.
+    acquired: Option<u32>,
 }
 
-type Look<'a> = &'a mut dyn FnMut(u64) -> Looks;
+type Look<'a> = &'a mut dyn FnMut(u64) -> ReadUse;
 
 impl Clock {
     fn knows(&self, touch: &Touch) -> bool {
@@ -193,7 +193,7 @@ impl Clock {
 
     /// Adds the entries of another clock to this one. Returns true if that changed this clock.
     fn join(&mut self, other: &Clock) -> bool {
-        self.0.resize(self.0.len().max(other.0.len()), Known::default());
+        self.0.resize(self.0.len().max(other.0.len()), ClockEntry::default());
         let mut is_news = false;
         for (known, more) in self.0.iter_mut().zip(&other.0) {
             is_news |= known.knows(*more);
@@ -202,9 +202,9 @@ impl Clock {
     }
 }
 
-impl Known {
+impl ClockEntry {
     /// Replaces each of the two times by the time in `more` if that is later. Returns true if the entry has changed.
-    fn knows(&mut self, more: Known) -> bool {
+    fn knows(&mut self, more: ClockEntry) -> bool {
         let before = *self;
         self.here = self.here.max(more.here);
         self.in_memory = self.in_memory.max(more.in_memory);
@@ -231,16 +231,16 @@ impl Races {
     fn meet(&mut self) {
         self.met = self.now;
         self.places.clear();
-        (0..self.waiting.len()).for_each(|wave| self.goes_on(wave));
+        (0..self.waiting.len()).for_each(|wave| self.end_wait(wave));
         let waves = self.clocks.len();
         for clock in &mut self.clocks {
             clock.0.clear();
-            clock.0.resize(waves, Known { here: self.now, in_memory: 0 });
+            clock.0.resize(waves, ClockEntry { here: self.now, in_memory: 0 });
         }
     }
 
     /// Records a barrier. `come` contains, for each wave, the accesses that are certain to have completed.
-    pub fn barrier(&mut self, come: impl Iterator<Item = Come>) {
+    pub fn barrier(&mut self, come: impl Iterator<Item = CompletedCounts>) {
         self.meet();
         self.come.clear();
         self.come.extend(come);
@@ -248,7 +248,7 @@ impl Races {
 
     /// Updates, for each wave, the accesses that have completed. Called when a wave has acquired from another one,
     /// which orders these accesses without a barrier.
-    pub(crate) fn comes(&mut self, come: impl Iterator<Item = Come>) {
+    pub(crate) fn update_completed(&mut self, come: impl Iterator<Item = CompletedCounts>) {
         for (known, now) in self.come.iter_mut().zip(come) {
             known.local = known.local.max(now.local);
             known.moved = known.moved.max(now.moved);
@@ -257,10 +257,10 @@ impl Races {
 
     /// Records that `wave` acquired from the wave `of` through memory, which orders the earlier LDS accesses of `of`
     /// too. The times of memory accesses stay unchanged, because the race detection in memory has clocks of its own.
-    pub fn learns(&mut self, wave: usize, of: usize) {
+    pub fn record_acquire(&mut self, wave: usize, of: usize) {
         let mut heard = self.clocks[of].clone();
         heard.0.iter_mut().for_each(|known| known.in_memory = 0);
-        heard.0.resize(self.clocks.len(), Known::default());
+        heard.0.resize(self.clocks.len(), ClockEntry::default());
         heard.0[of].here = self.now;
         self.clocks[wave].join(&heard);
     }
@@ -274,19 +274,19 @@ impl Races {
     }
 
     /// Returns those suspected races of all workgroups that have no excuse at the end of the launch.
-    pub fn end(all: Vec<&mut Races>) -> Vec<Found> {
+    pub fn end(all: Vec<&mut Races>) -> Vec<CheckError> {
         let mut all = all;
         all.iter_mut().for_each(|races| races.meet());
-        let excused: HashSet<Excuse> =
+        let excused: HashSet<RaceExcuse> =
             all.iter().flat_map(|races| &races.excused).copied().collect();
         let suspects = all.into_iter().flat_map(|races| races.suspects.drain(..));
         let races = suspects.filter(|suspect| !excused.contains(&suspect.excuse));
         races.map(|suspect| suspect.found).collect()
     }
 
-    fn goes_on(&mut self, wave: usize) {
+    fn end_wait(&mut self, wave: usize) {
         if let Some((_, by)) = self.waiting[wave].take() {
-            self.excused.insert(Excuse::LetsGo(by));
+            self.excused.insert(RaceExcuse::Releases(by));
         }
     }
 
@@ -294,23 +294,23 @@ impl Races {
     /// value that was read by the instruction at a code address.
     pub fn touch(
         &mut self,
-        by: &By,
+        by: &CurrentAccess,
         offset: u64,
         (before, now): (&[u8], &[u8]),
         look: Look<'_>,
-        found: &mut Vec<Found>,
+        found: &mut Vec<CheckError>,
     ) {
         let touch = Touch { time: self.now, wave: by.wave, pc: by.pc };
         let end = offset + now.len() as u64;
         self.bytes.reach(end);
         if self.waiting[by.wave as usize].is_some_and(|(pc, _)| pc != by.pc) {
-            self.goes_on(by.wave as usize);
+            self.end_wait(by.wave as usize);
         }
         if by.swaps && by.returns {
             self.swapping.insert(by.pc);
             self.taken.entry((offset / 4, by.wave)).or_insert(self.now);
         }
-        if by.lets_go && by.kind == Kind::Store {
+        if by.may_release && by.kind == Kind::Store {
             self.letting_go.insert(by.pc);
         }
         // Usually no instruction has been analysed, so this test is fast.
@@ -322,7 +322,7 @@ impl Races {
             let bytes = |size: u64| (at - offset) as usize..(at - offset + size) as usize;
             let clock = &self.clocks[by.wave as usize];
             let (begun, met, come) = (self.begun, self.met, &self.come);
-            let settled = Settled { wave: by.wave, own: by.come, clock, begun, met, come };
+            let settled = WaveView { wave: by.wave, own: by.come, clock, begun, met, come };
             // The bytes of a dword can get different histories only if the access conflicts with an earlier write.
             let is_alike = |byte: &Byte| {
                 let mut changes = before[bytes(4)].iter().zip(&now[bytes(4)]).map(|(b, n)| b != n);
@@ -334,19 +334,19 @@ impl Races {
             let size = self.bytes.part(at, end, is_alike);
             next += size;
             let byte = self.bytes.at_mut(at);
-            if !was_asked && byte.settles(by.kind, &touch, &settled) {
+            if !was_asked && byte.record_if_ordered(by.kind, &touch, &settled) {
                 if by.kind == Kind::Store {
                     (byte.numbers[0], byte.in_memory) = (by.number, self.in_memory);
                 }
                 continue;
             }
-            self.comes_early(by, at, found);
+            self.check_early_read(by, at, found);
             let Byte { write, atomics: [atomic, _], .. } = self.bytes.at(at);
             for last in [write, atomic] {
                 seen = if last.time > seen.time { *last } else { seen };
             }
             let changed = before[bytes(size)] != now[bytes(size)];
-            self.hears_without_conflict(by, at, look);
+            self.acquire_without_conflict(by, at, look);
             let (byte, clock) = (self.bytes.at_mut(at), &self.clocks[by.wave as usize]);
             let rivals = byte.add(by.kind, &touch, changed, |other| {
                 other.time == 0 || other.wave == touch.wave || clock.knows(other)
@@ -359,7 +359,7 @@ impl Races {
             let rivals = rivals.into_iter().flatten();
             // One reported conflict per byte is enough. A conflict that may have an excuse is not reported yet.
             for rival in rivals {
-                if self.meets(at, rival, (by.kind, touch), look, found) {
+                if self.check_conflict(at, rival, (by.kind, touch), look, found) {
                     break;
                 }
             }
@@ -371,7 +371,7 @@ impl Races {
         // clock as the first.
         let mut waits_for = std::mem::take(&mut self.waits_for);
         for (at, kind, other) in waits_for.drain(..) {
-            self.hears(at, kind, &other, by.wave);
+            self.acquire(at, kind, &other, by.wave);
         }
         self.waits_for = waits_for;
         if by.kind != Kind::Store && seen.wave != by.wave && seen.time > self.begun {
@@ -386,23 +386,23 @@ impl Races {
         }
     }
 
-    fn look(&mut self, pc: u64, look: Look<'_>) -> Looks {
+    fn look(&mut self, pc: u64, look: Look<'_>) -> ReadUse {
         *self.looks.entry(pc).or_insert_with(|| look(pc))
     }
 
     /// Handles two conflicting accesses. Returns true if they are certainly a race. They are not a race if both may be
     /// atomic and one of them waits for the other.
-    fn meets(
+    fn check_conflict(
         &mut self,
         offset: u64,
         (kind, other): (Kind, Touch),
         (own, touch): (Kind, Touch),
         look: Look<'_>,
-        found: &mut Vec<Found>,
+        found: &mut Vec<CheckError>,
     ) -> bool {
         let mut waits = |kind: Kind, touch: &Touch, of: &Touch| {
-            let Looks { waits, turns, .. } = match kind {
-                Kind::Store => Looks::default(),
+            let ReadUse { waits, turns, .. } = match kind {
+                Kind::Store => ReadUse::default(),
                 Kind::Load | Kind::Atomic => self.look(touch.pc, look),
             };
             waits || turns && self.letting_go.contains(&of.pc)
@@ -433,22 +433,22 @@ impl Races {
             return false;
         }
         let pair = [other.pc, touch.pc];
-        if let Some(certain) = self.told.get(&pair) {
+        if let Some(certain) = self.reported.get(&pair) {
             return *certain;
         }
         let [first, second] =
             [(kind, other), (own, touch)].map(|(kind, touch)| self.access(kind, &touch));
-        let race = Found::LdsRace { offset, first, second };
+        let race = CheckError::LdsRace { offset, first, second };
         let excuse = match (kind, own) {
-            (Kind::Store, _) if this_waits => Some(Excuse::LetsGo(other.pc)),
-            (_, Kind::Store) if other_waits => Some(Excuse::LetsGo(touch.pc)),
-            (Kind::Load, Kind::Atomic) => Some(Excuse::Guards(other.pc)),
-            (Kind::Atomic, Kind::Load) => Some(Excuse::Guards(touch.pc)),
+            (Kind::Store, _) if this_waits => Some(RaceExcuse::Releases(other.pc)),
+            (_, Kind::Store) if other_waits => Some(RaceExcuse::Releases(touch.pc)),
+            (Kind::Load, Kind::Atomic) => Some(RaceExcuse::Guards(other.pc)),
+            (Kind::Atomic, Kind::Load) => Some(RaceExcuse::Guards(touch.pc)),
             _ => None,
         };
-        self.told.insert(pair, excuse.is_none());
+        self.reported.insert(pair, excuse.is_none());
         match excuse {
-            Some(excuse) => self.suspects.push(Suspect { excuse, found: race }),
+            Some(excuse) => self.suspects.push(SuspectedConflict { excuse, found: race }),
             None => found.push(race),
         }
         excuse.is_none()
@@ -458,8 +458,9 @@ impl Races {
     /// conflict. There are two such cases. In the first, several waves wrote the same value; the waiting wave acquires
     /// from the last of these writes. In the second, the LDS write is already ordered before the waiting wave's access,
     /// but the memory accesses before that write are not.
-    fn hears_without_conflict(&mut self, by: &By, at: u64, look: Look<'_>) {
-        let &Byte { write, atomics: [atomic, _], agreed, in_memory, .. } = self.bytes.at(at);
+    fn acquire_without_conflict(&mut self, by: &CurrentAccess, at: u64, look: Look<'_>) {
+        let &Byte { write, atomics: [atomic, _], wrote_same_value: agreed, in_memory, .. } =
+            self.bytes.at(at);
         for (kind, touch) in [(Kind::Store, write), (Kind::Atomic, atomic)] {
             if by.kind == Kind::Store || touch.wave == by.wave || touch.time <= self.met {
                 continue;
@@ -483,7 +484,7 @@ impl Races {
 
     /// Reports a conflict with a write that may not have arrived: a write of another wave that was not complete at the
     /// barrier, or a load to the LDS for which its own wave has not waited.
-    fn comes_early(&mut self, by: &By, offset: u64, found: &mut Vec<Found>) {
+    fn check_early_read(&mut self, by: &CurrentAccess, offset: u64, found: &mut Vec<CheckError>) {
         let byte = self.bytes.at(offset);
         let writes = [
             (Kind::Store, byte.write, byte.numbers[0]),
@@ -505,13 +506,13 @@ impl Races {
                 true => Some(by.come),
                 false => self.come.get(write.wave as usize).copied(),
             };
-            let is_open = || come.is_some_and(|come| !number.has_come(come));
+            let is_open = || come.is_some_and(|come| !number.has_completed(come));
             let conflicts = (kind, by.kind) != (Kind::Atomic, Kind::Atomic);
-            if conflicts && is_open() && !self.told.contains_key(&[write.pc, by.pc]) {
-                self.told.insert([write.pc, by.pc], true);
+            if conflicts && is_open() && !self.reported.contains_key(&[write.pc, by.pc]) {
+                self.reported.insert([write.pc, by.pc], true);
                 let read = Touch { time: self.now, wave: by.wave, pc: by.pc };
                 let (write, read) = (self.access(kind, &write), self.access(by.kind, &read));
-                found.push(Found::LdsEarly { offset, write, read });
+                found.push(CheckError::LdsEarly { offset, write, read });
             }
         }
     }
@@ -521,7 +522,7 @@ impl Races {
     fn guards(&mut self, offset: u64, touch: &Touch, look: Look<'_>) {
         for read in self.bytes.at(offset).reads {
             let is_own = read.wave == touch.wave && read.time > self.met;
-            let excuse = Excuse::Guards(read.pc);
+            let excuse = RaceExcuse::Guards(read.pc);
             if is_own && !self.excused.contains(&excuse) && self.look(read.pc, look).decides {
                 self.excused.insert(excuse);
             }
@@ -530,38 +531,38 @@ impl Races {
 
     /// Releases the clock of the atomic's wave at this dword. If the atomic returns the old value, the wave first
     /// acquires the clock that earlier atomics have released there.
-    fn synchronises(&mut self, place: u64, by: &By) {
+    fn synchronises(&mut self, place: u64, by: &CurrentAccess) {
         let clock = &mut self.clocks[by.wave as usize];
         let known = self.places.entry(place).or_default();
         if by.returns && clock.join(known) {
-            self.heard = Some(by.wave);
+            self.acquired = Some(by.wave);
         }
         known.join(clock);
-        known.0[by.wave as usize] = Known { here: self.now, in_memory: self.in_memory };
+        known.0[by.wave as usize] = ClockEntry { here: self.now, in_memory: self.in_memory };
     }
 
     /// Returns the wave that has acquired through the LDS since the last call, if any. Also returns, for each wave, the
     /// time up to which the memory accesses of that wave happen before the next access of the returned wave.
-    pub(crate) fn take_heard(&mut self) -> Option<(usize, impl Iterator<Item = Time> + '_)> {
-        let wave = self.heard.take()? as usize;
+    pub(crate) fn take_acquired(&mut self) -> Option<(usize, impl Iterator<Item = Time> + '_)> {
+        let wave = self.acquired.take()? as usize;
         Some((wave, self.clocks[wave].0.iter().map(|known| known.in_memory)))
     }
 
-    fn hears(&mut self, offset: u64, kind: Kind, other: &Touch, wave: u32) {
+    fn acquire(&mut self, offset: u64, kind: Kind, other: &Touch, wave: u32) {
         let mut heard = match kind {
             Kind::Atomic => self.places.get(&(offset / 4)).cloned().unwrap_or_default(),
             // The clock includes what the writing wave acquired after the write.
             Kind::Store | Kind::Load => self.clocks[other.wave as usize].clone(),
         };
-        heard.0.resize(self.clocks.len(), Known::default());
+        heard.0.resize(self.clocks.len(), ClockEntry::default());
         let in_memory = match kind {
             Kind::Store => self.bytes.at(offset).in_memory,
             Kind::Load | Kind::Atomic => 0,
         };
         // The clock of the writing wave contains only the time of the last barrier as the wave's own entry.
-        heard.0[other.wave as usize].knows(Known { here: other.time, in_memory });
+        heard.0[other.wave as usize].knows(ClockEntry { here: other.time, in_memory });
         if self.clocks[wave as usize].join(&heard) {
-            self.heard = Some(wave);
+            self.acquired = Some(wave);
         }
     }
 }

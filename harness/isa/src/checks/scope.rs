@@ -15,10 +15,10 @@ pub enum Strength {
     Plain,
     /// The strength is unknown. Before GFX12, except on GFX942 and GFX950, atomic and plain stores have the same
     /// encoding and both reach the memory of the device.
-    Unsaid,
+    Unknown,
     /// The access is visible to the workgroup, like atomics with workgroup scope. For other workgroups it is a plain
     /// access.
-    Within,
+    Workgroup,
     /// The access is visible to other workgroups, like atomic and volatile accesses.
     Synchronising,
 }
@@ -27,8 +27,8 @@ impl Strength {
     /// Returns the strength as seen by a wave of the same workgroup (`is_own`) or of another one.
     pub fn to(self, is_own: bool) -> Strength {
         match (self, is_own) {
-            (Strength::Within, true) => Strength::Synchronising,
-            (Strength::Within, false) => Strength::Plain,
+            (Strength::Workgroup, true) => Strength::Synchronising,
+            (Strength::Workgroup, false) => Strength::Plain,
             _ => self,
         }
     }
@@ -42,12 +42,12 @@ pub struct Scope {
     /// Strength of the instruction as a store.
     pub store: Strength,
     /// True if a store stays in a private cache until an instruction writes the cache back.
-    pub stays: bool,
+    pub stays_cached: bool,
     /// True for a compare-and-swap. If the architecture lacks an atomic, compilers emit a loop that starts with a plain
     /// load and ends with a compare-and-swap.
     pub(crate) swaps: bool,
     /// Caches that the instruction invalidates, as a bit mask.
-    pub drops: u8,
+    pub invalidated_caches: u8,
     /// True if the instruction writes back the contents of caches.
     pub writes_back: bool,
 }
@@ -67,15 +67,15 @@ impl Scope {
     pub(crate) const NOTHING: Scope = Scope {
         load: Strength::Plain,
         store: Strength::Plain,
-        stays: false,
+        stays_cached: false,
         swaps: false,
-        drops: 0,
+        invalidated_caches: 0,
         writes_back: false,
     };
 
     /// Returns the scope of an instruction from its text.
-    pub fn of(text: &Text) -> Scope {
-        use Strength::{Plain, Synchronising, Unsaid, Within};
+    pub fn parse(text: &Text) -> Scope {
+        use Strength::{Plain, Synchronising, Unknown, Workgroup};
         let (name, bits) = (text.mnemonic.as_str(), text.site.arch.facts().scope_bits);
         // If an instruction has no operands, the parser takes its first modifier for an operand.
         let says_sc1 = text.has("sc1")
@@ -93,7 +93,7 @@ impl Scope {
         };
         let strength = match (marked, beyond) {
             (false, _) => Plain,
-            (true, false) => Within,
+            (true, false) => Workgroup,
             (true, true) => Synchronising,
         };
         let drops = match name {
@@ -106,15 +106,15 @@ impl Scope {
         };
         Scope {
             load: strength,
-            store: if says { strength } else { Unsaid },
-            stays: keeps && name.contains("_store_"),
+            store: if says { strength } else { Unknown },
+            stays_cached: keeps && name.contains("_store_"),
             swaps: name.contains("_cmpswap"),
-            drops,
+            invalidated_caches: drops,
             writes_back: name == "buffer_wbl2" && says_sc1,
         }
     }
 
     pub(crate) fn is_of_caches(&self) -> bool {
-        self.drops != 0 || self.writes_back
+        self.invalidated_caches != 0 || self.writes_back
     }
 }

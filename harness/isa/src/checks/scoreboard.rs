@@ -7,8 +7,10 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use super::{
-    counters::{COUNTERS, Counter, Domain, Effect, Order, Raise, Set, WORDS, register_name},
-    races::Come,
+    counters::{
+        COUNTERS, Counter, CounterIncrement, Domain, Effect, Order, Set, WORDS, register_name,
+    },
+    races::CompletedCounts,
 };
 use crate::{
     registers::ROWS,
@@ -18,7 +20,7 @@ use crate::{
 
 /// An access to a register while a result for it is outstanding.
 #[derive(Clone, Debug)]
-pub struct Early {
+pub struct EarlyUse {
     /// Name of the register, in assembler syntax.
     pub register: String,
     /// True if the instruction reads the register and therefore gets the old value. False if it writes the register, so
@@ -44,7 +46,7 @@ pub struct Origin {
     pub(crate) text: Arc<str>,
 }
 
-struct Pending {
+struct PendingResult {
     order: Order,
     name: &'static str,
     /// True if the result is written to the LDS.
@@ -59,19 +61,19 @@ struct Pending {
     waits: u64,
     /// True if an early use of the result has been reported. Later uses are consequences of the same bug and are not
     /// reported.
-    told: bool,
-    late: Option<Late>,
+    reported: bool,
+    late: Option<LateValues>,
 }
 
 /// Register values that results will write when they arrive late.
 #[derive(Default)]
-struct Late {
+struct LateValues {
     rows: Vec<(usize, Row)>,
     scalars: Vec<(usize, u32)>,
 }
 
 pub(crate) struct Scoreboard {
-    counters: [VecDeque<Pending>; COUNTERS],
+    counters: [VecDeque<PendingResult>; COUNTERS],
     /// Register halves that receive outstanding results, as a bit mask.
     pending: [u64; WORDS],
     /// For each counter, the last wait for it, with the value for which it waited (`waited`), and the number of waits
@@ -79,7 +81,7 @@ pub(crate) struct Scoreboard {
     waited: [Option<(Origin, usize)>; COUNTERS],
     waits: [u64; COUNTERS],
     /// Numbers of the LDS accesses and of the loads from memory to the LDS that the wave has made.
-    local: Come,
+    local: CompletedCounts,
 }
 
 impl Default for Scoreboard {
@@ -89,7 +91,7 @@ impl Default for Scoreboard {
             pending: [0; WORDS],
             waited: [const { None }; COUNTERS],
             waits: [0; COUNTERS],
-            local: Come::default(),
+            local: CompletedCounts::default(),
         }
     }
 }
@@ -97,49 +99,50 @@ impl Default for Scoreboard {
 impl Scoreboard {
     /// Returns true if a result for one of these registers is outstanding in some lane.
     #[inline(always)]
-    pub(crate) fn meets(&self, touched: &Set) -> bool {
-        touched.meets(&self.pending)
+    pub(crate) fn intersects(&self, touched: &Set) -> bool {
+        touched.intersects(&self.pending)
     }
 
     /// Returns how many accesses to the LDS, and how many loads from memory to the LDS, the wave has made.
-    pub(crate) fn made(&self) -> Come {
+    pub(crate) fn made(&self) -> CompletedCounts {
         self.local
     }
 
     /// Returns how many of these accesses and loads have certainly completed.
-    pub(crate) fn done(&self) -> Come {
-        let open = |counter: Counter, is_one: fn(&&Pending) -> bool| {
+    pub(crate) fn done(&self) -> CompletedCounts {
+        let open = |counter: Counter, is_one: fn(&&PendingResult) -> bool| {
             self.counters[counter as usize].iter().filter(is_one).count() as u32
         };
-        let local = open(Counter::Local, |pending| pending.order == Order::Turns);
+        let local = open(Counter::Local, |pending| pending.order == Order::InOrder);
         let moved = open(Counter::Loads, |pending| pending.moves);
-        Come { local: self.local.local - local, moved: self.local.moved - moved }
+        CompletedCounts { local: self.local.local - local, moved: self.local.moved - moved }
     }
 
     /// Returns the time of the wave's first write to memory that may not have completed; `None` if all have.
     pub(crate) fn outstanding(&self) -> Option<u32> {
-        let first = |open: &VecDeque<Pending>| open.iter().map(|p| p.writes).find(|then| *then > 0);
+        let first =
+            |open: &VecDeque<PendingResult>| open.iter().map(|p| p.writes).find(|then| *then > 0);
         self.counters.iter().filter_map(first).min()
     }
 
     /// Returns the accesses of an instruction that is about to run to registers whose results are outstanding. Each
     /// result is reported at most once.
-    pub(crate) fn check(&mut self, effect: &Effect, wave: &Wave) -> Vec<Early> {
+    pub(crate) fn check(&mut self, effect: &Effect, wave: &Wave) -> Vec<EarlyUse> {
         let mut found = Vec::new();
-        if !self.meets(&effect.touched) {
+        if !self.intersects(&effect.touched) {
             return found;
         }
         let runs = if effect.all_lanes { u64::MAX } else { wave.exec() };
         for (index, queue) in self.counters.iter_mut().enumerate() {
             for at in 0..queue.len() {
                 let pending = &queue[at];
-                if pending.told {
+                if pending.reported {
                     continue;
                 }
                 // Results that increment the same counter and arrive in order may write the same register.
-                let in_turn = |raise: &Raise| {
+                let in_turn = |raise: &CounterIncrement| {
                     raise.counter as usize == index
-                        && (raise.order, pending.order) == (Order::Turns, Order::Turns)
+                        && (raise.order, pending.order) == (Order::InOrder, Order::InOrder)
                 };
                 let in_turn = effect.raises.iter().any(in_turn);
                 let early = pending.result.halves().find(|half| {
@@ -148,21 +151,21 @@ impl Scoreboard {
                     touched && lanes != 0 && (!in_turn || effect.read.contains(*half))
                 });
                 let Some(half) = early else { continue };
-                let later = queue.iter().skip(at + 1).filter(|p| p.order == Order::Turns).count();
+                let later = queue.iter().skip(at + 1).filter(|p| p.order == Order::InOrder).count();
                 let lanes = pending.lanes & runs;
-                found.push(Early {
+                found.push(EarlyUse {
                     register: register_name(half),
                     read: effect.read.contains(half),
                     wave: wave.index,
                     lane: is_vector(half).then_some(lanes.trailing_zeros() as usize),
                     producer: pending.producer.clone(),
                     counter: pending.name,
-                    needs: if pending.order == Order::Turns { later } else { 0 },
+                    needs: if pending.order == Order::InOrder { later } else { 0 },
                     waited: self.waited[index]
                         .clone()
                         .filter(|_| self.waits[index] > pending.waits),
                 });
-                queue[at].told = true;
+                queue[at].reported = true;
             }
         }
         self.note();
@@ -177,7 +180,7 @@ impl Scoreboard {
         wave: &mut Wave,
         (running, in_lds): (u64, u64),
         (producer, writes): (&Origin, u32),
-        before: Option<Before>,
+        before: Option<OldValues>,
     ) {
         for (counter, left) in &effect.waits {
             let index = *counter as usize;
@@ -192,7 +195,7 @@ impl Scoreboard {
                 Domain::Memory => running & !in_lds,
                 Domain::Lds => in_lds,
             };
-            let is_local = raise.counter == Counter::Local && raise.order == Order::Turns;
+            let is_local = raise.counter == Counter::Local && raise.order == Order::InOrder;
             self.local.local += u32::from(is_local);
             self.local.moved += u32::from(raise.moves);
             // A FLAT instruction may access only memory or only the LDS. Its result of the other kind then has no lanes
@@ -200,7 +203,7 @@ impl Scoreboard {
             let goes = lanes != 0 || raise.domain == Domain::All;
             let writes = if goes && raise.domain != Domain::Lds { writes } else { 0 };
             let late = before.as_ref().map(|before| before.late(&raise.result, wave));
-            self.counters[index].push_back(Pending {
+            self.counters[index].push_back(PendingResult {
                 order: raise.order,
                 name: raise.name,
                 moves: raise.moves,
@@ -209,7 +212,7 @@ impl Scoreboard {
                 producer: producer.clone(),
                 writes,
                 waits: self.waits[index],
-                told: false,
+                reported: false,
                 late,
             });
             if goes {
@@ -229,13 +232,13 @@ impl Scoreboard {
         if queue.is_empty() {
             return;
         }
-        let in_turn = queue.iter().filter(|pending| pending.order == Order::Turns).count();
+        let in_turn = queue.iter().filter(|pending| pending.order == Order::InOrder).count();
         let mut done = in_turn.saturating_sub(left);
         queue.retain_mut(|pending| {
-            let comes = left == 0 || pending.order == Order::Turns && done > 0;
-            done -= usize::from(comes && pending.order == Order::Turns);
+            let comes = left == 0 || pending.order == Order::InOrder && done > 0;
+            done -= usize::from(comes && pending.order == Order::InOrder);
             if comes && let Some(late) = pending.late.take() {
-                late.land(&pending.result, pending.lanes, wave);
+                late.apply(&pending.result, pending.lanes, wave);
             }
             !comes
         });
@@ -245,7 +248,7 @@ impl Scoreboard {
     /// Recomputes the mask of the register halves for which results are outstanding.
     fn note(&mut self) {
         self.pending = [0; WORDS];
-        for pending in self.counters.iter().flatten().filter(|pending| !pending.told) {
+        for pending in self.counters.iter().flatten().filter(|pending| !pending.reported) {
             pending.result.add_to(&mut self.pending);
         }
     }
@@ -256,19 +259,19 @@ fn is_vector(half: usize) -> bool {
 }
 
 /// Old values of the registers that an instruction is going to write.
-pub(crate) struct Before(Late);
+pub(crate) struct OldValues(LateValues);
 
-impl Before {
-    pub(crate) fn of(effect: &Effect, wave: &Wave) -> Before {
-        let mut before = Late::default();
+impl OldValues {
+    pub(crate) fn save(effect: &Effect, wave: &Wave) -> OldValues {
+        let mut before = LateValues::default();
         for raise in &effect.raises {
             before.take(&raise.result, wave);
         }
-        Before(before)
+        OldValues(before)
     }
 
-    fn late(&self, result: &Set, wave: &Wave) -> Late {
-        let mut late = Late::default();
+    fn late(&self, result: &Set, wave: &Wave) -> LateValues {
+        let mut late = LateValues::default();
         late.take(result, wave);
         late
     }
@@ -283,7 +286,7 @@ impl Before {
     }
 }
 
-impl Late {
+impl LateValues {
     fn take(&mut self, result: &Set, wave: &Wave) {
         for half in result.halves() {
             let register = half / 2;
@@ -297,7 +300,7 @@ impl Late {
         }
     }
 
-    fn land(self, result: &Set, lanes: u64, wave: &mut Wave) {
+    fn apply(self, result: &Set, lanes: u64, wave: &mut Wave) {
         for (row, values) in self.rows {
             let mask = [0, 1].iter().fold(0, |mask, half| {
                 if result.contains(2 * row + half) { mask | 0xffff << (16 * half) } else { mask }

@@ -3,7 +3,7 @@
 use std::{ops::Range, sync::Arc};
 
 use super::{
-    Checked, Found, Touch,
+    CheckError, CheckedInstruction, LaneAccess,
     access::{Data, Kind, Piece},
     flow::Register,
     taint::{Change, Lanes, Mark, Origins, Registers},
@@ -12,20 +12,20 @@ use crate::{AddressSpace, Written, ops::memory::Location, wave::Wave};
 
 /// Use of uninitialised data that is reported as an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Use {
+pub enum ForbiddenUse {
     Stored,
     Control,
     Address,
     Atomic,
 }
 
-impl Use {
+impl ForbiddenUse {
     pub(crate) fn words(self) -> &'static str {
         match self {
-            Use::Stored => "what was computed from it is stored",
-            Use::Control => "it is used as a condition",
-            Use::Address => "it is used as an address",
-            Use::Atomic => "it is changed",
+            ForbiddenUse::Stored => "what was computed from it is stored",
+            ForbiddenUse::Control => "it is used as a condition",
+            ForbiddenUse::Address => "it is used as an address",
+            ForbiddenUse::Atomic => "it is changed",
         }
     }
 }
@@ -39,14 +39,14 @@ pub(crate) struct Shadow {
     /// not tracked (`untracked`).
     known: Vec<Arc<Written>>,
     untracked: Vec<Range<u64>>,
-    pub(super) found: Vec<Found>,
+    pub(super) found: Vec<CheckError>,
 }
 
 /// Maximum number of cached allocations and ranges. Kernels usually access fewer at a time.
-const KNOWN: usize = 8;
+const MAX_CACHED: usize = 8;
 
 /// Allocations with tracked bytes that one [`Piece`](super::access::Piece) of an instruction accesses.
-enum Book {
+enum TrackedAllocations {
     /// None.
     Nowhere,
     /// One allocation. The range is `Some` if the accesses cover it without gaps.
@@ -56,7 +56,7 @@ enum Book {
 }
 
 /// Returns the accesses of the [`Piece`](super::access::Piece) with index `piece`. They are consecutive in `touches`.
-fn of_piece(touches: &[Touch], piece: usize) -> &[Touch] {
+fn of_piece(touches: &[LaneAccess], piece: usize) -> &[LaneAccess] {
     let start = touches.partition_point(|touch| touch.piece < piece);
     let end = touches.partition_point(|touch| touch.piece <= piece);
     &touches[start..end]
@@ -81,11 +81,11 @@ impl Shadow {
         let found = space.written(address);
         match &found {
             Some(written) => {
-                self.known.truncate(KNOWN - 1);
+                self.known.truncate(MAX_CACHED - 1);
                 self.known.insert(0, written.clone());
             }
             None => {
-                self.untracked.truncate(KNOWN - 1);
+                self.untracked.truncate(MAX_CACHED - 1);
                 self.untracked.extend(space.range(address));
             }
         }
@@ -94,7 +94,12 @@ impl Shadow {
 
     /// Finds the allocations that one [`Piece`](super::access::Piece) of an instruction accesses and whose initialised
     /// bytes are tracked. One look-up serves all lanes, because they usually access one allocation.
-    fn book(&mut self, touches: &[Touch], bytes: u64, space: Space<'_>) -> Book {
+    fn find_allocations(
+        &mut self,
+        touches: &[LaneAccess],
+        bytes: u64,
+        space: Space<'_>,
+    ) -> TrackedAllocations {
         let (mut least, mut greatest, mut local) = (u64::MAX, 0, false);
         for touch in touches {
             match touch.at {
@@ -105,33 +110,37 @@ impl Shadow {
             }
         }
         if least > greatest {
-            return if local && !self.local.is_empty() { Book::Several } else { Book::Nowhere };
+            return if local && !self.local.is_empty() {
+                TrackedAllocations::Several
+            } else {
+                TrackedAllocations::Nowhere
+            };
         }
         let inside = |range: &Range<u64>| range.contains(&least) && greatest + bytes <= range.end;
         if local {
-            Book::Several
+            TrackedAllocations::Several
         } else if self.untracked.iter().any(&inside) {
-            Book::Nowhere
+            TrackedAllocations::Nowhere
         } else {
             match self.written(space, least) {
                 Some(written) if inside(&written.range()) => {
                     let span = touches.len() as u64 * bytes;
-                    Book::One(
+                    TrackedAllocations::One(
                         written,
                         (greatest + bytes - least == span).then_some(least..least + span),
                     )
                 }
-                _ => Book::Several,
+                _ => TrackedAllocations::Several,
             }
         }
     }
 
     /// Reports an error, unless reports of uninitialised data are turned off for the address space.
-    fn mistake(&mut self, space: Space<'_>, origin: u32, how: Use) {
+    fn mistake(&mut self, space: Space<'_>, origin: u32, how: ForbiddenUse) {
         if let Some(read) = self.origins.get(origin)
             && space.reports_never_written()
         {
-            self.found.push(Found::NeverWritten { read: read.clone(), how });
+            self.found.push(CheckError::NeverWritten { read: read.clone(), how });
         }
     }
 
@@ -144,7 +153,7 @@ impl Shadow {
         space: Space<'_>,
     ) {
         if let Some(found) = registers.everywhere(sources, exec) {
-            self.mistake(space, found.origin, Use::Control);
+            self.mistake(space, found.origin, ForbiddenUse::Control);
         }
     }
 
@@ -157,7 +166,7 @@ impl Shadow {
     ) {
         let found = address.iter().map(|register| registers.lanes(*register));
         if let Some(found) = found.into_iter().find(|lanes| lanes.never_written & exec != 0) {
-            self.mistake(space, found.origin, Use::Address);
+            self.mistake(space, found.origin, ForbiddenUse::Address);
         }
     }
 
@@ -166,8 +175,8 @@ impl Shadow {
     pub(super) fn reads(
         &mut self,
         (pc, text): (u64, &Arc<str>),
-        checked: &Checked,
-        (touches, wave): (&[Touch], &Wave),
+        checked: &CheckedInstruction,
+        (touches, wave): (&[LaneAccess], &Wave),
         registers: &Registers,
         space: Space<'_>,
         changes: &mut Vec<Change>,
@@ -191,18 +200,20 @@ impl Shadow {
                         && !written.any(address..address + piece.bytes)
                     {
                         let origin = self.origins.number(pc, text, address);
-                        self.mistake(space, origin, Use::Atomic);
+                        self.mistake(space, origin, ForbiddenUse::Atomic);
                     }
                 }
             }
             if target == Data::Nothing {
                 continue;
             }
-            let book = self.book(touches, piece.bytes, space);
+            let book = self.find_allocations(touches, piece.bytes, space);
             if registers.are_clean() {
                 match &book {
-                    Book::Nowhere => continue,
-                    Book::One(written, Some(range)) if written.all(range.clone()) => continue,
+                    TrackedAllocations::Nowhere => continue,
+                    TrackedAllocations::One(written, Some(range)) if written.all(range.clone()) => {
+                        continue;
+                    }
                     _ => {}
                 }
             }
@@ -273,8 +284,8 @@ impl Shadow {
     /// Reports an error if a store or an atomic writes a value that was computed from uninitialised memory.
     fn check_write(
         &mut self,
-        checked: &Checked,
-        touch: &Touch,
+        checked: &CheckedInstruction,
+        touch: &LaneAccess,
         registers: &Registers,
         space: Space<'_>,
     ) {
@@ -286,15 +297,15 @@ impl Shadow {
         for word in 0..piece.bytes.div_ceil(4) {
             let mark = stored(registers, piece.data, word, touch.lane);
             if let Some(origin) = mark.origin().filter(|_| mark.computed() || computes) {
-                self.mistake(space, origin, Use::Stored);
+                self.mistake(space, origin, ForbiddenUse::Stored);
             }
         }
     }
 
     pub(super) fn writes(
         &mut self,
-        checked: &Checked,
-        touches: &[Touch],
+        checked: &CheckedInstruction,
+        touches: &[LaneAccess],
         registers: &Registers,
         space: Space<'_>,
     ) {
@@ -308,14 +319,14 @@ impl Shadow {
     fn written_by(
         &mut self,
         piece: &Piece,
-        touches: &[Touch],
+        touches: &[LaneAccess],
         registers: &Registers,
         space: Space<'_>,
     ) {
         if registers.are_clean() {
-            match self.book(touches, piece.bytes, space) {
-                Book::Nowhere => return,
-                Book::One(written, Some(range)) => return written.set(range, true),
+            match self.find_allocations(touches, piece.bytes, space) {
+                TrackedAllocations::Nowhere => return,
+                TrackedAllocations::One(written, Some(range)) => return written.set(range, true),
                 _ => {}
             }
         }

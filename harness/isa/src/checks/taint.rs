@@ -44,7 +44,7 @@ pub(crate) struct Lanes {
 }
 
 impl Lanes {
-    fn of(mark: Mark) -> Lanes {
+    fn from_mark(mark: Mark) -> Lanes {
         match mark.origin() {
             None => Lanes::default(),
             Some(origin) => {
@@ -166,7 +166,7 @@ impl Registers {
     pub(crate) fn lanes(&self, register: Register) -> Lanes {
         match register {
             Register::Row(row) => self.rows[row],
-            Register::Scalar(scalar) => Lanes::of(self.scalar(scalar)),
+            Register::Scalar(scalar) => Lanes::from_mark(self.scalar(scalar)),
         }
     }
 
@@ -211,7 +211,7 @@ impl Registers {
                 }
                 Rule::Select { mask } => {
                     let chosen = wave.mask(mask);
-                    let by = Lanes::of(self.scalar(mask)).after_computing();
+                    let by = Lanes::from_mark(self.scalar(mask)).after_computing();
                     source(1, index).only(chosen).or(source(0, index).only(!chosen)).or(by)
                 }
                 Rule::SelectScalar => source(usize::from(!wave.scc()), index),

@@ -2,7 +2,7 @@
 
 use crate::{
     exec::{Binder, on_wave},
-    operation::{Operation, Passes, Table, operations, picks},
+    operation::{DataFlow, Operation, Table, operations, picks},
     registers::HALF,
     text::{Text, Unsupported},
     wave::{Wave, active},
@@ -47,7 +47,7 @@ struct Inactive {
 }
 
 impl Inactive {
-    fn of(text: &Text) -> Result<Inactive, Unsupported> {
+    fn parse(text: &Text) -> Result<Inactive, Unsupported> {
         text.only(&["op_sel"])?;
         let options = text.list("op_sel").unwrap_or_default();
         let bit = |at: usize| options.get(at) == Some(&1);
@@ -82,7 +82,7 @@ impl Inactive {
 /// other row of the pair.
 fn permute_rows(other_row: bool) -> Binder {
     Box::new(move |text: &Text| {
-        let inactive = Inactive::of(text)?;
+        let inactive = Inactive::parse(text)?;
         let (target, source) = (text.row(0, 1)?, text.row(1, 1)?);
         let (low, high) = (text.plain_source::<u32>(2)?, text.plain_source::<u32>(3)?);
         on_wave(move |wave| {
@@ -100,7 +100,7 @@ fn permute_rows(other_row: bool) -> Binder {
 /// measurements by others on a gfx1201 show it.
 fn permute_rows_by_lane(other_row: bool) -> Binder {
     Box::new(move |text: &Text| {
-        let inactive = Inactive::of(text)?;
+        let inactive = Inactive::parse(text)?;
         let (target, source, index) = (text.row(0, 1)?, text.row(1, 1)?, text.row(2, 1)?);
         on_wave(move |wave| {
             let values = copy_row(wave, source);
@@ -159,15 +159,15 @@ pub(crate) fn register(table: &mut Table) {
                 let value = source.uniform(wave);
                 wave.set_lane(row, lane, value);
             })
-        })).that(Passes::Mixes);
+        })).with_flow(DataFlow::Mixes);
         "v_mbcnt_lo_u32_b32" => count_before(0);
         "v_mbcnt_hi_u32_b32" => count_before(32);
         "v_permlane16_b32" => picks(permute_rows(false));
         "v_permlanex16_b32" => picks(permute_rows(true));
         "v_permlane16_var_b32" => picks(permute_rows_by_lane(false));
         "v_permlanex16_var_b32" => picks(permute_rows_by_lane(true));
-        "v_permlane16_swap_b32" => Operation::from(swap_blocks(16)).that(Passes::Mixes);
-        "v_permlane32_swap_b32" => Operation::from(swap_blocks(32)).that(Passes::Mixes);
+        "v_permlane16_swap_b32" => Operation::from(swap_blocks(16)).with_flow(DataFlow::Mixes);
+        "v_permlane32_swap_b32" => Operation::from(swap_blocks(32)).with_flow(DataFlow::Mixes);
         "v_permlane64_b32" => picks(Box::new(|text: &Text| {
             let (target, source) = (text.row(0, 1)?, text.row(1, 1)?);
             on_wave(move |wave| {
@@ -197,7 +197,7 @@ pub(crate) fn register(table: &mut Table) {
                     put(wave, b, x);
                 }
             })
-        })).that(Passes::Swaps);
+        })).with_flow(DataFlow::Swaps);
         "v_swap_b32" => Operation::from(Box::new(|text: &Text| {
             let (a, b) = (text.row(0, 1)?, text.row(1, 1)?);
             on_wave(move |wave| {
@@ -207,6 +207,6 @@ pub(crate) fn register(table: &mut Table) {
                     wave.set_lane(b, lane, x);
                 }
             })
-        })).that(Passes::Swaps);
+        })).with_flow(DataFlow::Swaps);
     }
 }

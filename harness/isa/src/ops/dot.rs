@@ -9,7 +9,7 @@ use crate::{
     operation::{Operation, Table, accumulates, by_arch, by_overflow, operations},
     small_float::SmallFloat,
     text::{Constant, Text, Unsupported},
-    value::{Settled, Type, Value, flushed},
+    value::{NeverSaturatedF16, Type, Value, flushed},
     vector::{accumulate, ternary},
 };
 
@@ -256,8 +256,8 @@ pub(crate) fn register(table: &mut Table) {
             dot::<Bfloats, _>(16, |a: u32, b: u32, c: f32| halves(a, b, c, wide_bf16));
         "v_dot2_f16_f16" => by_overflow(|saturates| {
             let round = F16::rounding(saturates);
-            dot::<Halves, _>(16, move |a: u32, b: u32, c: Settled| {
-                Settled(round(halves(a, b, c.0.to_f32(), wide_f16)))
+            dot::<Halves, _>(16, move |a: u32, b: u32, c: NeverSaturatedF16| {
+                NeverSaturatedF16(round(halves(a, b, c.0.to_f32(), wide_f16)))
             })
         });
         "v_dot2_bf16_bf16" => dot::<Bfloats, _>(16, |a: u32, b: u32, c: Bf16| {

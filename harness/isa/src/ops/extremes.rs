@@ -4,7 +4,7 @@
 pub(crate) trait Ordered: Copy + PartialOrd {
     fn is_signalling(self) -> bool;
     fn quiet(self) -> Self;
-    fn is_no_number(self) -> bool;
+    fn is_not_a_number(self) -> bool;
     fn is_negative(self) -> bool;
 
     /// Returns the minimumNumber of IEEE 754-2019: a number takes precedence over any NaN, and -0 is less than +0. If
@@ -27,7 +27,7 @@ pub(crate) trait Ordered: Copy + PartialOrd {
 
     #[inline(always)]
     fn pick(self, other: Self, number: Self) -> Self {
-        match (self.is_no_number(), other.is_no_number()) {
+        match (self.is_not_a_number(), other.is_not_a_number()) {
             (true, true) => self.quiet(),
             (true, false) => other,
             (false, true) => self,
@@ -66,7 +66,7 @@ pub(crate) trait Ordered: Copy + PartialOrd {
     /// (the RDNA 4 ISA guide, `V_MINIMUM_F32`).
     #[inline(always)]
     fn nan_with(self, other: Self) -> Option<Self> {
-        match (self.is_no_number(), other.is_no_number()) {
+        match (self.is_not_a_number(), other.is_not_a_number()) {
             (false, false) => None,
             (true, _) if self.is_signalling() || !other.is_signalling() => Some(self.quiet()),
             _ => Some(other.quiet()),
@@ -86,7 +86,7 @@ macro_rules! ordered {
                 <$type>::from_bits(self.to_bits() | $quiet)
             }
             #[inline(always)]
-            fn is_no_number(self) -> bool {
+            fn is_not_a_number(self) -> bool {
                 self.is_nan()
             }
             #[inline(always)]

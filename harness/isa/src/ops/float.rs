@@ -18,7 +18,7 @@ enum Axis {
 }
 
 impl Axis {
-    fn of(x: f32, y: f32, z: f32) -> Axis {
+    fn major(x: f32, y: f32, z: f32) -> Axis {
         let (x, y, z) = (x.abs(), y.abs(), z.abs());
         match (z >= x && z >= y, y >= x) {
             (true, _) => Axis::Z,
@@ -147,23 +147,23 @@ pub(crate) fn register(table: &mut Table) {
         "v_maximumminimum_f32" => ternary(|a: f32, b: f32, c: f32| a.greatest_or_nan(b).least_or_nan(c));
         "v_minimummaximum_f32" => ternary(|a: f32, b: f32, c: f32| a.least_or_nan(b).greatest_or_nan(c));
         "v_cubeid_f32" => ternary(|x: f32, y: f32, z: f32| {
-            let (face, major) = match Axis::of(x, y, z) {
+            let (face, major) = match Axis::major(x, y, z) {
                 Axis::X => (0.0f32, x),
                 Axis::Y => (2.0, y),
                 Axis::Z => (4.0, z),
             };
             if major < 0.0 { face + 1.0 } else { face }
         });
-        "v_cubesc_f32" => ternary(|x: f32, y: f32, z: f32| match Axis::of(x, y, z) {
+        "v_cubesc_f32" => ternary(|x: f32, y: f32, z: f32| match Axis::major(x, y, z) {
             Axis::X => if x < 0.0 { z } else { -z },
             Axis::Y => x,
             Axis::Z => if z < 0.0 { -x } else { x },
         });
-        "v_cubetc_f32" => ternary(|x: f32, y: f32, z: f32| match Axis::of(x, y, z) {
+        "v_cubetc_f32" => ternary(|x: f32, y: f32, z: f32| match Axis::major(x, y, z) {
             Axis::Y => if y < 0.0 { -z } else { z },
             Axis::X | Axis::Z => -y,
         });
-        "v_cubema_f32" => ternary(|x: f32, y: f32, z: f32| match Axis::of(x, y, z) {
+        "v_cubema_f32" => ternary(|x: f32, y: f32, z: f32| match Axis::major(x, y, z) {
             Axis::X => 2.0 * x,
             Axis::Y => 2.0 * y,
             Axis::Z => 2.0 * z,

@@ -247,7 +247,7 @@ pub(crate) fn bind(text: &Text) -> Bound {
     let access = Access::parse(text)?;
     let returns = returns_old_value(text);
     on_machine(move |wave, machine| {
-        let gap = |what| Box::new(Stop::Gap(what));
+        let gap = |what| Box::new(Stop::Unsupported(what));
         let image = access.image(wave).map_err(gap)?;
         for lane in active(wave.exec()) {
             match access.action {
@@ -308,7 +308,7 @@ fn store(
     lane: usize,
     image: &Image,
 ) -> Step {
-    let gap = |what| Box::new(Stop::Gap(what));
+    let gap = |what| Box::new(Stop::Unsupported(what));
     let components = access.get(wave, lane, image).map_err(gap)?;
     let texel = image.format.encode(image.unselected(components));
     let texel = texel.ok_or_else(|| gap("a store to an sRGB image"))?;

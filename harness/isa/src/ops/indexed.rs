@@ -2,7 +2,7 @@
 
 use crate::{
     exec::{Binder, on_wave},
-    operation::{Operation, Passes, Table, operations},
+    operation::{DataFlow, Operation, Table, operations},
     registers::HALF,
     text::{Base, Text, Unsupported, register},
     wave::{INDEXING, Wave, active},
@@ -114,10 +114,11 @@ pub fn moved(text: &Text, m0: u32) -> Result<Option<Text>, Unsupported> {
 
 pub(crate) fn register(table: &mut Table) {
     operations! { table;
-        "v_movrels_b32" => Operation::from(relative(|m0| m0, |_| 0)).that(Passes::Anywhere);
-        "v_movreld_b32" => Operation::from(relative(|_| 0, |m0| m0)).that(Passes::Anywhere);
-        "v_movrelsd_b32" => Operation::from(relative(|m0| m0, |m0| m0)).that(Passes::Anywhere);
-        "v_movrelsd_2_b32" => Operation::from(relative(|m0| m0 & 0x3ff, |m0| m0 >> 16 & 0x3ff)).that(Passes::Anywhere);
+        "v_movrels_b32" => Operation::from(relative(|m0| m0, |_| 0)).with_flow(DataFlow::Anywhere);
+        "v_movreld_b32" => Operation::from(relative(|_| 0, |m0| m0)).with_flow(DataFlow::Anywhere);
+        "v_movrelsd_b32" => Operation::from(relative(|m0| m0, |m0| m0)).with_flow(DataFlow::Anywhere);
+        "v_movrelsd_2_b32" =>
+            Operation::from(relative(|m0| m0 & 0x3ff, |m0| m0 >> 16 & 0x3ff)).with_flow(DataFlow::Anywhere);
         "s_set_gpr_idx_on" => Operation::from(Box::new(|text: &Text| {
             let (index, mode) = (text.plain_source::<u32>(0)?, mode(text, 1)?);
             on_wave(move |wave| {
@@ -125,15 +126,15 @@ pub(crate) fn register(table: &mut Table) {
                 set_mode(wave, mode);
                 wave.set_detour(INDEXING, true);
             })
-        })).that(Passes::Nothing);
-        "s_set_gpr_idx_off" => Operation::from(Box::new(|_: &Text| on_wave(|wave| wave.set_detour(INDEXING, false)))).that(Passes::Nothing);
+        })).with_flow(DataFlow::Nothing);
+        "s_set_gpr_idx_off" => Operation::from(Box::new(|_: &Text| on_wave(|wave| wave.set_detour(INDEXING, false)))).with_flow(DataFlow::Nothing);
         "s_set_gpr_idx_idx" => Operation::from(Box::new(|text: &Text| {
             let index = text.plain_source::<u32>(0)?;
             on_wave(move |wave| set_index(wave, index.uniform(wave)))
-        })).that(Passes::Nothing);
+        })).with_flow(DataFlow::Nothing);
         "s_set_gpr_idx_mode" => Operation::from(Box::new(|text: &Text| {
             let mode = mode(text, 0)?;
             on_wave(move |wave| set_mode(wave, mode))
-        })).that(Passes::Nothing);
+        })).with_flow(DataFlow::Nothing);
     }
 }

@@ -4,7 +4,7 @@ use crate::{
     exec::{Binder, Lanes, Plain, bind_plain, on_wave},
     float16::F16,
     masks::{carry, select},
-    operation::{Operation, Passes, Table, bits, by_arch, copies, operations},
+    operation::{DataFlow, Operation, Table, bits, by_arch, copies, operations},
     registers::HALF,
     source::{Buffer, Source},
     text::{Base, Constant, Text, Unsupported, register},
@@ -276,7 +276,7 @@ fn wide_mad<const SIGNED: bool>() -> Operation {
             carry_out: text.scalar(1, 1)?,
         })
     });
-    Operation::from(binder).that(Passes::Flags)
+    Operation::from(binder).with_flow(DataFlow::Flags)
 }
 
 /// Returns the implementation of a 64-bit shift `op dst, shift, value`.

@@ -37,11 +37,11 @@ enum Output {
     Packed { bfloat: bool },
 }
 
-/// Maximum sizes of arrays: elements of A per lane (`MOST_VALUES`), elements of B per lane if A is sparse
-/// (`MOST_SPARSE`), and registers that contain these elements (`MOST_WORDS`).
-const MOST_VALUES: usize = 16;
-const MOST_SPARSE: usize = 2 * MOST_VALUES;
-const MOST_WORDS: usize = 8;
+/// Maximum sizes of arrays: elements of A per lane (`MAX_VALUES`), elements of B per lane if A is sparse
+/// (`MAX_SPARSE_VALUES`), and registers that contain these elements (`MAX_WORDS`).
+const MAX_VALUES: usize = 16;
+const MAX_SPARSE_VALUES: usize = 2 * MAX_VALUES;
+const MAX_WORDS: usize = 8;
 
 /// Registers and bits that contain the indices of a sparse A. Of each four neighbouring elements in a row of A, two are
 /// zero and are not stored.
@@ -92,7 +92,7 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> 
         let mut elements = [[T::ZERO; 64]; MOST];
         let rows = (values * input.bits()).div_ceil(32);
         for half in 0..wave.halves() {
-            let mut words = [&wave.vector[row][half]; MOST_WORDS];
+            let mut words = [&wave.vector[row][half]; MAX_WORDS];
             for (word, register) in words.iter_mut().enumerate().take(rows) {
                 *register = &wave.vector[row + word][half];
             }
@@ -185,9 +185,9 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Lanes for Multiply<T, N
     #[inline(always)]
     fn run(&self, wave: &mut Wave) {
         if SPARSE {
-            self.multiply::<MOST_SPARSE>(wave, 2 * self.values);
+            self.multiply::<MAX_SPARSE_VALUES>(wave, 2 * self.values);
         } else {
-            self.multiply::<MOST_VALUES>(wave, self.values);
+            self.multiply::<MAX_VALUES>(wave, self.values);
         }
     }
 }
@@ -196,7 +196,7 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> 
     // All lanes take part, because the instruction ignores EXEC.
     #[inline(always)]
     fn multiply<const MOST: usize>(&self, wave: &mut Wave, in_b: usize) {
-        let mut a = self.load::<MOST_VALUES>(wave, self.a, self.values);
+        let mut a = self.load::<MAX_VALUES>(wave, self.a, self.values);
         let mut b = self.load::<MOST>(wave, self.b, in_b);
         if self.share.lanes != 0 {
             for lanes in &mut b {
@@ -214,7 +214,7 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> 
         // On GFX12, half-precision results are rounded after every four products, according to measurements by others
         // on a Radeon AI PRO R9700.
         let steps = !SPARSE && self.output == Output::Packed { bfloat: false };
-        let step = if steps { 4 } else { MOST_VALUES };
+        let step = if steps { 4 } else { MAX_VALUES };
         let round = F16::rounding(wave.saturates());
         let groups = wave.lanes / N;
         let elements = self.elements.min(self.places.len() / groups);
@@ -358,7 +358,7 @@ fn mfma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
     let values = words * 32 / input.bits();
     let (size, elements) = (name.size, name.size * name.k);
     let in_b = if sparse { 2 * values } else { values };
-    if values == 0 || values > MOST_VALUES || elements == 0 || 64 * in_b % elements != 0 {
+    if values == 0 || values > MAX_VALUES || elements == 0 || 64 * in_b % elements != 0 {
         return Err(Unsupported);
     }
     let blocks = 64 * in_b / elements;
@@ -384,7 +384,7 @@ fn mfma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
         sparse: match sparse {
             // With this many values, the indices fill the register. Then there is only one set of indices, and `cbsz`
             // and `abid` have no effect.
-            true if values == MOST_VALUES || text.number("cbsz")? != 0 => Some(0),
+            true if values == MAX_VALUES || text.number("cbsz")? != 0 => Some(0),
             true => Some(text.number("abid")?),
             false => None,
         },
@@ -467,7 +467,7 @@ fn wmma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
         return Err(Unsupported);
     }
     let in_b = if sparse { 2 * values } else { values };
-    if values > MOST_VALUES || in_b * k_groups != name.k || !matches!(groups, 2 | 4) {
+    if values > MAX_VALUES || in_b * k_groups != name.k || !matches!(groups, 2 | 4) {
         return Err(Unsupported);
     }
     let mut places = Vec::new();
@@ -565,7 +565,7 @@ fn resolve<T: Accumulator + Value, const N: usize, const SPARSE: bool>(
     };
     let in_b = if SPARSE { 2 * shape.values } else { shape.values };
     let b_words = (in_b * shape.b.1.bits()).div_ceil(32);
-    if d_words < wanted || b_words > MOST_WORDS.min(registers(text, 2)?.1) {
+    if d_words < wanted || b_words > MAX_WORDS.min(registers(text, 2)?.1) {
         return Err(Unsupported);
     }
     let plain = text.operands.iter().all(|operand| !operand.negate && !operand.absolute);

@@ -82,7 +82,7 @@ fn chosen<const N: usize>(text: &Text, name: &str, default: bool) -> [bool; N] {
 }
 
 impl<const N: usize> Operands<N> {
-    fn of(of: &'static Type, text: &Text, at: [usize; N]) -> Result<Self, Unsupported> {
+    fn parse(of: &'static Type, text: &Text, at: [usize; N]) -> Result<Self, Unsupported> {
         if text.lacks_clamp(of) {
             return Err(Unsupported);
         }
@@ -190,7 +190,7 @@ fn saturate<const N: usize>(of: &Type, results: &mut Half, taken: &[Half; N]) {
 
 fn two<T: Value>(f: impl Fn(T, T) -> T + Copy + Send + Sync + 'static) -> Binder {
     Box::new(move |text| {
-        let operands = Operands::of(Type::of::<T>(), text, [1, 2])?;
+        let operands = Operands::parse(Type::of::<T>(), text, [1, 2])?;
         bind_lanes(Packed { operands, f: move |[a, b]: [T; 2]| f(a, b), of: PhantomData })
     })
 }
@@ -201,7 +201,7 @@ fn three<T: Value>(
 ) -> Binder {
     Box::new(move |text| {
         let at = [1, 2, if third_is_target { 0 } else { 3 }];
-        let operands = Operands::of(Type::of::<T>(), text, at)?;
+        let operands = Operands::parse(Type::of::<T>(), text, at)?;
         bind_lanes(Packed { operands, f: move |[a, b, c]: [T; 3]| f(a, b, c), of: PhantomData })
     })
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     exec::{Binder, on_machine, on_wave},
-    operation::{Operation, Passes, Table, accumulates, bits, copies, operations},
+    operation::{DataFlow, Operation, Table, accumulates, bits, copies, operations},
     scalar::{
         binary, binary_nz, binary_scc, compare, compare_immediate, save_exec, unary, unary_nz,
         with_immediate,
@@ -324,8 +324,8 @@ pub(crate) fn register(table: &mut Table) {
         "s_pack_lh_b32_b16" => bits(binary(|a: u32, b: u32| (a & 0xffff) | (b & 0xffff_0000)));
         "s_pack_hh_b32_b16" => bits(binary(|a: u32, b: u32| a >> 16 | (b & 0xffff_0000)));
         "s_pack_hl_b32_b16" => bits(binary(|a: u32, b: u32| a >> 16 | b << 16));
-        "s_cselect_b32" => Operation::from(binary_scc(|a: u32, b: u32, scc| (if scc { a } else { b }, scc))).that(Passes::SelectsScalar);
-        "s_cselect_b64" => Operation::from(binary_scc(|a: u64, b: u64, scc| (if scc { a } else { b }, scc))).that(Passes::SelectsScalar);
+        "s_cselect_b32" => Operation::from(binary_scc(|a: u32, b: u32, scc| (if scc { a } else { b }, scc))).with_flow(DataFlow::SelectsScalar);
+        "s_cselect_b64" => Operation::from(binary_scc(|a: u64, b: u64, scc| (if scc { a } else { b }, scc))).with_flow(DataFlow::SelectsScalar);
 
         "s_movk_i32" => copies(with_immediate(|_, k| (i32::from(k as i16) as u32, None)));
         "s_cmovk_i32" => copies(Box::new(|text: &Text| {
@@ -401,15 +401,15 @@ pub(crate) fn register(table: &mut Table) {
         "s_andn2_wrexec_b64" | "s_and_not1_wrexec_b64" => save_exec(|a: u64, exec| a & !exec, true);
 
         "s_getreg_b32" => get_register();
-        "s_setreg_b32" | "s_setreg_imm32_b32" => Operation::from(set_register()).that(Passes::Nothing);
+        "s_setreg_b32" | "s_setreg_imm32_b32" => Operation::from(set_register()).with_flow(DataFlow::Nothing);
         "s_denorm_mode" => Operation::from(Box::new(|text: &Text| {
             let denormals = u32::from(text.site.immediate & 0xf) << 4;
             on_wave(move |wave| wave.set_mode((wave.mode() & !0xf0) | denormals))
-        })).that(Passes::Nothing);
+        })).with_flow(DataFlow::Nothing);
         "s_round_mode" => Operation::from(Box::new(|text: &Text| {
             let rounding = u32::from(text.site.immediate & 0xf);
             on_wave(move |wave| wave.set_mode((wave.mode() & !0xf) | rounding))
-        })).that(Passes::Nothing);
+        })).with_flow(DataFlow::Nothing);
         "s_memtime" => Box::new(|text: &Text| {
             let target = text.scalar(0, 2)?;
             on_machine(move |wave, machine| {

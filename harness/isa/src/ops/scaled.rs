@@ -97,7 +97,7 @@ impl Shape {
     }
 }
 
-const MOST: usize = 32;
+const MAX_WORDS: usize = 32;
 
 /// Parts of an instruction's name, for example `v_cvt_scalef32_sr_pk_fp8_f32`.
 struct Name<'a> {
@@ -141,18 +141,22 @@ fn chosen(bits: usize, [low, high]: [bool; 2]) -> Result<usize, Unsupported> {
 
 /// Direction of the scaling: multiplication or division.
 #[derive(Clone, Copy, PartialEq)]
-enum Way {
-    Times,
-    By,
+enum ScaleDirection {
+    Multiply,
+    Divide,
 }
 
 /// Scales a number by the exponent of the binary32 number `bits`. If this is the exponent of infinities and NaNs, the
 /// result is a NaN with the sign of `value`.
-fn scaled(value: f64, way: Way, bits: u32) -> f64 {
+fn scaled(value: f64, way: ScaleDirection, bits: u32) -> f64 {
     match (bits >> 23 & 0xff, way) {
         (0xff, _) => f64::NAN.copysign(value),
-        (exponent, Way::Times) => value * crate::rounding::exponent(exponent as i32 - 127),
-        (exponent, Way::By) => value / crate::rounding::exponent(exponent as i32 - 127),
+        (exponent, ScaleDirection::Multiply) => {
+            value * crate::rounding::exponent(exponent as i32 - 127)
+        }
+        (exponent, ScaleDirection::Divide) => {
+            value / crate::rounding::exponent(exponent as i32 - 127)
+        }
     }
 }
 
@@ -191,7 +195,7 @@ impl Words {
 
     /// Parses a source operand with values of type `of`, which determines the bits of a constant. A single 32-bit
     /// number may have a sign modifier.
-    fn of(text: &Text, index: usize, count: usize, of: Wide) -> Result<Words, Unsupported> {
+    fn parse(text: &Text, index: usize, count: usize, of: Wide) -> Result<Words, Unsupported> {
         let mut words = Words::bare(text, index, count);
         if of == Wide::F32 && count == 1 {
             words = text.plain_source::<f32>(index).map(|source| Words { source, count });
@@ -207,7 +211,7 @@ impl Words {
         Ok(words)
     }
 
-    fn read(&self, wave: &Wave, lane: usize, words: &mut [u32; MOST]) {
+    fn read(&self, wave: &Wave, lane: usize, words: &mut [u32; MAX_WORDS]) {
         if self.count == 1 {
             words[0] = self.source.lane::<f32>(wave, lane).to_bits();
             return;
@@ -219,7 +223,7 @@ impl Words {
 }
 
 /// Returns `bits` bits from bit position `at` of the words. The field may span two words.
-fn field(words: &[u32; MOST], at: usize, bits: usize) -> u32 {
+fn field(words: &[u32; MAX_WORDS], at: usize, bits: usize) -> u32 {
     let (word, shift) = (at / 32, at % 32);
     let high = if shift + bits > 32 { u64::from(words[word + 1]) << 32 } else { 0 };
     let all = (high | u64::from(words[word])) >> shift;
@@ -227,7 +231,7 @@ fn field(words: &[u32; MOST], at: usize, bits: usize) -> u32 {
 }
 
 /// Writes `bits` bits at bit position `at` of the words. The field may span two words. Its bits must be zero before.
-fn put(words: &mut [u32; MOST], at: usize, bits: usize, value: u32) {
+fn put(words: &mut [u32; MAX_WORDS], at: usize, bits: usize, value: u32) {
     let (word, shift) = (at / 32, at % 32);
     words[word] |= value << shift;
     if shift + bits > 32 {
@@ -236,7 +240,14 @@ fn put(words: &mut [u32; MOST], at: usize, bits: usize, value: u32) {
 }
 
 /// Writes a result of `bits` bits. If the result is smaller than a register, the other bits of the register are kept.
-fn write(wave: &mut Wave, row: usize, lane: usize, words: &[u32; MOST], bits: usize, at: usize) {
+fn write(
+    wave: &mut Wave,
+    row: usize,
+    lane: usize,
+    words: &[u32; MAX_WORDS],
+    bits: usize,
+    at: usize,
+) {
     if bits >= 32 {
         for (word, value) in words.iter().enumerate().take(bits / 32) {
             wave.set_lane(row + word, lane, *value);
@@ -264,12 +275,12 @@ fn widen(text: &Text, name: &Name<'_>, to: Wide) -> Bound {
     on_wave(move |wave| {
         let saturates = wave.saturates();
         for lane in active(wave.exec()) {
-            let (mut words, mut results) = ([0; MOST], [0; MOST]);
+            let (mut words, mut results) = ([0; MAX_WORDS], [0; MAX_WORDS]);
             source.read(wave, lane, &mut words);
             let scale = scale.word(wave, lane, 0);
             for number in 0..numbers {
                 let code = field(&words, at + number * bits, bits) as u8;
-                let value = scaled(from.to_f32(code).into(), Way::Times, scale);
+                let value = scaled(from.to_f32(code).into(), ScaleDirection::Multiply, scale);
                 let value = to.round(value, saturates);
                 put(&mut results, number * to.bits(), to.bits(), value);
             }
@@ -295,8 +306,8 @@ fn narrow(text: &Text, name: &Name<'_>, from: Wide) -> Bound {
     let two = name.shape == Shape::TwoByTurns
         || name.shape == Shape::Pair && from == Wide::F32 && !name.by_chance;
     let words = (numbers * from.bits()).div_ceil(if two { 64 } else { 32 });
-    let first = Words::of(text, 1, words, from)?;
-    let second = if two { Some(Words::of(text, 2, words, from)?) } else { None };
+    let first = Words::parse(text, 1, words, from)?;
+    let second = if two { Some(Words::parse(text, 2, words, from)?) } else { None };
     let random = if name.by_chance { Some(text.plain_source::<u32>(2)?) } else { None };
     let more = usize::from(two || name.by_chance);
     let scale = text.plain_source::<f32>(2 + more)?;
@@ -304,7 +315,7 @@ fn narrow(text: &Text, name: &Name<'_>, from: Wide) -> Bound {
     on_wave(move |wave| {
         let to = to.saturating(wave.saturates());
         for lane in active(wave.exec()) {
-            let (mut a, mut b, mut results) = ([0; MOST], [0; MOST], [0; MOST]);
+            let (mut a, mut b, mut results) = ([0; MAX_WORDS], [0; MAX_WORDS], [0; MAX_WORDS]);
             first.read(wave, lane, &mut a);
             if let Some(second) = &second {
                 second.read(wave, lane, &mut b);
@@ -317,7 +328,7 @@ fn narrow(text: &Text, name: &Name<'_>, from: Wide) -> Bound {
                     (true, 0) => field(&a, number / 2 * from.bits(), from.bits()),
                     (true, _) => field(&b, number / 2 * from.bits(), from.bits()),
                 };
-                let value = scaled(from.read(wave, bits_of_source), Way::By, scale);
+                let value = scaled(from.read(wave, bits_of_source), ScaleDirection::Divide, scale);
                 let code = match chance {
                     None => to.round(value),
                     Some(random) => to.round_by_chance(value, random, from.fraction()),

@@ -8,12 +8,12 @@ use crate::{
     float16::{F16, add_to_odd},
     masks::Mask,
     operands::Results,
-    operation::{Operation, Passes, Table, operations},
+    operation::{DataFlow, Operation, Table, operations},
     registers::{HALF, Half},
     rounding::{Field, Rounds as _, exponent, scale_f32, scale_f64},
     source::{Buffer, NO_WORDS, Source},
     text::{Text, register},
-    value::{Settled, Value, flushed_where},
+    value::{NeverSaturatedF16, Value, flushed_where},
     vector::ternary,
     wave::{Wave, active, flushed, sign, sign_bits},
 };
@@ -373,8 +373,8 @@ fn trig_preop(a: f64, segment: u32) -> f64 {
 
 pub(crate) fn register(table: &mut Table) {
     operations! { table;
-        "v_div_scale_f32" => Operation::from(scale::<f32>()).that(Passes::Flags);
-        "v_div_scale_f64" => Operation::from(scale::<f64>()).that(Passes::Flags);
+        "v_div_scale_f32" => Operation::from(scale::<f32>()).with_flow(DataFlow::Flags);
+        "v_div_scale_f64" => Operation::from(scale::<f64>()).with_flow(DataFlow::Flags);
         "v_div_fmas_f32" => Operation::rounded(
             Field::Single,
             fused(|a: f32, b: f32, c: f32| a.mul_add(b, c), fused_scaled_f32),
@@ -389,7 +389,7 @@ pub(crate) fn register(table: &mut Table) {
         "v_div_fixup_f64" => ternary(fixup_f64);
         // `MODE.FP16_OVFL` does not apply, because infinite results are quotients by zero or come from earlier steps.
         "v_div_fixup_f16" | "v_div_fixup_legacy_f16" => ternary(|q: F16, d: F16, n: F16| {
-            Settled(F16::from_f32(fixup_f32(q.to_f32(), d.to_f32(), n.to_f32())))
+            NeverSaturatedF16(F16::from_f32(fixup_f32(q.to_f32(), d.to_f32(), n.to_f32())))
         });
         "v_trig_preop_f64" => crate::vector::binary(trig_preop);
     }

@@ -43,7 +43,9 @@ pub(crate) fn bind(text: &Text, name: &str) -> Bound {
         // The instruction does nothing if no lane is active.
         let Some(first) = active(wave.exec()).next() else { return Ok(()) };
         let Some(sync) = machine.sync else {
-            return Err(Box::new(Stop::Gap("global wave sync on a queue that is not cooperative")));
+            return Err(Box::new(Stop::Unsupported(
+                "global wave sync on a queue that is not cooperative",
+            )));
         };
         let base = wave.scalar[usize::from(register::M0)] >> 16 & 63;
         let value = row.map_or(0, |row| wave.lane(row, first));

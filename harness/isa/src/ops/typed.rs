@@ -68,7 +68,7 @@ impl Access {
 
 pub(crate) fn bind(access: Access) -> Bound {
     on_machine(move |wave, machine| {
-        let gap = || Box::new(Stop::Gap("the format of its buffer"));
+        let gap = || Box::new(Stop::Unsupported("the format of its buffer"));
         let (format, select) = access.format(wave).ok_or_else(gap)?;
         let one = if format.is_integer() { 1 } else { 1f32.to_bits() };
         for lane in active(wave.exec()) {

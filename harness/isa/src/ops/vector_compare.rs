@@ -6,18 +6,18 @@ use crate::{
     exec::Binder,
     float16::F16,
     masks::compare,
-    operation::{Operation, Passes, Table},
+    operation::{DataFlow, Operation, Table},
     text::Text,
-    value::AsItIs,
+    value::UnflushedF32,
 };
 
 /// Adds a comparison to the table, as `v_cmp_*` and as `v_cmpx_*`. `binder` distinguishes the two by the mnemonic.
 fn add(table: &mut Table, names: &[&str], type_name: &str, binder: Binder) {
     let binder = Arc::new(binder);
-    for (prefix, passes) in [("v_cmp", Passes::Across), ("v_cmpx", Passes::Compares)] {
+    for (prefix, passes) in [("v_cmp", DataFlow::Across), ("v_cmpx", DataFlow::Compares)] {
         let binder = binder.clone();
         let operation = Operation::from(Box::new(move |text: &Text| binder(text)));
-        let operation = Arc::new(operation.that(passes));
+        let operation = Arc::new(operation.with_flow(passes));
         for name in names {
             crate::operation::add(
                 table,
@@ -110,7 +110,7 @@ pub(crate) fn register(table: &mut Table) {
         &["class"],
         "f32",
         // Denormals are not flushed: LLVM, `VOPCInstructions.td`, "cmp_class ignores the FP mode".
-        compare(|a: AsItIs, mask: u32| class(u64::from(a.0.to_bits()), 8, 23) & mask != 0),
+        compare(|a: UnflushedF32, mask: u32| class(u64::from(a.0.to_bits()), 8, 23) & mask != 0),
     );
     add(
         table,

@@ -10,7 +10,7 @@ use device::Arch;
 use super::{Code, Instruction, PAGE, Page, parse};
 use crate::{
     AddressSpace,
-    able::Able,
+    able::CpuFeatures,
     checks::{self, Checks},
     exec::Bound,
     machine::Machine,
@@ -20,7 +20,7 @@ use crate::{
 
 /// Creates a machine. The sanitizer checks it if the address space is watched.
 pub fn machine(space: &dyn AddressSpace) -> Machine<'_> {
-    let mut machine = Machine::new(Able::find().expect("vector instructions"), space);
+    let mut machine = Machine::new(CpuFeatures::find().expect("vector instructions"), space);
     machine.watch = space.is_watched().then(|| looks_on(true, false));
     machine
 }
@@ -32,7 +32,8 @@ pub fn code<'a>(arch: Arch, space: &'a dyn AddressSpace, lines: &[(&str, u16)]) 
     let checked = space.is_watched();
     let lanes = arch.wave_size() as usize;
     for (number, (text, immediate)) in lines.iter().enumerate() {
-        let site = Site { address: 8 * number as u64, immediate: *immediate, ..Site::of(arch) };
+        let site =
+            Site { address: 8 * number as u64, immediate: *immediate, ..Site::for_arch(arch) };
         let exec = bind(text, &site);
         let exec = if checked { watch(exec, text, &site) } else { exec };
         let Ok(exec) = exec else { panic!("not bound: {text}") };

@@ -10,8 +10,8 @@ use isa::{
     AddressSpace, WaveSync,
     inside::{
         checks::{
-            Checks, Watch,
-            between::{Between, Race, Why},
+            CheckState, Checks,
+            between::{MemoryRaceDetector, Race, RaceReason},
         },
         program::line::{self, bind, watch},
         text::{Site, register},
@@ -41,7 +41,7 @@ const WAVES: usize = 2;
 ///
 /// `apart` is true if the waves of a workgroup may run on two compute units. s[0:1] contain the start of the memory, v0
 /// the offset 64, v8 zero, and v9 a number that differs between waves. One lane is active.
-fn run(arch: Arch, apart: bool, text: &str) -> Vec<(Why, u64, u64)> {
+fn run(arch: Arch, apart: bool, text: &str) -> Vec<(RaceReason, u64, u64)> {
     let mut words = vec![0u32; 256];
     let start = words.as_mut_ptr().expose_provenance() as u64;
     let memory = Memory(start..start + 1024);
@@ -49,14 +49,14 @@ fn run(arch: Arch, apart: bool, text: &str) -> Vec<(Why, u64, u64)> {
     let mut machine = line::machine(&memory);
     machine.sync = Some(&sync);
     machine.give_lds(256, 1);
-    let between = Between::new(arch, apart, GROUPS as u64, WAVES).map(Box::new);
+    let between = MemoryRaceDetector::new(arch, apart, GROUPS as u64, WAVES).map(Box::new);
     assert!(between.is_some(), "several workgroups are checked");
-    Checks::of(&mut machine.watch).expect("the launch is checked").between = between;
-    let mut groups: Vec<(Watch, Vec<Wave>)> = (0..GROUPS)
+    Checks::from_state(&mut machine.watch).expect("the launch is checked").between = between;
+    let mut groups: Vec<(CheckState, Vec<Wave>)> = (0..GROUPS)
         .map(|group| {
             let mut checks = Some(line::looks_on(true, false));
             Checks::swap(&mut machine.watch, &mut checks);
-            let begun = Checks::of(&mut machine.watch).expect("the launch is checked");
+            let begun = Checks::from_state(&mut machine.watch).expect("the launch is checked");
             begun.begin(WAVES, group as u64);
             Checks::swap(&mut machine.watch, &mut checks);
             let waves = (0..WAVES).map(|index| {
@@ -78,21 +78,21 @@ fn run(arch: Arch, apart: bool, text: &str) -> Vec<(Why, u64, u64)> {
         let (checks, waves) = &mut groups[group.parse::<usize>().expect("a number")];
         Checks::swap(&mut machine.watch, checks);
         if line == "barrier" {
-            let checks = Checks::of(&mut machine.watch).expect("the launch is checked");
+            let checks = Checks::from_state(&mut machine.watch).expect("the launch is checked");
             checks.barrier();
         } else {
             let wave = &mut waves[wave.parse::<usize>().expect("a number")];
             let (text, immediate) = line.split_once('#').unwrap_or((line, "0"));
             let immediate = u16::from_str_radix(immediate.trim(), 16).expect("an encoding");
             let lanes = wave.lanes;
-            let site = Site { address: pc as u64, immediate, lanes, ..Site::of(arch) };
+            let site = Site { address: pc as u64, immediate, lanes, ..Site::for_arch(arch) };
             let exec = watch(bind(text.trim(), &site), text.trim(), &site);
             let Ok(exec) = exec else { panic!("{arch}: not bound: {line}") };
             exec.run(wave, &mut machine).unwrap_or_else(|stop| panic!("{line}: {stop:?}"));
         }
         Checks::swap(&mut machine.watch, checks);
     }
-    let checks = Checks::of(&mut machine.watch).expect("the launch is checked");
+    let checks = Checks::from_state(&mut machine.watch).expect("the launch is checked");
     let races = checks.between.as_mut().expect("there are several waves").end();
     let [first, second] = [0, 1];
     let lines = |race: &Race| {
@@ -103,7 +103,7 @@ fn run(arch: Arch, apart: bool, text: &str) -> Vec<(Why, u64, u64)> {
 }
 
 #[track_caller]
-fn check(archs: &[Arch], text: &str, expected: &[(Why, u64, u64)]) {
+fn check(archs: &[Arch], text: &str, expected: &[(RaceReason, u64, u64)]) {
     for arch in archs {
         assert_eq!(run(*arch, false, text), expected, "{arch}: {text}");
     }
@@ -119,7 +119,7 @@ const READ: &str = "global_load_dword v1, v0, s[0:1]";
 
 #[test]
 fn unordered_plain_accesses_race() {
-    let unordered = |one, other| (Why::Unordered, one, other);
+    let unordered = |one, other| (RaceReason::Unordered, one, other);
     check(&ALL, &format!("0: {WRITE}; 1: {WRITE}"), &[unordered(0, 1)]);
     check(&ALL, &format!("0: {WRITE}; 1: {READ}"), &[unordered(0, 1)]);
     check(&ALL, &format!("0: {READ}; 1: {WRITE}"), &[unordered(0, 1)]);
@@ -149,24 +149,24 @@ fn unordered_plain_accesses_race() {
 fn atomics_race_only_with_plain_accesses() {
     let add = "global_atomic_add v0, v9, s[0:1]";
     check(&ALL, &format!("0: {add}; 1: {add}; 2: {add}"), &[]);
-    check(&ALL, &format!("0: {add}; 1: {READ}"), &[(Why::Unordered, 0, 1)]);
-    check(&ALL, &format!("0: {READ}; 1: {add}"), &[(Why::Unordered, 0, 1)]);
+    check(&ALL, &format!("0: {add}; 1: {READ}"), &[(RaceReason::Unordered, 0, 1)]);
+    check(&ALL, &format!("0: {READ}; 1: {add}"), &[(RaceReason::Unordered, 0, 1)]);
     // A compare-and-swap loop starts with a plain read.
     let swap = "global_atomic_cmpswap v0, v[8:9], s[0:1]";
     check(&ALL, &format!("0: {READ}; 0: {swap}; 1: {READ}; 1: {swap}"), &[]);
-    check(&SAID, &format!("0: {swap}; 1: {WRITE}"), &[(Why::Unordered, 0, 1)]);
+    check(&SAID, &format!("0: {swap}; 1: {WRITE}"), &[(RaceReason::Unordered, 0, 1)]);
     // A store is treated as atomic if its bits do not show whether it is.
     check(&UNSAID, &format!("0: {add}; 1: {WRITE}"), &[]);
-    check(&SAID, &format!("0: {add}; 1: {WRITE}"), &[(Why::Unordered, 0, 1)]);
+    check(&SAID, &format!("0: {add}; 1: {WRITE}"), &[(RaceReason::Unordered, 0, 1)]);
     check(&UNSAID, &format!("0: {add}; 1: {WRITE}; 2: {WRITE}"), &[]);
     for (arch, marks) in [(Gfx942, "sc1"), (Gfx1201, "scope:SCOPE_DEV")] {
         let stores = format!("0: {WRITE} {marks}; 1: {WRITE} {marks}; 2: {READ} {marks}; 0: {add}");
         check(&[arch], &stores, &[]);
-        check(&[arch], &format!("0: {WRITE}; 1: {READ} {marks}"), &[(Why::Unordered, 0, 1)]);
+        check(&[arch], &format!("0: {WRITE}; 1: {READ} {marks}"), &[(RaceReason::Unordered, 0, 1)]);
     }
     for (arch, marks) in [(Gfx90a, "glc"), (Gfx1030, "glc dlc"), (Gfx1151, "glc")] {
         check(&[arch], &format!("0: {WRITE}; 1: {WRITE}; 2: {READ} {marks}"), &[]);
-        check(&[arch], &format!("0: {WRITE}; 2: {READ}"), &[(Why::Unordered, 0, 1)]);
+        check(&[arch], &format!("0: {WRITE}; 2: {READ}"), &[(RaceReason::Unordered, 0, 1)]);
     }
 }
 
@@ -240,14 +240,14 @@ fn release_needs_waits_and_acquire_needs_invalidation() {
             check(archs, &program(None, flag, look).0, &[]);
             for left_out in 0..release.len() {
                 let (text, last) = program(Some(left_out), flag, look);
-                check(archs, &text, &[(Why::NotCome, 0, last)]);
+                check(archs, &text, &[(RaceReason::NotArrived, 0, last)]);
             }
             for left_out in 0..acquire.len() {
                 let (text, last) = program(Some(release.len() + 1 + left_out), flag, look);
-                check(archs, &text, &[(Why::Stale, 0, last)]);
+                check(archs, &text, &[(RaceReason::Stale, 0, last)]);
             }
             let (text, last) = program(Some(release.len()), flag, look);
-            check(archs, &text, &[(Why::Unordered, 0, last)]);
+            check(archs, &text, &[(RaceReason::Unordered, 0, last)]);
         }
         // A read that bypasses the caches needs no invalidation, and neither does a write.
         for what in [format!("{READ} {loads}"), WRITE.to_owned()] {
@@ -263,8 +263,9 @@ fn synchronisation_is_transitive() {
     let tell = |at: u32| format!("global_store_dword v0, v9, s[0:1] offset:{at}");
     let look = |at: u32| format!("global_load_dword v2, v0, s[0:1] offset:{at} glc");
     let drop = "buffer_wbinvl1_vol";
-    let on =
-        |archs: &[Arch], text: &str, expected: &[(Why, u64, u64)]| check(archs, text, expected);
+    let on = |archs: &[Arch], text: &str, expected: &[(RaceReason, u64, u64)]| {
+        check(archs, text, expected)
+    };
     let (flag, seen) = (tell(512), look(512));
     let (other_flag, other_seen) = (tell(516), look(516));
     // Synchronisation through a third workgroup also orders accesses.
@@ -281,31 +282,31 @@ fn synchronisation_is_transitive() {
     // After a store to the location, waves acquire only from the wave that made the store.
     let anew =
         format!("0: {WRITE}; 0: {wait}; 0: {add}; 1: {flag}; 2: {seen}; 2: {drop}; 2: {READ}");
-    on(&[Gfx90a], &anew, &[(Why::Unordered, 0, 6)]);
+    on(&[Gfx90a], &anew, &[(RaceReason::Unordered, 0, 6)]);
     // At a barrier, the waves of a workgroup synchronise. A wave also acquires what the other waves acquired before the
     // barrier.
     let relay = format!("0: {wait}; 0: {flag}; 1: {seen}; 1: {drop}; 1: barrier; 1.1: {READ}");
     on(&[Gfx90a], &format!("0.1: {WRITE}; 0: barrier; {relay}"), &[]);
-    on(&[Gfx90a], &format!("0.1: {WRITE}; {relay}"), &[(Why::Unordered, 0, 6)]);
+    on(&[Gfx90a], &format!("0.1: {WRITE}; {relay}"), &[(RaceReason::Unordered, 0, 6)]);
     let alone = relay.replace("1: barrier; ", "");
-    on(&[Gfx90a], &format!("0.1: {WRITE}; 0: barrier; {alone}"), &[(Why::Unordered, 0, 6)]);
+    on(&[Gfx90a], &format!("0.1: {WRITE}; 0: barrier; {alone}"), &[(RaceReason::Unordered, 0, 6)]);
     // Atomics on a location in the LDS synchronise like a barrier, if one of them returns the old value.
     let (add, take) = ("ds_add_u32 v0, v9", "ds_add_rtn_u32 v3, v0, v9");
     let local = |hears: &str| format!("0.1: {WRITE}; 0.1: {add}; 0: {hears}; {relay}");
     on(&[Gfx90a], &local(take), &[]);
-    on(&[Gfx90a], &local(add), &[(Why::Unordered, 0, 8)]);
-    on(&[Gfx90a], &local(&format!("{take} offset:4")), &[(Why::Unordered, 0, 8)]);
+    on(&[Gfx90a], &local(add), &[(RaceReason::Unordered, 0, 8)]);
+    on(&[Gfx90a], &local(&format!("{take} offset:4")), &[(RaceReason::Unordered, 0, 8)]);
     // Waves also acquire the clocks that the other wave acquired from another workgroup.
     let relayed = format!(
         "0: {WRITE}; 0: {wait}; 0: {flag}; 1: {seen}; 1: {drop}; 1: {add}; 1.1: {take}; 1.1: {READ}"
     );
     on(&[Gfx90a], &relayed, &[]);
-    on(&[Gfx90a], &relayed.replace("1: ds_add_u32 v0, v9; ", ""), &[(Why::Unordered, 0, 6)]);
+    on(&[Gfx90a], &relayed.replace("1: ds_add_u32 v0, v9; ", ""), &[(RaceReason::Unordered, 0, 6)]);
 }
 
 #[test]
 fn waves_of_a_workgroup_need_synchronisation() {
-    let unordered = |one, other| (Why::Unordered, one, other);
+    let unordered = |one, other| (RaceReason::Unordered, one, other);
     check(&ALL, &format!("0: {WRITE}; 0.1: {READ}"), &[unordered(0, 1)]);
     check(&ALL, &format!("0: {READ}; 0.1: {WRITE}"), &[unordered(0, 1)]);
     check(&ALL, &format!("0: {WRITE}; 0.1: {WRITE}; 0.1: {READ}"), &[unordered(0, 1)]);
@@ -367,21 +368,21 @@ fn wgp_mode_needs_waits_and_invalidation() {
             |parts: &[&str]| parts.iter().map(|part| format!("{part}; ")).collect::<String>();
         let (write, read) = (format!("0: {WRITE}"), format!("0.1: {READ}"));
         let (wait, drops) = (format!("0: {wait}"), format!("0.1: {drops}"));
-        let check_sequence = |parts: &[&str], expected: &[(Why, u64, u64)]| {
+        let check_sequence = |parts: &[&str], expected: &[(RaceReason, u64, u64)]| {
             let text = program(parts);
             assert_eq!(run(arch, true, &text), expected, "{arch}: {text}");
         };
         let barrier = "0: barrier";
         check_sequence(&[&write, &wait, barrier, &drops, &read], &[]);
-        check_sequence(&[&write, barrier, &drops, &read], &[(Why::NotCome, 0, 3)]);
-        check_sequence(&[&write, &wait, barrier, &read], &[(Why::Stale, 0, 3)]);
-        check_sequence(&[&write, &wait, &drops, barrier, &read], &[(Why::Stale, 0, 4)]);
+        check_sequence(&[&write, barrier, &drops, &read], &[(RaceReason::NotArrived, 0, 3)]);
+        check_sequence(&[&write, &wait, barrier, &read], &[(RaceReason::Stale, 0, 3)]);
+        check_sequence(&[&write, &wait, &drops, barrier, &read], &[(RaceReason::Stale, 0, 4)]);
         check_sequence(&[&write, barrier, &wait, barrier, &drops, &read], &[]);
         // A barrier after a read needs no wait, and a write after the barrier needs no invalidation.
         check_sequence(&[&read, barrier, &write], &[]);
         let other = format!("0.1: {WRITE}");
         check_sequence(&[&write, &wait, barrier, &other], &[]);
-        check_sequence(&[&write, barrier, &other], &[(Why::NotCome, 0, 2)]);
+        check_sequence(&[&write, barrier, &other], &[(RaceReason::NotArrived, 0, 2)]);
         // This read bypasses the cache, so it needs no invalidation.
         let past = format!("{read} {marks}");
         check_sequence(&[&write, &wait, barrier, &past], &[]);
@@ -391,13 +392,13 @@ fn wgp_mode_needs_waits_and_invalidation() {
             format!("0.1: {READ} offset:512 {marks}"),
         );
         check_sequence(&[&write, &wait, &flag, &seen, &drops, &read], &[]);
-        check_sequence(&[&write, &flag, &seen, &drops, &read], &[(Why::NotCome, 0, 4)]);
-        check_sequence(&[&write, &wait, &flag, &seen, &read], &[(Why::Stale, 0, 4)]);
+        check_sequence(&[&write, &flag, &seen, &drops, &read], &[(RaceReason::NotArrived, 0, 4)]);
+        check_sequence(&[&write, &wait, &flag, &seen, &read], &[(RaceReason::Stale, 0, 4)]);
         // The waves synchronise by an atomic on the LDS.
         let (add, take) = ("0: ds_add_u32 v0, v9", "0.1: ds_add_rtn_u32 v3, v0, v9");
         check_sequence(&[&write, &wait, add, take, &drops, &read], &[]);
-        check_sequence(&[&write, add, take, &drops, &read], &[(Why::NotCome, 0, 4)]);
-        check_sequence(&[&write, &wait, add, take, &read], &[(Why::Stale, 0, 4)]);
+        check_sequence(&[&write, add, take, &drops, &read], &[(RaceReason::NotArrived, 0, 4)]);
+        check_sequence(&[&write, &wait, add, take, &read], &[(RaceReason::Stale, 0, 4)]);
         // If the waves run on a single compute unit, neither waits nor invalidations are required.
         check(&[arch], &program(&[&write, barrier, &read]), &[]);
         check(&[arch], &program(&[&write, &flag, &seen, &read]), &[]);
@@ -445,12 +446,16 @@ fn global_wave_sync_orders_waiting_waves() {
             let text: String = parts.iter().map(|part| part.as_str()).collect();
             check(archs, &text, &[(why, 1, at)]);
         };
-        without(&[&init, &write, &both, &wait, &acquire, &read], Why::NotCome, last - 1);
-        without(&[&init, &write, &release, &both, &acquire, &read], Why::Unordered, last - 1);
-        without(&[&init, &write, &release, &both, &wait, &read], Why::Stale, 6);
+        without(&[&init, &write, &both, &wait, &acquire, &read], RaceReason::NotArrived, last - 1);
+        without(
+            &[&init, &write, &release, &both, &acquire, &read],
+            RaceReason::Unordered,
+            last - 1,
+        );
+        without(&[&init, &write, &release, &both, &wait, &read], RaceReason::Stale, 6);
         // The barrier does not order writes that follow it.
         let late = [&init, &release, &both, &write, &wait, &acquire, &read];
-        check(archs, &late.map(String::as_str).concat(), &[(Why::Unordered, 4, last)]);
+        check(archs, &late.map(String::as_str).concat(), &[(RaceReason::Unordered, 4, last)]);
     }
 }
 
@@ -460,5 +465,5 @@ fn semaphore_orders_release_before_acquire() {
     let given = format!("0: {WRITE}; 0: {stored}; 0: ds_gws_sema_v gds; 1: ds_gws_sema_p gds");
     let taken = format!("1: {waited}; 1: buffer_wbinvl1_vol; 1: {READ}");
     check(&[Gfx90a], &format!("{given}; {taken}"), &[]);
-    check(&[Gfx90a], &format!("{given}; 2: {READ}"), &[(Why::Unordered, 0, 4)]);
+    check(&[Gfx90a], &format!("{given}; 2: {READ}"), &[(RaceReason::Unordered, 0, 4)]);
 }

@@ -17,7 +17,7 @@ use device::Arch::{self, Gfx1151, Gfx1201};
 use isa::{
     AccessKind, AddressSpace, Unordered, Written,
     inside::{
-        checks::{Checks, Found, races::Access},
+        checks::{CheckError, Checks, races::Access},
         machine::Machine,
         program::line::{self, bind, watch},
         text::Site,
@@ -50,7 +50,7 @@ fn run_on(
     pc: u64,
     line: &str,
 ) -> Result<(), Box<Stop>> {
-    let site = Site { address: pc, ..Site::of(arch) };
+    let site = Site { address: pc, ..Site::for_arch(arch) };
     let wait = if arch == Gfx1201 { "s_wait_idle" } else { "s_waitcnt vmcnt(0) lgkmcnt(0)" };
     for line in [line, wait] {
         let exec = watch(bind(line, &site), line, &site);
@@ -67,7 +67,7 @@ fn run_on(
 fn race(lines: &str, expected: &[&str]) {
     let mut machine = line::machine(&Watched);
     machine.give_lds(512, 1);
-    let checks = Checks::of(&mut machine.watch).expect("the launch is watched");
+    let checks = Checks::from_state(&mut machine.watch).expect("the launch is watched");
     checks.begin(2, 0);
     let mut waves: Vec<Wave> = (0..2).map(|_| Wave::new(32)).collect();
     for (index, wave) in waves.iter_mut().enumerate() {
@@ -83,13 +83,13 @@ fn race(lines: &str, expected: &[&str]) {
     let mut found = Vec::new();
     for (pc, line) in lines.lines().map(str::trim).filter(|line| !line.is_empty()).enumerate() {
         let Some((wave, text)) = line.split_once(": ") else {
-            Checks::of(&mut machine.watch).expect("it is still watched").barrier();
+            Checks::from_state(&mut machine.watch).expect("it is still watched").barrier();
             continue;
         };
         let wave = &mut waves[wave.parse::<usize>().expect("a number")];
         run(wave, &mut machine, pc as u64, text).expect("it runs");
         for mistake in Checks::found(&mut machine) {
-            let Found::LdsRace { offset, first, second } = mistake else {
+            let CheckError::LdsRace { offset, first, second } = mistake else {
                 panic!("{line}: {mistake:?}");
             };
             let side = |a: Access| format!("{} `{}`", a.kind.word(), a.text);
@@ -146,7 +146,7 @@ fn never_written(lines: &str, expected: Option<&str>, unwritten_from: Option<u64
     book.0.set(start..start + 128, true);
     let mut machine = line::machine(&book);
     machine.give_lds(512, 1);
-    Checks::of(&mut machine.watch).expect("the launch is watched").begin(1, 0);
+    Checks::from_state(&mut machine.watch).expect("the launch is watched").begin(1, 0);
     let mut wave = Wave::new(32);
     wave.set_pair(EXEC, u64::from(u32::MAX));
     wave.set_pair(0, start);
@@ -157,7 +157,9 @@ fn never_written(lines: &str, expected: Option<&str>, unwritten_from: Option<u64
     for (pc, line) in lines.lines().map(str::trim).filter(|line| !line.is_empty()).enumerate() {
         run(&mut wave, &mut machine, pc as u64, line).expect("it runs");
         for mistake in Checks::found(&mut machine) {
-            let Found::NeverWritten { read, how } = mistake else { panic!("{line}: {mistake:?}") };
+            let CheckError::NeverWritten { read, how } = mistake else {
+                panic!("{line}: {mistake:?}")
+            };
             let at = read.address - start;
             found.get_or_insert(format!("{at} `{}`, {how:?} `{line}`", read.text));
         }
@@ -282,7 +284,7 @@ fn adjacent_lanes_form_one_access() {
         |arch, lanes: u32, stride, line: &str, kind: AccessKind, expected: &[(u64, u64)]| {
             let list = List(start..start + 512, Mutex::default());
             let mut machine = line::machine(&list);
-            Checks::of(&mut machine.watch).expect("the launch is watched").begin(1, 0);
+            Checks::from_state(&mut machine.watch).expect("the launch is watched").begin(1, 0);
             let mut wave = Wave::new(32);
             wave.set_pair(EXEC, (1 << lanes) - 1);
             wave.set_pair(0, start);
@@ -335,7 +337,7 @@ fn errors_are_reported_in_order() {
     memory[0] = start + 200;
     let page = Page(start, Some(Arc::new(Written::new(start, 128))));
     let mut machine = line::machine(&page);
-    Checks::of(&mut machine.watch).expect("the launch is watched").begin(1, 0);
+    Checks::from_state(&mut machine.watch).expect("the launch is watched").begin(1, 0);
     let mut wave = Wave::new(32);
     wave.set_pair(EXEC, 1);
     wave.set_pair(0, start);
@@ -343,7 +345,10 @@ fn errors_are_reported_in_order() {
     run(&mut wave, &mut machine, 8, "s_load_b32 s6, s[4:5], 0x0").expect("it continues");
     let found = Checks::found(&mut machine);
     assert!(
-        matches!(&found[..], [Found::NeverWritten { .. }, Found::Outside { write: false, .. }, ..]),
+        matches!(
+            &found[..],
+            [CheckError::NeverWritten { .. }, CheckError::Outside { write: false, .. }, ..]
+        ),
         "the cause comes first: {found:?}"
     );
     assert!(Checks::found(&mut machine).is_empty(), "each error is reported once");
@@ -357,16 +362,18 @@ fn reports_accesses_out_of_range_and_executes_them_like_hardware() {
     let mut machine = line::machine(&page);
     machine.give_lds(300, 512);
     machine.lds.fill(7);
-    Checks::of(&mut machine.watch).expect("the launch is watched").begin(2, 0);
+    Checks::from_state(&mut machine.watch).expect("the launch is watched").begin(2, 0);
     let mut wave = Wave::new(32);
     wave.set_pair(EXEC, 1);
     wave.set_pair(0, start);
     wave.set_lane(2, 0, 0xaaaa);
     let mut check = |line: &str, expected: &[&str]| {
         run(&mut wave, &mut machine, 0, line).expect("it continues");
-        let what = |found: Found| match found {
-            Found::Outside { address, write } => format!("outside {} {write}", address - start),
-            Found::LdsOutOfRange { offset, write, given } => {
+        let what = |found: CheckError| match found {
+            CheckError::Outside { address, write } => {
+                format!("outside {} {write}", address - start)
+            }
+            CheckError::LdsOutOfRange { offset, write, given } => {
                 format!("LDS {offset} {write} {given}")
             }
             other => panic!("{line}: {other:?}"),

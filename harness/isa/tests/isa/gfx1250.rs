@@ -35,7 +35,7 @@ fn load(arch: Arch, offset: i32, text: &str) -> u32 {
     let mut wave = wave(arch);
     wave.set_pair(0, start as u64 + 64);
     wave.set_lane(1, 3, offset as u32);
-    let Ok(exec) = bind(text, &Site::of(arch)) else { panic!("not bound: {text}") };
+    let Ok(exec) = bind(text, &Site::for_arch(arch)) else { panic!("not bound: {text}") };
     wave.set_pair(isa::inside::text::register::EXEC, 8);
     let mut machine = line::machine(&memory);
     exec.run(&mut wave, &mut machine).unwrap_or_else(|stop| panic!("{text}: {stop:?}"));
@@ -43,7 +43,7 @@ fn load(arch: Arch, offset: i32, text: &str) -> u32 {
 }
 
 fn is_supported(arch: Arch, text: &str) -> bool {
-    bind(text, &Site::of(arch)).is_ok()
+    bind(text, &Site::for_arch(arch)).is_ok()
 }
 
 /// Source: LLVM, `hasSignedGVSOffset` and `hasScaleOffset`.
@@ -164,7 +164,7 @@ fn lds_has_320_kib() {
     let mut machine = line::machine(&Memory(0..0));
     machine.give_lds(Gfx1250.facts().lds_bytes, Gfx1250.facts().lds_granule);
     for text in ["ds_store_b32 v1, v2", "ds_load_b32 v0, v1"] {
-        let Ok(exec) = bind(text, &Site::of(Gfx1250)) else { panic!("not bound: {text}") };
+        let Ok(exec) = bind(text, &Site::for_arch(Gfx1250)) else { panic!("not bound: {text}") };
         exec.run(&mut wave, &mut machine).unwrap_or_else(|stop| panic!("{text}: {stop:?}"));
     }
     assert_eq!([0, 31].map(|lane| wave.lane(0, lane)), [1, 32]);

@@ -76,7 +76,7 @@ fn run(
     data.iter().enumerate().for_each(|(at, value)| wave.set_lane(at, 1, *value));
     let memory = Memory(memory);
     let mut machine = line::machine(&memory);
-    let Ok(exec) = bind(text, &Site::of(arch)) else { panic!("{arch}: not bound: {text}") };
+    let Ok(exec) = bind(text, &Site::for_arch(arch)) else { panic!("{arch}: not bound: {text}") };
     exec.run(&mut wave, &mut machine)?;
     Ok(std::array::from_fn(|row| wave.lane(row, 1)))
 }
@@ -566,7 +566,7 @@ fn reports_unsupported_features() {
         "image_load v0, v[8:9], s[0:7] dmask:0x0 dim:SQ_RSRC_IMG_2D unorm",
         "buffer_load_format_d16_x v0, v8, s[0:3], 0 idxen",
     ] {
-        assert!(bind(line, &Site::of(Gfx1030)).is_err(), "{line}");
+        assert!(bind(line, &Site::for_arch(Gfx1030)).is_err(), "{line}");
     }
     let mut texels = Texels::new(&mut Draw(7));
     let range = texels.range();
@@ -583,7 +583,7 @@ fn reports_unsupported_features() {
         }
         let line = "image_sample_lz v[0:3], [v8, v9], s[0:7], s[8:11] dmask:0xf dim:SQ_RSRC_IMG_2D";
         match run(Gfx1151, line, &image, &sampler, &[0, 0], &[], range.clone()) {
-            Err(stop) => assert!(matches!(*stop, Stop::Gap(what) if what == wanted), "{stop:?}"),
+            Err(stop) => assert!(matches!(*stop, Stop::Unsupported(w) if w == wanted), "{stop:?}"),
             Ok(_) => panic!("no gap: {wanted}"),
         }
     };

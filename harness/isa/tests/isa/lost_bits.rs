@@ -56,7 +56,7 @@ fn bytes(words: &[u32]) -> Vec<u8> {
 fn complete(arch: Arch, words: &[u32], name: &dyn Fn(&[u8]) -> Named) -> (String, Vec<usize>) {
     let bytes = bytes(words);
     let (text, size) = name(&bytes).unwrap().expect("an instruction");
-    completed(&Site { size, ..Site::of(arch) }, &bytes, text, name).unwrap()
+    completed(&Site { size, ..Site::for_arch(arch) }, &bytes, text, name).unwrap()
 }
 
 /// Values of v1 and v2 in each lane. [`BEFORE`] is the initial value of v0.

@@ -64,7 +64,7 @@ fn execute(arch: Arch, wave: &mut Wave, text: &str) {
     let mut machine = line::machine(&Nothing);
     machine.give_lds(1024, 1);
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        let Ok(exec) = bind(line, &Site { lanes: wave.lanes, ..Site::of(arch) }) else {
+        let Ok(exec) = bind(line, &Site { lanes: wave.lanes, ..Site::for_arch(arch) }) else {
             panic!("not bound: {line}")
         };
         exec.run(wave, &mut machine).unwrap_or_else(|stop| panic!("{line}: {stop:?}"));

@@ -67,7 +67,7 @@ fn scratch_before_its_start_is_a_page_fault() {
         "scratch_load_dword v2, v1, off offset:-4",
         "scratch_store_dwordx2 v1, v[2:3], off offset:-2",
     ] {
-        let Ok(exec) = bind(text, &Site::of(Gfx90a)) else { panic!("not bound: {text}") };
+        let Ok(exec) = bind(text, &Site::for_arch(Gfx90a)) else { panic!("not bound: {text}") };
         let mut wave = wave(Gfx90a);
         wave.scratch = vec![0; 64 * 64];
         let memory = Memory(0..0);
@@ -84,7 +84,7 @@ fn scalar_load_before_a_buffer_returns_zero() {
     wave.set_pair(4, memory.0.start);
     wave.scalar[6] = 32;
     wave.scalar[8] = 1;
-    let Ok(exec) = bind("s_buffer_load_b32 s8, s[4:7], -0x4", &Site::of(Gfx1201)) else {
+    let Ok(exec) = bind("s_buffer_load_b32 s8, s[4:7], -0x4", &Site::for_arch(Gfx1201)) else {
         panic!("not bound");
     };
     exec.run(&mut wave, &mut line::machine(&memory)).expect("zero is loaded");
@@ -95,7 +95,7 @@ fn scalar_load_before_a_buffer_returns_zero() {
 fn rejects_out_of_range_fields() {
     #[track_caller]
     fn check(arch: Arch, text: &str) {
-        assert!(bind(text, &Site::of(arch)).is_err(), "{text}");
+        assert!(bind(text, &Site::for_arch(arch)).is_err(), "{text}");
     }
     check(Gfx90a, "s_mov_b32 ttmp16, 0");
     check(Gfx90a, "s_mov_b32 s0, ttmp65535");
@@ -138,7 +138,7 @@ fn launch_of(descriptor: u64) -> Launch<'static> {
         late_results: false,
         room: 2,
         patience: std::time::Duration::from_secs(1),
-        turns: isa::Turns::default(),
+        turns: isa::TurnLength::default(),
     }
 }
 

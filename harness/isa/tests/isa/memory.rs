@@ -49,7 +49,7 @@ fn run(arch: Arch, stride: u32, records: u32, exec: u64, text: &str) -> (Wave, V
     let mut machine = line::machine(&memory);
     machine.give_lds(512, 1);
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        let Ok(exec) = bind(line, &Site::of(arch)) else { panic!("not bound: {line}") };
+        let Ok(exec) = bind(line, &Site::for_arch(arch)) else { panic!("not bound: {line}") };
         exec.run(&mut wave, &mut machine).unwrap_or_else(|stop| panic!("{line}: {stop:?}"));
     }
     (wave, words)
@@ -528,7 +528,7 @@ fn lowest_th_bit_makes_atomics_return() {
 /// value. Only the operands show whether this bit is set.
 #[test]
 fn rejects_returning_cascades() {
-    let site = Site::of(Gfx1201);
+    let site = Site::for_arch(Gfx1201);
     let th = "th:TH_ATOMIC_CASCADE_RT scope:SCOPE_DEV";
     for text in [
         "global_atomic_add_u32 v0, v1, s[0:1]",

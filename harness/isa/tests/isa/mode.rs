@@ -10,7 +10,7 @@ fn mode_decides_about_denormals() {
         for (row, value) in [(1, denormal), (2, f(least)), (3, f(0.5))] {
             wave.set_lane(row, 3, value);
         }
-        let site = Site { immediate: denormals as u16, ..Site::of(Gfx1030) };
+        let site = Site { immediate: denormals as u16, ..Site::for_arch(Gfx1030) };
         let Ok(exec) = bind("s_denorm_mode 0", &site) else { panic!() };
         exec.run(&mut wave, &mut line::machine(&Nothing)).expect("no stop");
         execute(Gfx1030, &mut wave, text);

@@ -159,7 +159,7 @@ fn lane_permutations_by_register_and_pattern() {
             wave.set_lane(2, lane, 4 * (lane as u32 + 3));
         }
         wave.set_pair(EXEC, !(1 << 4));
-        let site = Site { immediate, ..Site::of(arch) };
+        let site = Site { immediate, ..Site::for_arch(arch) };
         let Ok(exec) = bind(text, &site) else { panic!("not bound: {text}") };
         exec.run(&mut wave, &mut line::machine(&Nothing)).expect("no stop");
         (0..wave.lanes).map(|lane| wave.lane(0, lane)).collect::<Vec<_>>()
@@ -261,10 +261,10 @@ fn registers_by_index() {
 #[test]
 fn indexing_mode_offsets_register_numbers() {
     let moved = |text: &str, m0| {
-        let text = Text::parse(text, &Site::of(Gfx90a)).expect("text");
+        let text = Text::parse(text, &Site::for_arch(Gfx90a)).expect("text");
         ops::moved(&text, m0).map(|moved| moved.map(|moved| moved.operands))
     };
-    let operands = |text: &str| Text::parse(text, &Site::of(Gfx90a)).expect("text").operands;
+    let operands = |text: &str| Text::parse(text, &Site::for_arch(Gfx90a)).expect("text").operands;
     assert_eq!(moved("v_mov_b32 v0, v1", 0x1004), Ok(Some(operands("v_mov_b32 v0, v5"))));
     assert_eq!(moved("v_add_f32 v0, v1, v2", 0xa003), Ok(Some(operands("v_add_f32 v3, v1, v5"))));
     assert_eq!(moved("s_mov_b32 s0, s1", 0x1004), Ok(None));
@@ -422,7 +422,7 @@ fn unknown_instructions_and_modifiers_are_refused() {
         "s_sendmsg_rtn_b32 s0, sendmsg(MSG_RTN_SAVE_WAVE)",
         "global_load_tr_b128 v[0:1], v2, s[0:1]",
     ] {
-        assert!(bind(text, &Site::of(Gfx90a)).is_err(), "{text}");
+        assert!(bind(text, &Site::for_arch(Gfx90a)).is_err(), "{text}");
     }
 }
 

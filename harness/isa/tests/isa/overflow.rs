@@ -83,7 +83,7 @@ fn other_roundings_saturate() {
         wave.set_lane(2, 3, 1);
         let up = "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 2, 2), 1";
         execute(Gfx906, &mut wave, &format!("{mode}{up}"));
-        let (text, site) = ("v_add_f16_e64 v0, v1, v2", Site::of(Gfx906));
+        let (text, site) = ("v_add_f16_e64 v0, v1, v2", Site::for_arch(Gfx906));
         let (parts, mut detours) = (parse(text, &site).unwrap_or_default(), Detours::default());
         let Ok(Some(exec)) = detours.find(text, &site, &parts, &wave, false) else { panic!() };
         exec.run(&mut wave, &mut line::machine(&Nothing)).expect("no stop");

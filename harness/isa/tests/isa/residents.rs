@@ -11,16 +11,16 @@ fn suspended_time_does_not_count_as_hang() {
     let mut quiet = Quiet::begin();
     thread::sleep(Duration::from_millis(400));
     quiet.goes_on(&progress, PAUSE);
-    assert!(!progress.is_to_be_told(&quiet), "{:?}", quiet.worked);
+    assert!(!progress.should_report_hang(&quiet), "{:?}", quiet.worked);
     let begun = processor_time();
     while processor_time() - begun < Duration::from_millis(250) {
         std::hint::spin_loop();
     }
     quiet.goes_on(&progress, PAUSE);
-    assert!(progress.is_to_be_told(&quiet) && !progress.is_at_an_end(&quiet));
+    assert!(progress.should_report_hang(&quiet) && !progress.is_timed_out(&quiet));
     // The lack of progress is reported once. It is not reported again before there has been progress.
-    assert!(!progress.is_to_be_told(&quiet));
+    assert!(!progress.should_report_hang(&quiet));
     progress.note();
     quiet.goes_on(&progress, PAUSE);
-    assert!(!progress.is_to_be_told(&quiet) && quiet.worked.is_zero());
+    assert!(!progress.should_report_hang(&quiet) && quiet.worked.is_zero());
 }

@@ -32,8 +32,8 @@ macro_rules! host {
         fn $name(rounding: u32, $($operand: $type),+) -> $result {
             let (set, usual) = (mxcsr(rounding), mxcsr(0));
             let result;
-            // SAFETY: the code changes only MXCSR and registers, and restores MXCSR at the end. `Able` exists, so the
-            // processor supports FMA, and all processors with AVX2 also have F16C.
+            // SAFETY: the code changes only MXCSR and registers, and restores MXCSR at the end. `CpuFeatures` exists,
+            // so the processor supports FMA, and all processors with AVX2 also have F16C.
             unsafe {
                 asm!(
                     "ldmxcsr [{set}]", $text, "ldmxcsr [{usual}]",
@@ -75,10 +75,10 @@ fn run(arch: Arch, single: u32, double: u32, text: &str, sources: &[u32]) -> u64
     }
     let name = if arch == Gfx1201 { "HW_REG_WAVE_MODE" } else { "HW_REG_MODE" };
     let set = format!("s_setreg_imm32_b32 hwreg({name}, 0, 4), {}", single | double << 2);
-    let Ok(exec) = bind(&set, &Site::of(arch)) else { panic!("not bound: {set}") };
+    let Ok(exec) = bind(&set, &Site::for_arch(arch)) else { panic!("not bound: {set}") };
     exec.run(&mut wave, &mut machine).expect("no stop");
     assert_eq!(wave.detours != 0, single | double != 0);
-    let site = Site { address: 8, ..Site::of(arch) };
+    let site = Site { address: 8, ..Site::for_arch(arch) };
     let Ok(exec) = bind(text, &site) else { panic!("not bound: {text}") };
     let mut detours = Detours::default();
     let Ok(other) =
@@ -241,7 +241,7 @@ fn rounding_and_denormals_compose() {
         wave.set_lane(1, 3, least);
         wave.set_lane(2, 3, 0.5f32.to_bits());
         let (text, mut detours) = ("v_mul_f32 v0, v1, v2", Detours::default());
-        let site = Site::of(Gfx1030);
+        let site = Site::for_arch(Gfx1030);
         let Ok(Some(exec)) =
             detours.find(text, &site, &parse(text, &site).unwrap_or_default(), &wave, false)
         else {

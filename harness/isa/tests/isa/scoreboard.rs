@@ -9,7 +9,7 @@ use device::Arch::{self, Gfx90a, Gfx906, Gfx942, Gfx950, Gfx1030, Gfx1100, Gfx11
 use isa::{
     AddressSpace,
     inside::{
-        checks::{Checks, Found},
+        checks::{CheckError, Checks},
         machine::Machine,
         program::line::{self, bind, watch},
         text::{SHARED_APERTURE, Site, register},
@@ -54,7 +54,7 @@ impl Bench<'_> {
             machine.watch = Some(line::looks_on(false, true));
         }
         machine.give_lds(1024, 1);
-        Checks::of(&mut machine.watch).expect("the launch is checked").begin(2, 0);
+        Checks::from_state(&mut machine.watch).expect("the launch is checked").begin(2, 0);
         let lanes = arch.wave_size() as usize;
         let waves = (0..2).map(|index| {
             let mut wave = Wave::new(lanes);
@@ -82,7 +82,7 @@ impl Bench<'_> {
     /// Runs a line: `barrier`, an instruction of wave 0, or `1: instruction` for wave 1.
     fn run(&mut self, pc: usize, line: &str) {
         if line == "barrier" {
-            Checks::of(&mut self.machine.watch).expect("the launch is checked").barrier();
+            Checks::from_state(&mut self.machine.watch).expect("the launch is checked").barrier();
             return;
         }
         let (text, immediate) = line.split_once('#').unwrap_or((line, "0"));
@@ -92,7 +92,7 @@ impl Bench<'_> {
             (rest, _) => (&mut self.waves[0], rest.unwrap_or(text)),
         };
         let lanes = wave.lanes;
-        let site = Site { address: pc as u64, immediate, lanes, ..Site::of(self.arch) };
+        let site = Site { address: pc as u64, immediate, lanes, ..Site::for_arch(self.arch) };
         let exec = watch(bind(text.trim(), &site), text.trim(), &site);
         let Ok(exec) = exec else { panic!("{}: not bound: {line}", self.arch) };
         exec.run(wave, &mut self.machine).unwrap_or_else(|stop| panic!("{line}: {stop:?}"));
@@ -118,7 +118,7 @@ fn check(archs: &[Arch], text: &str, expected: &[&str]) {
         for (pc, line) in lines(text) {
             bench.run(pc, line);
             found.extend(Checks::found(&mut bench.machine).into_iter().map(|found| match found {
-                Found::Early(early) => {
+                CheckError::Early(early) => {
                     let how = if early.read { "read" } else { "written" };
                     let waited =
                         early.waited.as_ref().map_or(String::new(), |(_, n)| format!(", left {n}"));
@@ -127,7 +127,7 @@ fn check(archs: &[Arch], text: &str, expected: &[&str]) {
                         early.register, early.producer.pc, early.counter, early.needs
                     )
                 }
-                Found::LdsEarly { offset, write, read } => {
+                CheckError::LdsEarly { offset, write, read } => {
                     format!("LDS {offset} {} by {} of {}", read.kind.word(), read.pc, write.pc)
                 }
                 other => panic!("{arch}: {line}: {other:?}"),
@@ -491,7 +491,7 @@ fn single_wave_must_wait_for_loads_to_the_lds() {
     for (wait, expected) in [("s_waitcnt vmcnt(0) # 0f70", 0), ("s_nop 0", 1)] {
         let memory = Memory { start, watched: true };
         let mut bench = Bench::new(Gfx942, &memory);
-        Checks::of(&mut bench.machine.watch).expect("the launch is checked").begin(1, 0);
+        Checks::from_state(&mut bench.machine.watch).expect("the launch is checked").begin(1, 0);
         let load = "s_mov_b32 m0, 0; global_load_lds_dword v0, s[0:1]";
         let text = format!("{load}; {wait}; ds_read_b32 v1, v0");
         lines(&text).for_each(|(pc, line)| bench.run(pc, line));

@@ -129,7 +129,7 @@ fn scale_may_be_nan_or_constant_and_c_is_added() {
     assert!(f32::from_bits(wave.lane(0, 0)).is_nan());
     // The scales of the other rows of A are the smallest power of two, not a NaN, so these rows have no NaN.
     assert_eq!(wave.lane(1, 0), 0);
-    let refused = |text: &str| assert!(bind(text, &Site::of(Gfx950)).is_err(), "{text}");
+    let refused = |text: &str| assert!(bind(text, &Site::for_arch(Gfx950)).is_err(), "{text}");
     // Each text has an error: a number of registers that does not fit the format, an invalid format, an integer as a
     // scale, or an instruction that GFX950 does not have.
     refused(&format!("{name} v[0:3], v[64:69], v[96:103], v[0:3], v128, v129"));

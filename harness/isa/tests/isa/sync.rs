@@ -17,7 +17,7 @@ fn waits(sync: &WaveSync, arch: Arch, m0: u32, value: u32, line: &str) -> Wave {
     wave.scalar[usize::from(register::M0)] = m0;
     let mut machine = line::machine(&Nothing);
     machine.sync = Some(sync);
-    let Ok(exec) = bind(line, &Site::of(arch)) else { panic!("not bound: {line}") };
+    let Ok(exec) = bind(line, &Site::for_arch(arch)) else { panic!("not bound: {line}") };
     exec.run(&mut wave, &mut machine).unwrap_or_else(|stop| panic!("{line}: {stop:?}"));
     wave
 }
@@ -33,13 +33,13 @@ fn m0_and_offset_select_the_resource() {
         assert_eq!(first.state, State::AtSync, "{arch}");
         let mut machine = line::machine(&Nothing);
         machine.sync = Some(&sync);
-        assert!(!machine.lets_go(first.awaits));
+        assert!(!machine.may_continue(first.awaits));
         // Another resource has a counter of its own.
         assert_eq!(at(0, 0, "ds_gws_barrier v1 offset:6 gds").awaits, None, "{arch}");
-        assert!(!machine.lets_go(first.awaits));
+        assert!(!machine.may_continue(first.awaits));
         // Resource numbers have six bits and wrap.
         assert_eq!(at(63 << 16, 1, "ds_gws_barrier v1 offset:6 gds").awaits, None);
-        assert!(machine.lets_go(first.awaits), "{arch}");
+        assert!(machine.may_continue(first.awaits), "{arch}");
     }
 }
 
@@ -50,7 +50,7 @@ fn semaphores_release_waves() {
     let mut machine = line::machine(&Nothing);
     machine.sync = Some(&sync);
     let waiting: Vec<_> = (0..4).map(|_| at(0, "ds_gws_sema_p gds").awaits).collect();
-    let through = || waiting.iter().filter(|awaits| machine.lets_go(**awaits)).count();
+    let through = || waiting.iter().filter(|awaits| machine.may_continue(**awaits)).count();
     assert_eq!(through(), 0);
     at(0, "ds_gws_sema_v gds");
     assert_eq!(through(), 1);
@@ -65,12 +65,14 @@ fn semaphores_release_waves() {
 #[test]
 fn needs_a_cooperative_queue_and_an_active_lane() {
     let mut wave = wave(Gfx90a);
-    let Ok(exec) = bind("ds_gws_barrier v1 gds", &Site::of(Gfx90a)) else { panic!("not bound") };
+    let Ok(exec) = bind("ds_gws_barrier v1 gds", &Site::for_arch(Gfx90a)) else {
+        panic!("not bound")
+    };
     let mut machine = line::machine(&Nothing);
     assert!(
-        matches!(exec.run(&mut wave, &mut machine), Err(stop) if matches!(*stop, Stop::Gap(_)))
+        matches!(exec.run(&mut wave, &mut machine), Err(stop) if matches!(*stop, Stop::Unsupported(_)))
     );
     wave.set_pair(EXEC, 0);
     assert!(exec.run(&mut wave, &mut machine).is_ok() && wave.state != State::AtSync);
-    assert!(bind("ds_gws_barrier v1", &Site::of(Gfx90a)).is_err(), "it requires `gds`");
+    assert!(bind("ds_gws_barrier v1", &Site::for_arch(Gfx90a)).is_err(), "it requires `gds`");
 }

@@ -4,7 +4,7 @@ use isa::inside::text::{Base, Constant, Site, Text};
 fn check(text: &str, mnemonic: &str, operands: &[Base]) -> Text {
     let parsed = Text::parse(
         text,
-        &Site { address: 0x1000, size: 4, immediate: 0xfffe, ..Site::of(Arch::Gfx1100) },
+        &Site { address: 0x1000, size: 4, immediate: 0xfffe, ..Site::for_arch(Arch::Gfx1100) },
     )
     .expect(text);
     assert_eq!(parsed.mnemonic, mnemonic);
@@ -59,7 +59,8 @@ fn registers_out_of_range_are_refused() {
     for text in ["v_mov_b32 v512, 0", "s_mov_b32 s106, 0", "v_mov_b32 v[3:1], 0"] {
         assert!(
             !matches!(
-                Text::parse(text, &Site::of(Arch::Gfx90a)).map(|t| t.operands[0].base.clone()),
+                Text::parse(text, &Site::for_arch(Arch::Gfx90a))
+                    .map(|t| t.operands[0].base.clone()),
                 Ok(Base::Vector { .. } | Base::Scalar { .. })
             ),
             "{text}"

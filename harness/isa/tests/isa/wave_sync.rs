@@ -2,11 +2,11 @@
 
 use isa::{
     WaveSync,
-    inside::sync::{Action, Action::*, Awaits},
+    inside::sync::{Action, Action::*, PendingWait},
 };
 
 /// Executes an action on resource 3. Returns the condition for which the wave must wait, if any.
-fn goes(sync: &WaveSync, action: Action, value: u32) -> Option<Awaits> {
+fn goes(sync: &WaveSync, action: Action, value: u32) -> Option<PendingWait> {
     sync.act(action, 3, value).1
 }
 
@@ -16,13 +16,13 @@ fn last_wave_opens_the_barrier_and_sets_the_next_count() {
     assert_eq!(goes(&sync, Init, 2), None);
     let first = goes(&sync, Barrier, 1).expect("the first waits");
     let second = goes(&sync, Barrier, 1).expect("the second waits");
-    assert!(!sync.lets_go(first) && !sync.lets_go(second));
+    assert!(!sync.may_continue(first) && !sync.may_continue(second));
     assert_eq!(goes(&sync, Barrier, 1), None);
-    assert!(sync.lets_go(first) && sync.lets_go(second));
+    assert!(sync.may_continue(first) && sync.may_continue(second));
     // The value of the last wave sets the counter for the next use, in which two waves take part.
     let first = goes(&sync, Barrier, 0).expect("the first of two waits");
     assert_eq!(goes(&sync, Barrier, 0), None);
-    assert!(sync.lets_go(first));
+    assert!(sync.may_continue(first));
     // In the next use, one wave takes part.
     assert_eq!(goes(&sync, Barrier, 0), None);
 }
@@ -34,7 +34,7 @@ fn semaphore_units_are_assigned_in_order() {
     assert_eq!(goes(&sync, Acquire, 0), None);
     let waiting: Vec<_> = (0..5).map(|_| goes(&sync, Acquire, 0).expect("no unit left")).collect();
     let through =
-        |sync: &WaveSync| waiting.iter().take_while(|awaits| sync.lets_go(**awaits)).count();
+        |sync: &WaveSync| waiting.iter().take_while(|awaits| sync.may_continue(**awaits)).count();
     assert_eq!(through(&sync), 0);
     goes(&sync, Release, 9);
     assert_eq!(through(&sync), 1);

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use isa::{
-    At, Turns,
+    At, TurnLength,
     inside::{
         checks::Checks,
         program::{Detours, line},
@@ -19,12 +19,12 @@ fn turns_are_short_or_seeded() {
         let mut clock = Clock::new(turns, workgroup);
         (0..64).map(|_| clock.next_turn()).collect::<Vec<_>>()
     };
-    assert_eq!(lengths(Turns::default(), 3), [16; 64]);
-    assert_eq!(lengths(Turns::Of(0), 3), [1; 64]);
-    let seeded = lengths(Turns::Seeded(7), 3);
-    assert_eq!(seeded, lengths(Turns::Seeded(7), 3));
-    assert_ne!(seeded, lengths(Turns::Seeded(8), 3));
-    assert_ne!(seeded, lengths(Turns::Seeded(7), 4));
+    assert_eq!(lengths(TurnLength::default(), 3), [16; 64]);
+    assert_eq!(lengths(TurnLength::Fixed(0), 3), [1; 64]);
+    let seeded = lengths(TurnLength::Seeded(7), 3);
+    assert_eq!(seeded, lengths(TurnLength::Seeded(7), 3));
+    assert_ne!(seeded, lengths(TurnLength::Seeded(8), 3));
+    assert_ne!(seeded, lengths(TurnLength::Seeded(7), 4));
     assert!(seeded.iter().any(|turn| *turn < 8) && seeded.iter().any(|turn| *turn > 256));
 }
 struct Watched(std::ops::Range<u64>);
@@ -59,7 +59,7 @@ fn locating_a_wait_leaves_no_findings() {
     wave.set_lane(0, 5, 20);
     wave.state = State::Resting;
     let mut machine = line::machine(&space);
-    Checks::of(&mut machine.watch).expect("the launch is checked").begin(1, 0);
+    Checks::from_state(&mut machine.watch).expect("the launch is checked").begin(1, 0);
     let mut group = Group {
         code: line::code(arch, &space, &lines),
         detours: Detours::default(),
@@ -68,8 +68,8 @@ fn locating_a_wait_leaves_no_findings() {
         number: 0,
         entry: 0,
         limit: u64::MAX,
-        clock: Clock::new(Turns::default(), 0),
-        told: HashSet::new(),
+        clock: Clock::new(TurnLength::default(), 0),
+        reported: HashSet::new(),
     };
     let load = At { text: lines[0].0.to_owned(), offset: 0 };
     assert_eq!(group.waits_at(0), (load, Some(start + 20)));

@@ -3,21 +3,21 @@
 use super::SourcePlace;
 
 /// Maximum length, in characters, of the last line of output in a signature.
-const LONGEST: usize = 100;
+const MAX_LINE_CHARS: usize = 100;
 
 const TRACEBACK: &str = "Traceback (most recent call last):";
 
 /// Fragments of paths that belong to files which the user did not write: Python's library, installed packages and
 /// rocrepro's helper.
-const INSTALLED: [&str; 5] =
+const INSTALLED_PATHS: [&str; 5] =
     ["/site-packages/", "/dist-packages/", "/lib/python", "<frozen ", "/rocrepro.py"];
 
 /// Fragments of variable names whose values may be secrets. Such values are removed from recorded lines.
-const SECRET: [&str; 7] =
+const SECRET_NAMES: [&str; 7] =
     ["passw", "secret", "token", "api_key", "access_key", "credential", "authorization"];
 
 /// A Python exception, as read from the traceback that Python printed.
-pub(crate) struct Raised {
+pub(crate) struct PythonException {
     pub(crate) name: String,
     pub(crate) text: String,
     /// Innermost place in the user's own files. If the traceback contains no such place, the innermost place in any
@@ -26,7 +26,7 @@ pub(crate) struct Raised {
 }
 
 /// Returns the last exception whose traceback Python printed; `None` if the text contains no complete traceback.
-pub(crate) fn raised(text: &str) -> Option<Raised> {
+pub(crate) fn python_exception(text: &str) -> Option<PythonException> {
     let (_, report) = text.rsplit_once(TRACEBACK)?;
     let mut lines = report.lines().skip(1);
     let mut places = Vec::new();
@@ -41,10 +41,10 @@ pub(crate) fn raised(text: &str) -> Option<Raised> {
     let (name, text) = last.split_once(':').unwrap_or((last, ""));
     let name = name.trim();
     let is_name = |c: char| c.is_alphanumeric() || "._".contains(c);
-    (!name.is_empty() && name.chars().all(is_name)).then(|| Raised {
+    (!name.is_empty() && name.chars().all(is_name)).then(|| PythonException {
         name: without_module(name).to_owned(),
         text: text.trim().to_owned(),
-        place: own(places.into_iter().rev()),
+        place: first_own_place(places.into_iter().rev()),
     })
 }
 
@@ -55,12 +55,12 @@ pub(super) fn last_place(text: &str) -> Option<SourcePlace> {
     let (_, report) = text.split_once("Fatal Python error: ")?;
     let (_, thread) = report.split_once("Current thread ")?;
     let frames = thread.lines().skip(1).map_while(|line| frame(line, " in "));
-    own(frames)
+    first_own_place(frames)
 }
 
 /// Returns why a C++ program aborted: the type of an uncaught exception, or the text of a failed assertion; `None` if
 /// the text contains neither.
-pub(super) fn gave_up(text: &str) -> Option<String> {
+pub(super) fn abort_reason(text: &str) -> Option<String> {
     text.lines().find_map(|line| {
         let thrown = line.split_once("terminate called after throwing an instance of '");
         if let Some((_, name)) = thrown {
@@ -83,11 +83,11 @@ fn frame(line: &str, before_function: &str) -> Option<SourcePlace> {
 
 /// Returns the first place in one of the user's own files; if no place is in such a file, the first of all places.
 /// Removes the folder from the path of the file.
-fn own(places: impl Iterator<Item = SourcePlace>) -> Option<SourcePlace> {
+fn first_own_place(places: impl Iterator<Item = SourcePlace>) -> Option<SourcePlace> {
     let places: Vec<SourcePlace> = places.collect();
     let is_own = |place: &&SourcePlace| {
         let file = format!("/{}", place.file);
-        !INSTALLED.iter().any(|part| file.contains(part))
+        !INSTALLED_PATHS.iter().any(|part| file.contains(part))
     };
     let place = places.iter().find(is_own).or(places.first())?;
     let file = place.file.rsplit('/').next().unwrap_or_default().replace(':', "-");
@@ -148,7 +148,7 @@ pub(super) fn normalised(line: &str) -> String {
         words.push(without_numbers(word));
     }
     let text = words.join(" ");
-    match text.char_indices().nth(LONGEST) {
+    match text.char_indices().nth(MAX_LINE_CHARS) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text,
     }
@@ -158,7 +158,7 @@ pub(super) fn normalised(line: &str) -> String {
 fn secret(word: &str) -> Option<&str> {
     let (name, _) = word.split_once(['=', ':'])?;
     let lower = name.to_lowercase();
-    SECRET.iter().any(|part| lower.contains(part)).then_some(name)
+    SECRET_NAMES.iter().any(|part| lower.contains(part)).then_some(name)
 }
 
 /// Returns the name of a function for a signature; an empty text for code outside of functions, which Python calls
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(last_words(text), Some("RuntimeError: HIP error: invalid device function"));
         assert_eq!(last_words("a\n b \n\n"), Some("b"));
         assert_eq!(last_words("\n"), None);
-        let found = raised(text).expect("an exception");
+        let found = python_exception(text).expect("an exception");
         assert_eq!(
             (&*found.name, &*found.text),
             ("RuntimeError", "HIP error: invalid device function")
@@ -244,7 +244,8 @@ mod tests {
             )
         };
         let place = |frames: &[&str]| {
-            let found = raised(&report(frames, "torch.cuda.OutOfMemoryError: HIP")).expect("one");
+            let found =
+                python_exception(&report(frames, "torch.cuda.OutOfMemoryError: HIP")).expect("one");
             (found.name, found.place.map(|place| place.file))
         };
         let named = |file: &str| ("OutOfMemoryError".to_owned(), Some(file.to_owned()));
@@ -255,8 +256,8 @@ mod tests {
             named("frozen runpy")
         );
         assert_eq!(place(&[]), ("OutOfMemoryError".to_owned(), None));
-        assert!(raised(&report(&[], "not a name of one: x")).is_none());
-        assert!(raised(TRACEBACK).is_none());
-        assert!(raised("KeyError: 1").is_none());
+        assert!(python_exception(&report(&[], "not a name of one: x")).is_none());
+        assert!(python_exception(TRACEBACK).is_none());
+        assert!(python_exception("KeyError: 1").is_none());
     }
 }

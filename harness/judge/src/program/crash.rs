@@ -5,10 +5,10 @@ use std::fmt;
 use serde::Deserialize;
 
 use super::how_it_ended;
-use crate::{FailureIdentity, Kind, Outcome, ProgramSeen, phrases};
+use crate::{FailureIdentity, Kind, Outcome, ProgramObservation, phrases};
 
 /// Beginnings of the file names of ROCm's libraries.
-const OF_ROCM: [&str; 19] = [
+const ROCM_LIBRARIES: [&str; 19] = [
     "libamd_comgr",
     "libamdhip64",
     "libhip",
@@ -31,7 +31,7 @@ const OF_ROCM: [&str; 19] = [
 ];
 
 /// Beginnings of the file names of the C and C++ libraries. A crash in one of them belongs to the caller.
-const OF_THE_SYSTEM: [&str; 9] = [
+const SYSTEM_LIBRARIES: [&str; 9] = [
     "ld-linux",
     "libc.so",
     "libdl.so",
@@ -44,7 +44,7 @@ const OF_THE_SYSTEM: [&str; 9] = [
 ];
 
 /// Maximum number of calls of one thread that are printed.
-const CALLS: usize = 32;
+const MAX_PRINTED_CALLS: usize = 32;
 
 /// Call stacks of a process that a signal ended, as they were at the signal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -88,7 +88,12 @@ pub struct CrashedCall {
 
 /// Returns the outcome of a program that a signal ended. The signature contains neither call nor stack, so that the
 /// records and expected failures of earlier versions of rocrepro still match.
-pub(super) fn outcome(seen: &ProgramSeen<'_>, signal: i32, phase: &str, done: bool) -> Outcome {
+pub(super) fn outcome(
+    seen: &ProgramObservation<'_>,
+    signal: i32,
+    phase: &str,
+    done: bool,
+) -> Outcome {
     let crash = seen.crash.filter(|crash| crash.signal == signal);
     let how = how_it_ended(seen);
     let (kind, signature, otherwise, when) = if done {
@@ -115,7 +120,9 @@ impl Crash {
     /// executable.
     pub fn call(&self) -> Option<&str> {
         let owner = self.thread.owner()?;
-        (owner.is_of_rocm() || owner.is_of_a_library()).then(|| self.thread.hip_call()).flatten()
+        (owner.is_in_rocm() || owner.is_in_shared_library())
+            .then(|| self.thread.hip_call())
+            .flatten()
     }
 
     /// Returns a sentence, without an initial capital, that states where the program died, for example `the program
@@ -126,14 +133,14 @@ impl Crash {
         let owner = thread.owner();
         if let (Some(call), Some(owner)) = (self.call(), owner) {
             // HIP calls other libraries, such as LLVM.
-            let within = match owner.is_of_rocm() {
+            let within = match owner.is_in_rocm() {
                 true => String::new(),
                 false => format!(", in {owner}"),
             };
             return format!("the program died of {signal} in {call}{within}");
         }
         if let (Some(owner), None, Some(entry)) = (owner, thread.hip_call(), thread.hip_entry())
-            && owner.is_of_rocm()
+            && owner.is_in_rocm()
         {
             return format!("the program died of {signal} in a HIP call of unknown name, {entry}");
         }
@@ -142,11 +149,11 @@ impl Crash {
                 Some(call) => format!("in {call}"),
                 None => "in unknown code".to_owned(),
             },
-            Some(owner) if owner.is_of_rocm() => match thread.rocm_call() {
+            Some(owner) if owner.is_in_rocm() => match thread.rocm_call() {
                 Some(call) if call != owner => format!("in {call}, {owner}"),
                 _ => format!("in {owner}"),
             },
-            Some(owner) if owner.is_of_a_library() => format!("in {owner}"),
+            Some(owner) if owner.is_in_shared_library() => format!("in {owner}"),
             Some(owner) => format!("in its own code, {}", owner.in_function()),
         };
         if let Some(call) = thread.hip_call() {
@@ -222,7 +229,7 @@ impl Crash {
 impl CrashedThread {
     /// Returns the innermost call that is not in the C or C++ library.
     fn owner(&self) -> Option<&CrashedCall> {
-        let has_owner = |call: &&CrashedCall| !call.is_of_the_system() && !call.is_start();
+        let has_owner = |call: &&CrashedCall| !call.is_in_system_library() && !call.is_start();
         self.calls.iter().find(has_owner)
     }
 
@@ -237,20 +244,21 @@ impl CrashedThread {
         let pairs = self.calls.windows(2).rev();
         pairs.map(|pair| (&pair[0], &pair[1])).find_map(|(callee, caller)| {
             let enters = callee.file.starts_with("libamdhip64")
-                && !caller.is_of_rocm()
-                && !caller.is_of_the_system();
+                && !caller.is_in_rocm()
+                && !caller.is_in_system_library();
             enters.then_some(callee)
         })
     }
 
     /// Returns the outermost call of a ROCm function whose name is known; `None` if the thread is in no such call.
     fn rocm_call(&self) -> Option<&CrashedCall> {
-        self.calls.iter().rev().find(|call| call.is_of_rocm() && call.function.is_some())
+        self.calls.iter().rev().find(|call| call.is_in_rocm() && call.function.is_some())
     }
 
     fn line(&self, does: &str) -> String {
-        let calls: Vec<String> = self.calls.iter().take(CALLS).map(ToString::to_string).collect();
-        let more = match self.calls.len().saturating_sub(CALLS) {
+        let calls: Vec<String> =
+            self.calls.iter().take(MAX_PRINTED_CALLS).map(ToString::to_string).collect();
+        let more = match self.calls.len().saturating_sub(MAX_PRINTED_CALLS) {
             0 => String::new(),
             more => format!(" < {more} more"),
         };
@@ -263,21 +271,22 @@ impl CrashedCall {
     /// Returns the name of the function if it is a function of HIP, or the replacement of such a function in an
     /// interposer library, which injects faults at calls.
     fn hip_function(&self) -> Option<&str> {
-        let name = self.function.as_deref().filter(|_| self.is_of_a_library())?;
+        let name = self.function.as_deref().filter(|_| self.is_in_shared_library())?;
         let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
         (is_name && name.trim_start_matches("__").starts_with("hip")).then_some(name)
     }
 
-    fn is_of_rocm(&self) -> bool {
-        OF_ROCM.iter().any(|start| self.file.starts_with(start)) || self.hip_function().is_some()
+    fn is_in_rocm(&self) -> bool {
+        ROCM_LIBRARIES.iter().any(|start| self.file.starts_with(start))
+            || self.hip_function().is_some()
     }
 
     /// Returns true if the call is in the C or C++ library, or at an address without a file.
-    fn is_of_the_system(&self) -> bool {
-        self.file.is_empty() || OF_THE_SYSTEM.iter().any(|start| self.file.starts_with(start))
+    fn is_in_system_library(&self) -> bool {
+        self.file.is_empty() || SYSTEM_LIBRARIES.iter().any(|start| self.file.starts_with(start))
     }
 
-    fn is_of_a_library(&self) -> bool {
+    fn is_in_shared_library(&self) -> bool {
         self.file.contains(".so")
     }
 

@@ -5,7 +5,7 @@ use plan::{Event, LoadedLibrary};
 
 /// Converts the emulated device's reports about a program to the events that a worker would send. Records contain these
 /// events.
-pub fn told_of_device(witnesses: &[Witness]) -> Vec<Event> {
+pub fn device_events(witnesses: &[Witness]) -> Vec<Event> {
     let Some(first) = witnesses.iter().find(|witness| witness.reached) else { return Vec::new() };
     // The last report of a process names the libraries that it loaded later.
     let of_process = witnesses.iter().filter(|witness| witness.pid == first.pid);

@@ -3,14 +3,14 @@
 use device::{Mapped, Witness};
 use plan::program::ProgramBody;
 
-use crate::{Kind, Outcome, ProgramContext, ProgramSeen, Said};
+use crate::{Kind, Outcome, ProgramContext, ProgramMessage, ProgramObservation};
 
 /// Beginning of the message in which the loader or Python reports that no loaded library defines an HSA function.
 const UNDEFINED: &str = "undefined symbol: hsa_";
 
 /// If the program used a HIP runtime other than the stack's own, returns that runtime; otherwise `None`. `runtime` is
 /// the build id of the stack's HIP runtime.
-pub fn brought<'a>(witnesses: &'a [Witness], runtime: Option<&str>) -> Option<&'a Mapped> {
+pub fn other_hip<'a>(witnesses: &'a [Witness], runtime: Option<&str>) -> Option<&'a Mapped> {
     let reached = witnesses.iter().filter(|witness| witness.reached);
     reached.filter_map(Witness::hip).find(|hip| hip.build_id.as_deref() != runtime)
 }
@@ -20,8 +20,8 @@ pub fn brought<'a>(witnesses: &'a [Witness], runtime: Option<&str>) -> Option<&'
 ///
 /// A program that the stack's compiler built is linked to HIP, so it loads HIP even if it skips for an unrelated
 /// reason. For such a program, a loaded HIP runtime alone is not a reason to replace the skip.
-pub(crate) fn instead_of_skip(
-    seen: &ProgramSeen<'_>,
+pub(crate) fn recheck_skip(
+    seen: &ProgramObservation<'_>,
     context: &ProgramContext<'_>,
     skip: Outcome,
 ) -> Outcome {
@@ -29,17 +29,26 @@ pub(crate) fn instead_of_skip(
         return skip;
     }
     let linked = matches!(context.program.what, ProgramBody::Cpp { .. });
-    let why = astray(seen).or_else(|| never(seen).filter(|_| !linked));
+    let why = device_bypassed(seen).or_else(|| device_never_initialised(seen).filter(|_| !linked));
     why.map_or(skip.clone(), |outcome| outcome.with([format!("The program: {}", skip.summary)]))
 }
 
 /// Returns a `no-verdict` outcome if the program ended before its first check because HIP reported no device. The cause
 /// may be that the release does not know the architecture of the emulated device.
-pub(crate) fn no_device(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcome> {
-    let reported = seen.said.iter().find(|said| {
-        matches!(said, Said::Check { .. } | Said::Exception { .. } | Said::ToldOfFault)
+pub(crate) fn no_device(
+    seen: &ProgramObservation<'_>,
+    context: &ProgramContext<'_>,
+) -> Option<Outcome> {
+    let reported = seen.messages.iter().find(|said| {
+        matches!(
+            said,
+            ProgramMessage::Check { .. }
+                | ProgramMessage::Exception { .. }
+                | ProgramMessage::ToldOfFault
+        )
     })?;
-    let is_none = matches!(reported, Said::Exception { name, .. } if name == "hipErrorNoDevice");
+    let is_none =
+        matches!(reported, ProgramMessage::Exception { name, .. } if name == "hipErrorNoDevice");
     let (spec, gfx) = (context.spec, context.emulated.arch.name());
     let why = format!(
         "the HIP runtime of {spec} reports no device: it may not support the emulated {gfx}"
@@ -48,8 +57,8 @@ pub(crate) fn no_device(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) ->
 }
 
 /// Returns a `no-verdict` outcome if calls of the program bypassed the emulated device, or may have bypassed it.
-pub(crate) fn astray(seen: &ProgramSeen<'_>) -> Option<Outcome> {
-    if let Some(symbol) = undefined(seen) {
+pub(crate) fn device_bypassed(seen: &ProgramObservation<'_>) -> Option<Outcome> {
+    if let Some(symbol) = undefined_hsa_function(seen) {
         let why = format!(
             "a library of ROCm in the program needs the function `{symbol}`, which the emulated device does not have"
         );
@@ -75,7 +84,7 @@ pub(crate) fn astray(seen: &ProgramSeen<'_>) -> Option<Outcome> {
 }
 
 /// Returns a `no-verdict` outcome if the program loaded HIP but none of its processes initialised the emulated device.
-pub(crate) fn never(seen: &ProgramSeen<'_>) -> Option<Outcome> {
+pub(crate) fn device_never_initialised(seen: &ProgramObservation<'_>) -> Option<Outcome> {
     if seen.witnesses.iter().any(|witness| witness.reached) {
         return None;
     }
@@ -96,10 +105,10 @@ fn hint_newer() -> String {
 
 /// Returns the name of the HSA function that the loader did not find, according to the program's messages and output;
 /// `None` if no such function is reported.
-fn undefined(seen: &ProgramSeen<'_>) -> Option<String> {
-    let exceptions = seen.said.iter().filter_map(|said| match said {
-        Said::Exception { text, .. } => Some(text.as_str()),
-        Said::Skip { why } => Some(why.as_str()),
+fn undefined_hsa_function(seen: &ProgramObservation<'_>) -> Option<String> {
+    let exceptions = seen.messages.iter().filter_map(|said| match said {
+        ProgramMessage::Exception { text, .. } => Some(text.as_str()),
+        ProgramMessage::Skip { why } => Some(why.as_str()),
         _ => None,
     });
     let mut texts = exceptions.chain([seen.observation.stderr.as_str(), seen.stdout]);

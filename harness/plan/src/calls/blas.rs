@@ -50,7 +50,7 @@ family! { blas
         effect: {
             memory: Product { problem, operands },
             captures: Nothing,
-            order: InTurn,
+            order: ProgramOrder,
             work_stream: Library(stream),
             over: Nothing,
         };
@@ -81,7 +81,7 @@ family! { blas
         effect: {
             memory: Product { problem, operands },
             captures: Nothing,
-            order: InTurn,
+            order: ProgramOrder,
             work_stream: Library(stream),
             over: Nothing,
         };

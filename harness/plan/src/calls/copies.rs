@@ -2,8 +2,8 @@ family! { copies
 
     /// Copies a contiguous range of bytes; `api` selects the function.
     Copy {
-        to: Place as writes(Any),
-        from: Place as reads(Any),
+        to: BufferAddress as writes(Any),
+        from: BufferAddress as reads(Any),
         bytes: u64 as number,
         api: CopyApi as asynchronous,
         stream: Name as uses(Stream),
@@ -24,17 +24,17 @@ family! { copies
         effect: {
             memory: Copy { to, from, bytes: *bytes },
             captures: Nothing,
-            order: InTurn,
+            order: ProgramOrder,
             work_stream: WorkStream::asynchronous(api.has_stream(), stream),
-            over: Copy { asynchronous: api.goes_on(), to: &to.buffer, from: &from.buffer },
+            over: Copy { asynchronous: api.is_asynchronous(), to: &to.buffer, from: &from.buffer },
         };
         words: ("copy of {} to {}", from.buffer, to.buffer); cpp: Transfer;
 
     /// Copies `height` rows of `width` bytes with hipMemcpy2D. Pitches are in bytes.
     Copy2d {
-        to: Place as writes(Any),
+        to: BufferAddress as writes(Any),
         to_pitch: u64 as number,
-        from: Place as reads(Any),
+        from: BufferAddress as reads(Any),
         from_pitch: u64 as number,
         width: u64 as number,
         height: u64 as number,
@@ -51,7 +51,7 @@ family! { copies
         effect: {
             memory: Rows { to: (to, *to_pitch), from: (from, *from_pitch), width: *width, height: *height },
             captures: Nothing,
-            order: InTurn,
+            order: ProgramOrder,
             work_stream: WorkStream::asynchronous(*asynchronous, stream),
             over: Copy { asynchronous: *asynchronous, to: &to.buffer, from: &from.buffer },
         };
@@ -80,7 +80,7 @@ family! { copies
         effect: {
             memory: Boxes { to, from, size: [*width, *height, *depth] },
             captures: Nothing,
-            order: InTurn,
+            order: ProgramOrder,
             work_stream: WorkStream::asynchronous(*asynchronous, stream),
             over: Copy { asynchronous: *asynchronous, to: &to.buffer, from: &from.buffer },
         };
@@ -109,7 +109,7 @@ family! { copies
         effect: {
             memory: SetBox { to, value: *value, size: [*width, *height, depth.unwrap_or(1)] },
             captures: Nothing,
-            order: InTurn,
+            order: ProgramOrder,
             work_stream: WorkStream::asynchronous(*asynchronous, stream),
             over: Nothing,
         };
@@ -118,7 +118,7 @@ family! { copies
     /// Sets `bytes` bytes to `value`. Without `words`, each byte is set (hipMemset). With `words`, each group of four
     /// bytes is set to the 32-bit `value` (hipMemsetD32).
     Set {
-        to: Place as writes(Any),
+        to: BufferAddress as writes(Any),
         value: u32 as number,
         #[serde(default)]
         words: bool as flag,
@@ -138,7 +138,7 @@ family! { copies
         effect: {
             memory: Set { to, value: *value, element: if *words { 4 } else { 1 }, bytes: *bytes },
             captures: Nothing,
-            order: InTurn,
+            order: ProgramOrder,
             work_stream: WorkStream::asynchronous(*asynchronous, stream),
             over: Nothing,
         };
@@ -146,7 +146,7 @@ family! { copies
 
     /// Sets `count` 16-bit elements to `value` with hipMemsetD16Async.
     SetHalves {
-        to: Place as writes(Any),
+        to: BufferAddress as writes(Any),
         value: u16 as number,
         count: u64 as number,
         stream: Name as uses(Stream),
@@ -157,7 +157,7 @@ family! { copies
         effect: {
             memory: Set { to, value: (*value).into(), element: 2, bytes: count.saturating_mul(2) },
             captures: Nothing,
-            order: InTurn,
+            order: ProgramOrder,
             work_stream: Stream(stream),
             over: Nothing,
         };

@@ -2,12 +2,14 @@
 //! variant is added, the compiler lists every analysis that must handle it. A new call whose effects already exist
 //! needs no change of the analyses.
 
-use crate::{Arg, Box3d, DEFAULT_STREAM, Dtype, HipArg, MatmulProblem, Operands, Place, Plan};
+use crate::{
+    Arg, Box3d, BufferAddress, DEFAULT_STREAM, Dtype, HipArg, MatmulProblem, Operands, Plan,
+};
 
 /// Effect of a call on memory: which buffers it allocates, frees, reads and writes.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "the fields are the arguments of the call")]
-pub enum OnMemory<'a> {
+pub enum MemoryEffect<'a> {
     /// Accesses no buffer.
     Nothing,
     /// Allocates a buffer with uninitialised content.
@@ -23,20 +25,20 @@ pub enum OnMemory<'a> {
     /// Copies the bytes of a file to a buffer.
     FillFile { buffer: &'a str, file: &'a str },
     /// Copies a contiguous range of bytes.
-    Copy { to: &'a Place, from: &'a Place, bytes: u64 },
+    Copy { to: &'a BufferAddress, from: &'a BufferAddress, bytes: u64 },
     /// Copies `height` rows of `width` bytes. The number after each place is the distance between two rows, in bytes.
-    Rows { to: (&'a Place, u64), from: (&'a Place, u64), width: u64, height: u64 },
+    Rows { to: (&'a BufferAddress, u64), from: (&'a BufferAddress, u64), width: u64, height: u64 },
     /// Copies a box of bytes, rows and slices.
     Boxes { to: &'a Box3d, from: &'a Box3d, size: [u64; 3] },
     /// Sets all bytes of a box to one value.
     SetBox { to: &'a Box3d, value: u8, size: [u64; 3] },
     /// Sets each element of a range to a value. `element` is the size of one element, and `bytes` the size of the
     /// range, in bytes.
-    Set { to: &'a Place, value: u32, element: u64, bytes: u64 },
+    Set { to: &'a BufferAddress, value: u32, element: u64, bytes: u64 },
     /// Adds one to each byte of a buffer.
     CountUp(&'a str),
     /// Writes `count` random 32-bit words.
-    Generate { to: &'a Place, count: u64 },
+    Generate { to: &'a BufferAddress, count: u64 },
     /// Accesses the ranges that the table in `hip.rs` lists for the function. The bytes that the function writes are
     /// unknown to the model.
     Foreign { function: &'a str, args: &'a [HipArg] },
@@ -59,7 +61,7 @@ pub enum OnMemory<'a> {
 /// Effect of a call on captures and graphs, and on the state that captures depend on.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "each field is the name of an object among the call's arguments")]
-pub enum OnCaptures<'a> {
+pub enum CaptureEffect<'a> {
     /// No effect on captures or graphs.
     Nothing,
     /// Begins a capture on a stream.
@@ -73,15 +75,15 @@ pub enum OnCaptures<'a> {
     /// Creates a copy of a graph in its current state.
     Clone { clone: &'a str, graph: &'a str },
     /// Reads the structure of a graph; the graph must exist.
-    LookAt(&'a str),
+    InspectGraph(&'a str),
     /// Creates an executable graph from the current state of a graph.
     Instantiate { exec: &'a str, graph: &'a str },
     /// Replaces the nodes of an executable graph with the current nodes of a graph.
     Update { exec: &'a str, graph: &'a str },
     /// Destroys an executable graph.
-    EndExec(&'a str),
+    DestroyExec(&'a str),
     /// Destroys a graph.
-    EndGraph(&'a str),
+    DestroyGraph(&'a str),
     /// Assigns a stream to a random generator.
     RandStream { generator: &'a str, stream: &'a str },
     /// Creates a random generator. It uses the null stream until a stream is assigned.
@@ -95,15 +97,16 @@ pub enum OnCaptures<'a> {
 /// Effect of a call on the happens-before order.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "each field is the name of an object among the call's arguments")]
-pub enum OnOrder<'a> {
+pub enum OrderEffect<'a> {
     /// Neither orders work nor accesses buffers.
     Nothing,
     /// Accesses buffers in program order on the host, or in the order of the stream that executes the work.
-    InTurn,
-    /// Accesses buffers like [`InTurn`](OnOrder::InTurn). From this call on, the buffer's name refers to new memory.
+    ProgramOrder,
+    /// Accesses buffers like [`ProgramOrder`](OrderEffect::ProgramOrder). From this call on, the buffer's name refers
+    /// to new memory.
     Alloc(&'a str),
     /// Frees a buffer. Depending on the kind of memory, the host waits for all work, or the free is ordered like
-    /// [`InTurn`](OnOrder::InTurn).
+    /// [`ProgramOrder`](OrderEffect::ProgramOrder).
     Free(&'a str),
     /// Records in an event all work that has been enqueued to a stream so far.
     Record { event: &'a str, stream: &'a str },
@@ -118,7 +121,7 @@ pub enum OnOrder<'a> {
     /// Makes the host wait for all work on the device.
     SyncDevice,
     /// Destroys a stream. Its pending work may continue.
-    EndStream(&'a str),
+    DestroyStream(&'a str),
     /// Executes the nodes of an executable graph after the earlier work of a stream.
     Replay { exec: &'a str, stream: &'a str },
 }
@@ -186,7 +189,7 @@ pub enum CompletedOnReturn<'a> {
 /// A field that selects whether the host continues before the work has completed.
 pub trait Asynchronous {
     /// Returns true if the host continues before the work has completed.
-    fn goes_on(&self) -> bool;
+    fn is_asynchronous(&self) -> bool;
     /// Returns true if the field selects the simplest function of the call's family, for example hipMemcpy.
     fn is_plain(&self) -> bool;
     /// Makes the field select the simplest function of the call's family.
@@ -194,7 +197,7 @@ pub trait Asynchronous {
 }
 
 impl Asynchronous for bool {
-    fn goes_on(&self) -> bool {
+    fn is_asynchronous(&self) -> bool {
         *self
     }
 
@@ -208,7 +211,7 @@ impl Asynchronous for bool {
 }
 
 impl Asynchronous for crate::CopyApi {
-    fn goes_on(&self) -> bool {
+    fn is_asynchronous(&self) -> bool {
         *self == crate::CopyApi::MemcpyAsync
     }
 

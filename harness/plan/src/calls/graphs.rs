@@ -22,7 +22,7 @@ family! { graphs
     GraphNodeCount { graph: Name as uses(Graph) }
         verb: value node_count "return the number of nodes of a graph";
         makes: ["hipGraphGetNodes"];
-        in_capture: Now; by_hand: []; gives: Number(&[]); effect: { only captures: LookAt(graph) };
+        in_capture: Now; by_hand: []; gives: Number(&[]); effect: { only captures: InspectGraph(graph) };
         words: ("node count of {graph}"); cpp: Function("hipGraphGetNodes({graph}, nullptr, &{nodes: size_t})");
 
     /// Adds a node that executes the current nodes of the graph `child`. The node follows the last node of `graph`,
@@ -43,14 +43,14 @@ family! { graphs
     GraphRootCount { graph: Name as uses(Graph) }
         verb: value root_count "return the number of nodes of a graph that have no predecessor";
         makes: ["hipGraphGetRootNodes"];
-        in_capture: Now; by_hand: []; gives: Number(&[]); effect: { only captures: LookAt(graph) };
+        in_capture: Now; by_hand: []; gives: Number(&[]); effect: { only captures: InspectGraph(graph) };
         words: ("root count of {graph}"); cpp: Function("hipGraphGetRootNodes({graph}, nullptr, &{roots: size_t})");
 
     /// Queries the edges of a graph. The returned value is the number of edges.
     GraphEdgeCount { graph: Name as uses(Graph) }
         verb: value edge_count "return the number of edges between the nodes of a graph";
         makes: ["hipGraphGetEdges"];
-        in_capture: Now; by_hand: []; gives: Number(&[]); effect: { only captures: LookAt(graph) };
+        in_capture: Now; by_hand: []; gives: Number(&[]); effect: { only captures: InspectGraph(graph) };
         words: ("edge count of {graph}");
         cpp: Function("hipGraphGetEdges({graph}, nullptr, nullptr, &{edges: size_t})");
 
@@ -84,12 +84,12 @@ family! { graphs
     GraphExecDestroy { exec: Name as ends(Exec) }
         verb: value destroy_exec "destroy an executable graph";
         makes: ["hipGraphExecDestroy"];
-        in_capture: Now; by_hand: []; gives: Nothing; effect: { only captures: EndExec(exec) };
+        in_capture: Now; by_hand: []; gives: Nothing; effect: { only captures: DestroyExec(exec) };
         words: ("destruction of {exec}"); cpp: Function("hipGraphExecDestroy({exec})");
 
     GraphDestroy { graph: Name as ends(Graph) }
         verb: value destroy_graph "destroy a graph";
         makes: ["hipGraphDestroy"];
-        in_capture: Now; by_hand: []; gives: Nothing; effect: { only captures: EndGraph(graph) };
+        in_capture: Now; by_hand: []; gives: Nothing; effect: { only captures: DestroyGraph(graph) };
         words: ("destruction of {graph}"); cpp: Function("hipGraphDestroy({graph})");
 }

@@ -6,7 +6,10 @@
     reason = "matches on roles, arguments and effects, not on calls"
 )]
 
-use super::{Accessor, CompletedOnReturn, InCapture, Named, NamedAs, OnMemory, Thing, WorkStream};
+use super::{
+    Accessor, CaptureHandling, CompletedOnReturn, MemoryEffect, NamedObject, ObjectKind, ObjectUse,
+    WorkStream,
+};
 use crate::{HipArg, HipRole, hip_accesses, hip_function, number_of};
 
 family! { hip
@@ -22,11 +25,11 @@ family! { hip
         in_capture: hip::in_capture(function, args); by_hand: [];
         gives: Anything;
         effect: {
-            memory: hip::on_memory(function, args),
+            memory: hip::memory_effect(function, args),
             captures: Nothing,
-            order: InTurn,
+            order: ProgramOrder,
             work_stream: hip::work_stream(function, args),
-            over: hip::over(function, args),
+            over: hip::completed_on_return(function, args),
         };
         words: ("{function}"); cpp: Hip;
 
@@ -46,40 +49,45 @@ family! { hip
         words: ("value {of} of {function}"); cpp: Hip;
 }
 
-pub(super) fn named<'a>(args: &'a [HipArg], function: &str, see: &mut dyn FnMut(Named<'a>)) {
+pub(super) fn named<'a>(args: &'a [HipArg], function: &str, see: &mut dyn FnMut(NamedObject<'a>)) {
     let parameters = hip_function(function).map_or(&[][..], |function| &function.parameters);
     for (arg, parameter) in args.iter().zip(parameters) {
         match (arg, &parameter.role) {
             (HipArg::Place(place), role) => {
                 let role = match role {
-                    HipRole::Reads(_) => NamedAs::Read,
-                    HipRole::Writes(_) | HipRole::Sets { .. } => NamedAs::Written,
-                    _ => NamedAs::Used,
+                    HipRole::Reads(_) => ObjectUse::Read,
+                    HipRole::Writes(_) | HipRole::Sets { .. } => ObjectUse::Written,
+                    _ => ObjectUse::Used,
                 };
-                see(Named { thing: Thing::Buffer, name: &place.buffer, role, by: Accessor::Any });
+                see(NamedObject {
+                    kind: ObjectKind::Buffer,
+                    name: &place.buffer,
+                    role,
+                    accessor: Accessor::Any,
+                });
             }
             (arg, _) => each_name(arg, see),
         }
     }
 }
 
-fn each_name<'a>(arg: &'a HipArg, see: &mut dyn FnMut(Named<'a>)) {
+fn each_name<'a>(arg: &'a HipArg, see: &mut dyn FnMut(NamedObject<'a>)) {
     let (thing, name, role) = match arg {
-        HipArg::Value(name) => (Thing::Value, name, NamedAs::Used),
-        HipArg::Out { name, .. } => (Thing::Value, name, NamedAs::Made),
-        HipArg::Stream(name) => (Thing::Stream, name, NamedAs::Used),
-        HipArg::Event(name) => (Thing::Event, name, NamedAs::Used),
-        HipArg::Graph(name) => (Thing::Graph, name, NamedAs::Used),
-        HipArg::Kernel(name) => (Thing::Kernel, name, NamedAs::Used),
-        HipArg::Place(place) => (Thing::Buffer, &place.buffer, NamedAs::Used),
+        HipArg::Value(name) => (ObjectKind::Value, name, ObjectUse::Used),
+        HipArg::Out { name, .. } => (ObjectKind::Value, name, ObjectUse::Created),
+        HipArg::Stream(name) => (ObjectKind::Stream, name, ObjectUse::Used),
+        HipArg::Event(name) => (ObjectKind::Event, name, ObjectUse::Used),
+        HipArg::Graph(name) => (ObjectKind::Graph, name, ObjectUse::Used),
+        HipArg::Kernel(name) => (ObjectKind::Kernel, name, ObjectUse::Used),
+        HipArg::Place(place) => (ObjectKind::Buffer, &place.buffer, ObjectUse::Used),
         HipArg::Struct(members) => return members.iter().for_each(|arg| each_name(arg, see)),
         HipArg::Null | HipArg::Number(_) | HipArg::Text(_) | HipArg::Bytes(_) => return,
     };
-    see(Named { thing, name, role, by: Accessor::Any });
+    see(NamedObject { kind: thing, name, role, accessor: Accessor::Any });
 }
 
-pub(super) fn on_memory<'a>(name: &'a str, args: &'a [HipArg]) -> OnMemory<'a> {
-    let Some(function) = hip_function(name) else { return OnMemory::Nothing };
+pub(super) fn memory_effect<'a>(name: &'a str, args: &'a [HipArg]) -> MemoryEffect<'a> {
+    let Some(function) = hip_function(name) else { return MemoryEffect::Nothing };
     let number = |name: &str| number_of(function, args, name);
     for (arg, parameter) in args.iter().zip(&function.parameters) {
         if let (HipArg::Place(to), HipRole::Sets { value, element, bytes }) = (arg, &parameter.role)
@@ -87,7 +95,7 @@ pub(super) fn on_memory<'a>(name: &'a str, args: &'a [HipArg]) -> OnMemory<'a> {
             && let Ok(value) = u32::try_from(value)
             && *element <= 4
         {
-            return OnMemory::Set { to, value, element: *element, bytes };
+            return MemoryEffect::Set { to, value, element: *element, bytes };
         }
     }
     let sizes = |reads: bool| {
@@ -99,11 +107,11 @@ pub(super) fn on_memory<'a>(name: &'a str, args: &'a [HipArg]) -> OnMemory<'a> {
     };
     let same = sizes(true).zip(sizes(false)).any(|(read, written)| read == written);
     match hip_accesses(name, args)[..] {
-        [] => OnMemory::Nothing,
+        [] => MemoryEffect::Nothing,
         [(true, to, bytes), (false, from, _)] | [(false, from, bytes), (true, to, _)] if same => {
-            OnMemory::Copy { to, from, bytes }
+            MemoryEffect::Copy { to, from, bytes }
         }
-        _ => OnMemory::Foreign { function: name, args },
+        _ => MemoryEffect::Foreign { function: name, args },
     }
 }
 
@@ -112,9 +120,13 @@ fn work_parameter(function: &str) -> Option<usize> {
     parameters.iter().position(|parameter| matches!(parameter.role, HipRole::Works))
 }
 
-pub(super) fn in_capture(function: &str, args: &[HipArg]) -> InCapture {
+pub(super) fn in_capture(function: &str, args: &[HipArg]) -> CaptureHandling {
     let stream = work_parameter(function).and_then(|at| args.get(at));
-    if matches!(stream, Some(HipArg::Stream(_))) { InCapture::Node } else { InCapture::Now }
+    if matches!(stream, Some(HipArg::Stream(_))) {
+        CaptureHandling::Node
+    } else {
+        CaptureHandling::Now
+    }
 }
 
 pub(super) fn work_stream<'a>(function: &str, args: &'a [HipArg]) -> WorkStream<'a> {
@@ -127,9 +139,12 @@ pub(super) fn work_stream<'a>(function: &str, args: &'a [HipArg]) -> WorkStream<
 
 /// Returns the part of the work that has completed when the function returns. HIP gives such a guarantee only for
 /// copies.
-pub(super) fn over<'a>(function: &'a str, args: &'a [HipArg]) -> CompletedOnReturn<'a> {
-    match on_memory(function, args) {
-        OnMemory::Copy { to, from, .. } => {
+pub(super) fn completed_on_return<'a>(
+    function: &'a str,
+    args: &'a [HipArg],
+) -> CompletedOnReturn<'a> {
+    match memory_effect(function, args) {
+        MemoryEffect::Copy { to, from, .. } => {
             let asynchronous = work_parameter(function).is_some();
             CompletedOnReturn::Copy { asynchronous, to: &to.buffer, from: &from.buffer }
         }
@@ -140,22 +155,23 @@ pub(super) fn over<'a>(function: &'a str, args: &'a [HipArg]) -> CompletedOnRetu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Place, Scalar, ScalarType};
+    use crate::{BufferAddress, Scalar, ScalarType};
 
     #[test]
     fn hip_copies_and_sets_have_precise_effects() {
-        let place = |buffer: &str| Place { buffer: buffer.to_owned(), offset: 0 };
+        let place = |buffer: &str| BufferAddress { buffer: buffer.to_owned(), offset: 0 };
         let bytes = |n: u64| HipArg::Number(Scalar { ty: ScalarType::U64, bits: n });
         let args = [HipArg::Place(place("a")), HipArg::Place(place("b")), bytes(8), HipArg::Null];
-        let OnMemory::Copy { to, from, bytes: 8 } = on_memory("hipMemcpyDtoDAsync", &args) else {
+        let MemoryEffect::Copy { to, from, bytes: 8 } = memory_effect("hipMemcpyDtoDAsync", &args)
+        else {
             panic!("no copy");
         };
         assert_eq!((to.buffer.as_str(), from.buffer.as_str()), ("a", "b"));
         assert_eq!(work_stream("hipMemcpyDtoDAsync", &args), WorkStream::NullStream);
         let value = HipArg::Number(Scalar { ty: ScalarType::U16, bits: 0x1234 });
         let args = [HipArg::Place(place("a")), value, bytes(3)];
-        let OnMemory::Set { value: 0x1234, element: 2, bytes: 6, .. } =
-            on_memory("hipMemsetD16", &args)
+        let MemoryEffect::Set { value: 0x1234, element: 2, bytes: 6, .. } =
+            memory_effect("hipMemsetD16", &args)
         else {
             panic!("no set");
         };

@@ -13,7 +13,7 @@ family! { host
         effect: {
             memory: Fill { buffer, stamp: *stamp },
             captures: Nothing,
-            order: InTurn,
+            order: ProgramOrder,
             work_stream: NoStream,
             over: Nothing,
         };
@@ -31,7 +31,7 @@ family! { host
         effect: {
             memory: FillNumbers { buffer, dtype: *dtype, stamp: *stamp },
             captures: Nothing,
-            order: InTurn,
+            order: ProgramOrder,
             work_stream: NoStream,
             over: Nothing,
         };
@@ -45,7 +45,7 @@ family! { host
         effect: {
             memory: FillFile { buffer, file },
             captures: Nothing,
-            order: InTurn,
+            order: ProgramOrder,
             work_stream: NoStream,
             over: Nothing,
         };
@@ -63,7 +63,7 @@ family! { host
              wrote must be those of a `file`";
         makes: ["host read"];
         in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: Check { buffer, file: file.as_deref() }, captures: Nothing, order: InTurn, work_stream: NoStream, over: Nothing };
+        effect: { memory: Check { buffer, file: file.as_deref() }, captures: Nothing, order: ProgramOrder, work_stream: NoStream, over: Nothing };
         words: ("check of {buffer}"); cpp: Check;
 
     /// Checks that two host-accessible buffers have equal bytes.
@@ -71,7 +71,7 @@ family! { host
         verb: by_hand equal [] "two buffers must hold the same bytes";
         makes: ["host read"];
         in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: Compare(a, b), captures: Nothing, order: InTurn, work_stream: NoStream, over: Nothing };
+        effect: { memory: Compare(a, b), captures: Nothing, order: ProgramOrder, work_stream: NoStream, over: Nothing };
         words: ("comparison of {a} and {b}"); cpp: Check;
 
     /// Checks that two host-accessible buffers have different bytes.
@@ -79,7 +79,7 @@ family! { host
         verb: by_hand differ [] "two buffers must hold different bytes";
         makes: ["host read"];
         in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: Compare(a, b), captures: Nothing, order: InTurn, work_stream: NoStream, over: Nothing };
+        effect: { memory: Compare(a, b), captures: Nothing, order: ProgramOrder, work_stream: NoStream, over: Nothing };
         words: ("difference of {a} and {b}"); cpp: Check;
 
     /// Checks that each element of a host-accessible buffer is greater than or equal to a given number.
@@ -88,7 +88,7 @@ family! { host
             "each element of a buffer must be at least a given number, and not a NaN";
         makes: ["host read"];
         in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: Read(buffer), captures: Nothing, order: InTurn, work_stream: NoStream, over: Nothing };
+        effect: { memory: Read(buffer), captures: Nothing, order: ProgramOrder, work_stream: NoStream, over: Nothing };
         words: ("lower bound of {buffer}"); cpp: Check;
 
     /// Checks that the guards of a buffer are unchanged.

@@ -53,7 +53,7 @@ family! { kernels
         effect: {
             memory: Launch { kernel, grid, block, args },
             captures: Nothing,
-            order: InTurn,
+            order: ProgramOrder,
             work_stream: Stream(stream),
             over: Nothing,
         };

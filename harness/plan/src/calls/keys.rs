@@ -1,9 +1,9 @@
 use std::borrow::Cow;
 
-use super::{NamedAs, Thing};
+use super::{ObjectKind, ObjectUse};
 use crate::{
-    CaptureMode, Choice, CopyApi, DEFAULT_STREAM, DeviceAttribute, Dtype, HostFuncApi, Memory,
-    Name, Place, RandKind, StreamKind, choice::choices,
+    BufferAddress, CaptureMode, Choice, CopyApi, DEFAULT_STREAM, DeviceAttribute, Dtype,
+    HostFuncApi, Memory, Name, RandKind, StreamKind, choice::choices,
 };
 
 /// Reader, implemented in the crate `case`, for the keys below a verb, for example for `to` below `copy`. If a value is
@@ -15,7 +15,7 @@ pub trait Keys {
     /// Returns the name of a stream that the call creates.
     fn new_stream(&mut self, key: &str) -> Option<Name>;
     /// Returns the name of an object of kind `thing`, which is neither a stream nor a buffer.
-    fn thing(&mut self, key: &str, thing: Thing) -> Option<Name>;
+    fn thing(&mut self, key: &str, thing: ObjectKind) -> Option<Name>;
     /// Returns the name of a buffer that the case declares.
     fn buffer(&mut self, key: &str) -> Option<Name>;
     /// Returns the text under a key.
@@ -38,7 +38,7 @@ pub struct Field<'a> {
     /// The value as text, as it is written in the case file.
     pub value: Cow<'a, str>,
     /// Kind of value that the field contains.
-    pub holds: FieldKind,
+    pub value_type: FieldKind,
     /// True if the value is the default, so that the key can be omitted.
     pub usual: bool,
 }
@@ -47,7 +47,7 @@ pub struct Field<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldKind {
     /// Name of an object, and how the call uses the object.
-    Name(Thing, NamedAs),
+    Name(ObjectKind, ObjectUse),
     /// Name of a buffer, with an offset in bytes. The case file contains the offset under a second key.
     Place(u64),
     /// Arbitrary text.
@@ -59,18 +59,23 @@ pub enum FieldKind {
 }
 
 impl<'a> Field<'a> {
-    pub(super) fn name(key: &'static str, name: &'a str, thing: Thing, role: NamedAs) -> Self {
-        let usual = thing == Thing::Stream && name == DEFAULT_STREAM;
-        Field { key, value: name.into(), holds: FieldKind::Name(thing, role), usual }
+    pub(super) fn name(
+        key: &'static str,
+        name: &'a str,
+        thing: ObjectKind,
+        role: ObjectUse,
+    ) -> Self {
+        let usual = thing == ObjectKind::Stream && name == DEFAULT_STREAM;
+        Field { key, value: name.into(), value_type: FieldKind::Name(thing, role), usual }
     }
 
-    pub(super) fn place(key: &'static str, place: &'a Place) -> Self {
+    pub(super) fn place(key: &'static str, place: &'a BufferAddress) -> Self {
         let (value, holds) = (place.buffer.as_str().into(), FieldKind::Place(place.offset));
-        Field { key, value, holds, usual: false }
+        Field { key, value, value_type: holds, usual: false }
     }
 
     pub(super) fn text(key: &'static str, text: &'a str) -> Self {
-        Field { key, value: text.into(), holds: FieldKind::Text, usual: false }
+        Field { key, value: text.into(), value_type: FieldKind::Text, usual: false }
     }
 
     pub(super) fn plain(
@@ -79,7 +84,7 @@ impl<'a> Field<'a> {
         value: impl ToString,
         usual: bool,
     ) -> Self {
-        Field { key, value: value.to_string().into(), holds, usual }
+        Field { key, value: value.to_string().into(), value_type: holds, usual }
     }
 }
 

@@ -63,7 +63,7 @@ family! { memory
         effect: {
             memory: Poison(buffer),
             captures: Nothing,
-            order: InTurn,
+            order: ProgramOrder,
             work_stream: NearestTo(buffer),
             over: Nothing,
         };

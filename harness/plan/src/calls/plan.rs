@@ -7,7 +7,7 @@ use device::Fault;
 use serde::{Deserialize, Serialize};
 
 use super::Call;
-use crate::{Buffer, ByVersion, Files, Memory, OwnKernel, Place, StreamKind};
+use crate::{Buffer, BufferAddress, ByVersion, CaseKernel, Files, Memory, StreamKind};
 
 /// Version of the plan format. A worker rejects plans of other versions.
 pub const PLAN_VERSION: u32 = 4;
@@ -45,7 +45,7 @@ pub struct Plan {
     pub kernels: BTreeMap<String, String>,
     /// Kernels that the case itself defines, by name. Kernels of the built-in library have no entry.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub own_kernels: BTreeMap<String, OwnKernel>,
+    pub own_kernels: BTreeMap<String, CaseKernel>,
     /// Code objects of kernels, and bytes that steps write or expect, by the name of the file.
     #[serde(default, skip_serializing_if = "Files::is_empty")]
     pub files: Files,
@@ -62,7 +62,7 @@ pub struct Plan {
 
 impl Plan {
     /// Returns a plan without calls, which checks only that the runtime starts.
-    pub fn nothing() -> Plan {
+    pub fn empty() -> Plan {
         Plan {
             version: PLAN_VERSION,
             trial: "nothing".to_owned(),
@@ -126,8 +126,8 @@ impl Plan {
 
     /// Returns two flags for a copy with explicit direction: true if the source is host memory, and true if the target
     /// is. Managed memory counts as device memory.
-    pub fn ends_on_host(&self, from: &Place, to: &Place) -> (bool, bool) {
-        let on_host = |place: &Place| {
+    pub fn ends_on_host(&self, from: &BufferAddress, to: &BufferAddress) -> (bool, bool) {
+        let on_host = |place: &BufferAddress| {
             let memory = self.memory(&place.buffer);
             memory.is_some_and(|memory| memory.on_host() && memory != Memory::Managed)
         };

@@ -50,7 +50,7 @@ family! { rng
     /// Generates `count` random 32-bit words.
     RandGenerate {
         generator: Name as uses(Generator),
-        to: Place as writes(Any),
+        to: BufferAddress as writes(Any),
         count: u64 as number,
     }
         verb: by_hand rand_generate [generator, to, count] "generate 32-bit words";
@@ -59,7 +59,7 @@ family! { rng
         effect: {
             memory: Generate { to, count: *count },
             captures: Nothing,
-            order: InTurn,
+            order: ProgramOrder,
             work_stream: Generator(generator),
             over: Nothing,
         };

@@ -9,7 +9,7 @@ family! { streams
     StreamDestroy { stream: Name as ends(Stream) }
         verb: value destroy_stream "destroy a stream here instead of after the steps";
         makes: ["hipStreamDestroy"];
-        in_capture: Now; by_hand: []; gives: Nothing; effect: { only order: EndStream(stream) };
+        in_capture: Now; by_hand: []; gives: Nothing; effect: { only order: DestroyStream(stream) };
         words: ("destruction of stream {stream}"); cpp: Function("hipStreamDestroy({stream})");
 
     StreamSynchronize { stream: Name as uses(Stream) }
@@ -64,6 +64,6 @@ family! { streams
         };
         by_hand: ["hipGraphAddHostNode"];
         gives: Nothing;
-        effect: { memory: CountUp(buffer), captures: Nothing, order: InTurn, work_stream: Stream(stream), over: Nothing };
+        effect: { memory: CountUp(buffer), captures: Nothing, order: ProgramOrder, work_stream: Stream(stream), over: Nothing };
         words: ("host function on {buffer}"); cpp: Stream;
 }

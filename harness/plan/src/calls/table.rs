@@ -21,13 +21,13 @@ macro_rules! gather {
 /// Calls `$see` for each object that a field of a call names.
 macro_rules! names {
     ($see:ident, $field:ident, makes $thing:ident) => {
-        $see(named(Thing::$thing, $field, NamedAs::Made))
+        $see(named(ObjectKind::$thing, $field, ObjectUse::Created))
     };
     ($see:ident, $field:ident, ends $thing:ident) => {
-        $see(named(Thing::$thing, $field, NamedAs::Ended))
+        $see(named(ObjectKind::$thing, $field, ObjectUse::Destroyed))
     };
     ($see:ident, $field:ident, uses $thing:ident) => {
-        $see(named(Thing::$thing, $field, NamedAs::Used))
+        $see(named(ObjectKind::$thing, $field, ObjectUse::Used))
     };
     ($see:ident, $field:ident, reads $by:ident) => {
         names!(@buffer $see, $field, Read, $by)
@@ -39,12 +39,12 @@ macro_rules! names {
         names!(@buffer $see, $field, Updated, $by)
     };
     (@buffer $see:ident, $field:ident, $role:ident, $by:ident) => {
-        $see(Named { by: Accessor::$by, ..named(Thing::Buffer, $field.buffer(), NamedAs::$role) })
+        $see(NamedObject { accessor: Accessor::$by, ..named(ObjectKind::Buffer, $field.buffer(), ObjectUse::$role) })
     };
     ($see:ident, $field:ident, given $function:ident) => { hip::named($field, $function, $see) };
     ($see:ident, $field:ident, maybe $thing:ident) => {
         if let Some(name) = $field {
-            $see(named(Thing::$thing, name, NamedAs::Used))
+            $see(named(ObjectKind::$thing, name, ObjectUse::Used))
         }
     };
     ($see:ident, $field:ident, arguments $kernel:ident) => { arguments($kernel, $field, $see) };
@@ -176,7 +176,7 @@ macro_rules! verb {
             name: stringify!($name),
             about: $about,
             gives: $gives,
-            takes: VerbArguments::Keys(&[$(key!($field, $type, $($role)*)),*]),
+            arguments: VerbArguments::Keys(&[$(key!($field, $type, $($role)*)),*]),
         }]
     };
     (value [$name:ident $about:literal], $gives:expr, $(($field:ident $type:ty; $($role:tt)*))?) => {
@@ -184,7 +184,7 @@ macro_rules! verb {
             name: stringify!($name),
             about: $about,
             gives: $gives,
-            takes: VerbArguments::Value(&[$(key!($field, $type, $($role)*))?]),
+            arguments: VerbArguments::Value(&[$(key!($field, $type, $($role)*))?]),
         }]
     };
     ($form:ident [$name:ident [$($key:ident),*] $about:literal], $gives:expr, $($field:tt)*) => {
@@ -192,7 +192,7 @@ macro_rules! verb {
             name: stringify!($name),
             about: $about,
             gives: $gives,
-            takes: VerbArguments::Other(&[$(stringify!($key)),*]),
+            arguments: VerbArguments::Other(&[$(stringify!($key)),*]),
         }]
     };
 }
@@ -209,13 +209,13 @@ macro_rules! value {
         $from.stream(stringify!($field))
     };
     ($from:ident, $field:ident, makes $thing:ident) => {
-        $from.thing(stringify!($field), Thing::$thing)
+        $from.thing(stringify!($field), ObjectKind::$thing)
     };
     ($from:ident, $field:ident, ends $thing:ident) => {
-        $from.thing(stringify!($field), Thing::$thing)
+        $from.thing(stringify!($field), ObjectKind::$thing)
     };
     ($from:ident, $field:ident, uses $thing:ident) => {
-        $from.thing(stringify!($field), Thing::$thing)
+        $from.thing(stringify!($field), ObjectKind::$thing)
     };
     ($from:ident, $field:ident, reads $by:ident) => {
         Buffers::read($from, [stringify!($field), concat!(stringify!($field), "_offset")])
@@ -250,13 +250,13 @@ macro_rules! value {
 /// `operands` and `block`.
 macro_rules! field {
     ($found:ident, $field:ident, makes $thing:ident) => {
-        $found.push(Field::name(stringify!($field), $field, Thing::$thing, NamedAs::Made))
+        $found.push(Field::name(stringify!($field), $field, ObjectKind::$thing, ObjectUse::Created))
     };
     ($found:ident, $field:ident, ends $thing:ident) => {
-        $found.push(Field::name(stringify!($field), $field, Thing::$thing, NamedAs::Ended))
+        $found.push(Field::name(stringify!($field), $field, ObjectKind::$thing, ObjectUse::Destroyed))
     };
     ($found:ident, $field:ident, uses $thing:ident) => {
-        $found.push(Field::name(stringify!($field), $field, Thing::$thing, NamedAs::Used))
+        $found.push(Field::name(stringify!($field), $field, ObjectKind::$thing, ObjectUse::Used))
     };
     ($found:ident, $field:ident, reads $by:ident) => {
         $field.fields([stringify!($field), concat!(stringify!($field), "_offset")], &mut $found)
@@ -360,9 +360,9 @@ macro_rules! writer {
 
 /// Expands to one part of a call's effect, for example its effect on memory.
 macro_rules! effect {
-    (memory, nothing) => { OnMemory::Nothing };
-    (captures, nothing) => { OnCaptures::Nothing };
-    (order, nothing) => { OnOrder::Nothing };
+    (memory, nothing) => { MemoryEffect::Nothing };
+    (captures, nothing) => { CaptureEffect::Nothing };
+    (order, nothing) => { OrderEffect::Nothing };
     (work_stream, nothing) => { WorkStream::NoStream };
     (over, nothing) => { CompletedOnReturn::Nothing };
     (memory, { only memory: $it:expr }) => { $it };
@@ -428,7 +428,7 @@ macro_rules! table {
 
         #[allow(unused_variables, unused_mut, unused_assignments, reason = "each call has its own fields")]
         impl Call {
-            fn each_name<'a>(&'a self, see: &mut dyn FnMut(Named<'a>)) {
+            fn each_name<'a>(&'a self, see: &mut dyn FnMut(NamedObject<'a>)) {
                 match self {
                     $(Call::$call { $($($field,)*)? } => {
                         $($(names!(see, $field, $role $($($of)*)?);)*)?
@@ -463,8 +463,8 @@ macro_rules! table {
             }
 
             /// Returns the effect of a stream capture on the call.
-            pub fn in_capture(&self) -> InCapture {
-                use InCapture::{Node, Now, Refused};
+            pub fn in_capture(&self) -> CaptureHandling {
+                use CaptureHandling::{Node, Now, Refused};
                 match self {
                     $(Call::$call { $($($field,)*)? } => $in_capture,)*
                 }
@@ -508,32 +508,32 @@ macro_rules! table {
             }
 
             /// Returns the form of the call in C++.
-            pub fn cpp(&self) -> Cpp {
-                use Cpp::*;
+            pub fn cpp(&self) -> CppForm {
+                use CppForm::*;
                 match self {
                     $(Call::$call { .. } => $cpp,)*
                 }
             }
 
             /// Returns the effect of the call on memory.
-            pub fn on_memory(&self) -> OnMemory<'_> {
-                use OnMemory::*;
+            pub fn memory_effect(&self) -> MemoryEffect<'_> {
+                use MemoryEffect::*;
                 match self {
                     $(Call::$call { $($($field,)*)? } => effect!(memory, $effect),)*
                 }
             }
 
             /// Returns the effect of the call on captures and graphs.
-            pub fn on_captures(&self) -> OnCaptures<'_> {
-                use OnCaptures::*;
+            pub fn capture_effect(&self) -> CaptureEffect<'_> {
+                use CaptureEffect::*;
                 match self {
                     $(Call::$call { $($($field,)*)? } => effect!(captures, $effect),)*
                 }
             }
 
             /// Returns the effect of the call on the happens-before order.
-            pub fn on_order(&self) -> OnOrder<'_> {
-                use OnOrder::*;
+            pub fn order_effect(&self) -> OrderEffect<'_> {
+                use OrderEffect::*;
                 match self {
                     $(Call::$call { $($($field,)*)? } => effect!(order, $effect),)*
                 }
@@ -548,7 +548,7 @@ macro_rules! table {
             }
 
             /// Returns the part of the work that has completed when the call returns.
-            pub(crate) fn over(&self) -> CompletedOnReturn<'_> {
+            pub(crate) fn completed_on_return(&self) -> CompletedOnReturn<'_> {
                 use CompletedOnReturn::*;
                 match self {
                     $(Call::$call { $($($field,)*)? } => effect!(over, $effect),)*
@@ -578,8 +578,8 @@ macro_rules! table {
         };
 
         /// C++ form of each call, with the names of the fields of the call.
-        const IN_CPP: &[(Cpp, &[&str])] = {
-            use Cpp::*;
+        const IN_CPP: &[(CppForm, &[&str])] = {
+            use CppForm::*;
             &[$(($cpp, &[$($(stringify!($field)),*)?])),*]
         };
 

@@ -7,7 +7,7 @@ fn cpp_template_placeholders_are_fields_or_results() {
             format!("{text}{}", inside.map_or(String::new(), |inside| format!("{{{inside}}}")))
         };
         let whole: String = cpp.parts().into_iter().map(part).collect();
-        assert_eq!(whole, if let Cpp::Function(template) = cpp { template } else { "" });
+        assert_eq!(whole, if let CppForm::Function(template) = cpp { template } else { "" });
         for (text, inside) in cpp.parts() {
             let Some(inside) = inside else { continue };
             let result = inside.split_once(": ").is_some() && text.ends_with('&');
@@ -22,7 +22,7 @@ fn cpp_template_placeholders_are_fields_or_results() {
 fn cpp_function_equals_first_declared_function() {
     assert_eq!(FIRST_FUNCTIONS.len(), 2 * IN_CPP.len());
     for ((cpp, _), made) in IN_CPP.iter().zip(FIRST_FUNCTIONS.iter().step_by(2)) {
-        let Cpp::Function(template) = cpp else { continue };
+        let CppForm::Function(template) = cpp else { continue };
         assert_eq!(template.split('(').next(), made.first().copied(), "{template}");
     }
 }
@@ -46,12 +46,12 @@ fn directed_copy_treats_managed_memory_as_device_memory() {
         (Managed, Device, "hipMemcpyDtoD"),
         (Device, Device, "hipMemcpyDtoD"),
     ] {
-        let mut plan = Plan::nothing();
+        let mut plan = Plan::empty();
         for (name, memory) in [("from", from), ("to", to)] {
             let buffer = crate::Buffer { memory, bytes: 4, guarded: false };
             plan.buffers.insert(name.to_owned(), buffer);
         }
-        let place = |name: &str| Place { buffer: name.to_owned(), offset: 0 };
+        let place = |name: &str| BufferAddress { buffer: name.to_owned(), offset: 0 };
         let call = Call::Copy {
             to: place("to"),
             from: place("from"),

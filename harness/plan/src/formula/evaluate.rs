@@ -1,6 +1,6 @@
 //! Evaluates formulas with the arithmetic of C.
 
-use super::{Binary, Expr, Formula, Function, common_type, promoted_type, type_of};
+use super::{BinaryOperator, Expr, Formula, MathFunction, common_type, promoted_type, type_of};
 use crate::{Scalar, ScalarType, scalar::nearest};
 
 /// Why a formula cannot be evaluated.
@@ -57,7 +57,7 @@ impl Formula {
         let mut run = Evaluation { values, types, item: 0, items, bound: Vec::new(), steps: 0 };
         // A bound contains only numbers, so its value is always known.
         let count = run.expr(&self.count).map_err(|wrong| (0, wrong))?;
-        let count = count.map_or(0, Scalar::as_whole).clamp(0, u32::MAX.into()) as u32;
+        let count = count.map_or(0, Scalar::as_integer).clamp(0, u32::MAX.into()) as u32;
         for item in 0..count {
             run.item = item;
             let mut one = |run: &mut Evaluation<'_, _>| {
@@ -66,7 +66,7 @@ impl Formula {
                 ))?;
                 let value = run.expr(&self.value)?;
                 let value = value.map(|value| convert(value, self.element)).transpose()?;
-                write(at.as_whole(), value)
+                write(at.as_integer(), value)
             };
             one(&mut run).map_err(|wrong| (item, wrong))?;
         }
@@ -88,16 +88,20 @@ impl<V: FormulaInputs> Evaluation<'_, V> {
             Expr::Number(index) => return Ok(self.values.number(*index)),
             Expr::Element(index, at) => {
                 let Some(at) = self.expr(at)? else { return Ok(None) };
-                return self.values.element(*index, at.as_whole());
+                return self.values.element(*index, at.as_integer());
             }
             Expr::Unary(sign, inner) => {
                 let Some(value) = self.expr(inner)? else { return Ok(None) };
                 unary(*sign, value)?
             }
-            Expr::Binary(operator @ (Binary::Both | Binary::Any), a, b) => {
+            Expr::Binary(
+                operator @ (BinaryOperator::LogicalAnd | BinaryOperator::LogicalOr),
+                a,
+                b,
+            ) => {
                 let Some(a) = self.expr(a)? else { return Ok(None) };
                 let mut result = is_true(a);
-                if result == (*operator == Binary::Both) {
+                if result == (*operator == BinaryOperator::LogicalAnd) {
                     let Some(b) = self.expr(b)? else { return Ok(None) };
                     result = is_true(b);
                 }
@@ -107,7 +111,7 @@ impl<V: FormulaInputs> Evaluation<'_, V> {
                 let (Some(a), Some(b)) = (self.expr(a)?, self.expr(b)?) else { return Ok(None) };
                 binary(*operator, a, b)?
             }
-            Expr::Either(condition, a, b) => {
+            Expr::Conditional(condition, a, b) => {
                 let Some(condition) = self.expr(condition)? else { return Ok(None) };
                 let ty = type_of(expr, self.types).map_err(|_| NO_TYPE)?;
                 let taken = if is_true(condition) { a } else { b };
@@ -132,12 +136,12 @@ impl<V: FormulaInputs> Evaluation<'_, V> {
                 let Some(count) = self.expr(count)? else { return Ok(None) };
                 let ty = type_of(expr, self.types).map_err(|_| NO_TYPE)?;
                 let mut sum = Some(convert(from_bool(false), ty)?);
-                for k in 0..count.as_whole().clamp(0, u32::MAX.into()) as u32 {
+                for k in 0..count.as_integer().clamp(0, u32::MAX.into()) as u32 {
                     self.bound.push(k);
                     let next = self.expr(value);
                     self.bound.pop();
                     sum = match (sum, next?) {
-                        (Some(sum), Some(next)) => Some(binary(Binary::Add, sum, next)?),
+                        (Some(sum), Some(next)) => Some(binary(BinaryOperator::Add, sum, next)?),
                         _ => None,
                     };
                 }
@@ -151,7 +155,7 @@ impl<V: FormulaInputs> Evaluation<'_, V> {
 const NO_TYPE: FormulaError = FormulaError::Undefined("it has no type");
 
 fn from_bool(value: bool) -> Scalar {
-    Scalar::whole(ScalarType::I32, value.into())
+    Scalar::from_integer(ScalarType::I32, value.into())
 }
 
 fn is_true(value: Scalar) -> bool {
@@ -166,17 +170,17 @@ fn convert(value: Scalar, to: ScalarType) -> Result<Scalar, FormulaError> {
         return Ok(value);
     }
     let bits = match (value.ty.is_float(), to) {
-        (false, ScalarType::F64) => (value.as_whole() as f64).to_bits(),
-        (false, ScalarType::F32) => (value.as_whole() as f32).to_bits().into(),
+        (false, ScalarType::F64) => (value.as_integer() as f64).to_bits(),
+        (false, ScalarType::F32) => (value.as_integer() as f32).to_bits().into(),
         (true, ScalarType::F64) => value.as_f64().to_bits(),
         (true, ScalarType::F32) => (value.as_f64() as f32).to_bits().into(),
         (_, ScalarType::F16 | ScalarType::Bf16) => nearest(to, value.as_f64()),
-        (false, to) => return Ok(Scalar::whole(to, value.as_whole())),
+        (false, to) => return Ok(Scalar::from_integer(to, value.as_integer())),
         (true, to) => {
             let number = value.as_f64().trunc();
             // Every f64 in the range of a 64-bit integer converts to i128 exactly.
-            let whole = Scalar::whole(to, number as i128);
-            let fits = number.is_finite() && whole.as_whole() == number as i128;
+            let whole = Scalar::from_integer(to, number as i128);
+            let fits = number.is_finite() && whole.as_integer() == number as i128;
             return if fits {
                 Ok(whole)
             } else {
@@ -189,8 +193,8 @@ fn convert(value: Scalar, to: ScalarType) -> Result<Scalar, FormulaError> {
 
 /// Returns an integer of type `ty`. Returns an error if `ty` is signed and cannot represent the value.
 fn checked_integer(ty: ScalarType, value: i128) -> Result<Scalar, FormulaError> {
-    let whole = Scalar::whole(ty, value);
-    match ty.is_signed() && whole.as_whole() != value {
+    let whole = Scalar::from_integer(ty, value);
+    match ty.is_signed() && whole.as_integer() != value {
         true => Err(FormulaError::Undefined("a signed number overflows")),
         false => Ok(whole),
     }
@@ -200,26 +204,26 @@ fn unary(sign: char, value: Scalar) -> Result<Scalar, FormulaError> {
     let ty = promoted_type(value.ty);
     match sign {
         '!' => Ok(from_bool(!is_true(value))),
-        '~' => Ok(Scalar::whole(ty, !convert(value, ty)?.as_whole())),
+        '~' => Ok(Scalar::from_integer(ty, !convert(value, ty)?.as_integer())),
         _ if ty.is_float() => {
             Ok(Scalar { ty, bits: value.bits ^ 1 << (8 * ty.bytes() as u32 - 1) })
         }
-        _ => checked_integer(ty, -convert(value, ty)?.as_whole()),
+        _ => checked_integer(ty, -convert(value, ty)?.as_integer()),
     }
 }
 
-fn binary(operator: Binary, a: Scalar, b: Scalar) -> Result<Scalar, FormulaError> {
-    if matches!(operator, Binary::Shl | Binary::Shr) {
+fn binary(operator: BinaryOperator, a: Scalar, b: Scalar) -> Result<Scalar, FormulaError> {
+    if matches!(operator, BinaryOperator::Shl | BinaryOperator::Shr) {
         let ty = promoted_type(a.ty);
-        let (value, by) = (convert(a, ty)?.as_whole(), b.as_whole());
+        let (value, by) = (convert(a, ty)?.as_integer(), b.as_integer());
         if !(0..8 * ty.bytes() as i128).contains(&by) {
             return Err(FormulaError::Undefined(
                 "a shift by at least as many bits as the type has",
             ));
         }
         return Ok(match operator {
-            Binary::Shl => Scalar::whole(ty, value << by),
-            _ => Scalar::whole(ty, value >> by),
+            BinaryOperator::Shl => Scalar::from_integer(ty, value << by),
+            _ => Scalar::from_integer(ty, value >> by),
         });
     }
     let ty = common_type(a.ty, b.ty).map_err(|_| NO_TYPE)?;
@@ -227,40 +231,42 @@ fn binary(operator: Binary, a: Scalar, b: Scalar) -> Result<Scalar, FormulaError
     if operator.compares() {
         let order = match ty.is_float() {
             true => a.as_f64().partial_cmp(&b.as_f64()),
-            false => Some(a.as_whole().cmp(&b.as_whole())),
+            false => Some(a.as_integer().cmp(&b.as_integer())),
         };
         return Ok(from_bool(match operator {
-            Binary::Equal => order.is_some_and(|o| o.is_eq()),
-            Binary::Differ => !order.is_some_and(|o| o.is_eq()),
-            Binary::Less => order.is_some_and(|o| o.is_lt()),
-            Binary::LessOrEqual => order.is_some_and(|o| o.is_le()),
-            Binary::Greater => order.is_some_and(|o| o.is_gt()),
+            BinaryOperator::Equal => order.is_some_and(|o| o.is_eq()),
+            BinaryOperator::NotEqual => !order.is_some_and(|o| o.is_eq()),
+            BinaryOperator::Less => order.is_some_and(|o| o.is_lt()),
+            BinaryOperator::LessOrEqual => order.is_some_and(|o| o.is_le()),
+            BinaryOperator::Greater => order.is_some_and(|o| o.is_gt()),
             _ => order.is_some_and(|o| o.is_ge()),
         }));
     }
     if ty.is_float() {
         return Ok(float_operation(operator, a, b));
     }
-    let (a, b) = (a.as_whole(), b.as_whole());
+    let (a, b) = (a.as_integer(), b.as_integer());
     match operator {
-        Binary::Add => checked_integer(ty, a + b),
-        Binary::Sub => checked_integer(ty, a - b),
-        Binary::Mul => checked_integer(ty, a.wrapping_mul(b)),
-        Binary::Div | Binary::Rem if b == 0 => Err(FormulaError::Undefined("a division by zero")),
-        Binary::Div => checked_integer(ty, a / b),
+        BinaryOperator::Add => checked_integer(ty, a + b),
+        BinaryOperator::Sub => checked_integer(ty, a - b),
+        BinaryOperator::Mul => checked_integer(ty, a.wrapping_mul(b)),
+        BinaryOperator::Div | BinaryOperator::Rem if b == 0 => {
+            Err(FormulaError::Undefined("a division by zero"))
+        }
+        BinaryOperator::Div => checked_integer(ty, a / b),
         // In C, the remainder is undefined if the quotient is.
-        Binary::Rem => checked_integer(ty, a / b).map(|_| Scalar::whole(ty, a % b)),
-        Binary::And => Ok(Scalar::whole(ty, a & b)),
-        Binary::Or => Ok(Scalar::whole(ty, a | b)),
-        _ => Ok(Scalar::whole(ty, a ^ b)),
+        BinaryOperator::Rem => checked_integer(ty, a / b).map(|_| Scalar::from_integer(ty, a % b)),
+        BinaryOperator::And => Ok(Scalar::from_integer(ty, a & b)),
+        BinaryOperator::Or => Ok(Scalar::from_integer(ty, a | b)),
+        _ => Ok(Scalar::from_integer(ty, a ^ b)),
     }
 }
 
 /// Adds, subtracts, multiplies or divides two numbers with one rounding. For f16 and bf16, the operation is computed in
 /// f32 and rounded again. f32 has more than twice as many digits, so rounding twice gives the same result as rounding
 /// once.
-fn float_operation(operator: Binary, a: Scalar, b: Scalar) -> Scalar {
-    fn apply<T>(operator: Binary, a: T, b: T) -> T
+fn float_operation(operator: BinaryOperator, a: Scalar, b: Scalar) -> Scalar {
+    fn apply<T>(operator: BinaryOperator, a: T, b: T) -> T
     where
         T: std::ops::Add<Output = T>
             + std::ops::Sub<Output = T>
@@ -268,9 +274,9 @@ fn float_operation(operator: Binary, a: Scalar, b: Scalar) -> Scalar {
             + std::ops::Div<Output = T>,
     {
         match operator {
-            Binary::Add => a + b,
-            Binary::Sub => a - b,
-            Binary::Mul => a * b,
+            BinaryOperator::Add => a + b,
+            BinaryOperator::Sub => a - b,
+            BinaryOperator::Mul => a * b,
             _ => a / b,
         }
     }
@@ -283,7 +289,7 @@ fn float_operation(operator: Binary, a: Scalar, b: Scalar) -> Scalar {
     Scalar { ty, bits }
 }
 
-fn call(function: Function, args: &[Scalar]) -> Result<Scalar, FormulaError> {
+fn call(function: MathFunction, args: &[Scalar]) -> Result<Scalar, FormulaError> {
     let mut ty = promoted_type(args[0].ty);
     for arg in &args[1..] {
         ty = common_type(ty, arg.ty).map_err(|_| NO_TYPE)?;
@@ -296,16 +302,20 @@ fn call(function: Function, args: &[Scalar]) -> Result<Scalar, FormulaError> {
         _ => Scalar::f32(narrow),
     };
     match function {
-        Function::Min | Function::Max => {
-            let operator = if function == Function::Min { Binary::Less } else { Binary::Greater };
+        MathFunction::Min | MathFunction::Max => {
+            let operator = if function == MathFunction::Min {
+                BinaryOperator::Less
+            } else {
+                BinaryOperator::Greater
+            };
             Ok(args[usize::from(!is_true(binary(operator, args[0], args[1])?))])
         }
-        Function::Abs if ty.is_float() => {
+        MathFunction::Abs if ty.is_float() => {
             Ok(Scalar { ty, bits: args[0].bits & !(1 << (8 * ty.bytes() as u32 - 1)) })
         }
-        Function::Abs => checked_integer(ty, args[0].as_whole().abs()),
-        Function::Sqrt => Ok(float(args[0].as_f64().sqrt(), narrow(&args[0]).sqrt())),
-        Function::Fma => Ok(float(
+        MathFunction::Abs => checked_integer(ty, args[0].as_integer().abs()),
+        MathFunction::Sqrt => Ok(float(args[0].as_f64().sqrt(), narrow(&args[0]).sqrt())),
+        MathFunction::Fma => Ok(float(
             args[0].as_f64().mul_add(args[1].as_f64(), args[2].as_f64()),
             narrow(&args[0]).mul_add(narrow(&args[1]), narrow(&args[2])),
         )),

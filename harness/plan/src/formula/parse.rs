@@ -1,5 +1,5 @@
-use super::{Binary, Expr, Formula, Function, type_of, types};
-use crate::{Choice, OwnKind, OwnParameter, Scalar, ScalarType, flat_parameters};
+use super::{BinaryOperator, Expr, Formula, MathFunction, type_of, types};
+use crate::{Choice, KernelParameter, KernelParameterKind, Scalar, ScalarType, flat_parameters};
 
 const MAX_DEPTH: usize = 60;
 
@@ -7,7 +7,7 @@ const MAX_DEPTH: usize = 60;
 /// `1 + 1 + 1` also results in nested expressions.
 const MAX_TOKENS: usize = 2000;
 
-pub(super) fn formula(text: &str, parameters: &[OwnParameter]) -> Result<Formula, String> {
+pub(super) fn formula(text: &str, parameters: &[KernelParameter]) -> Result<Formula, String> {
     let parameters = &flat_parameters(parameters);
     let tokens = tokens(text)?;
     if tokens.len() > MAX_TOKENS {
@@ -22,10 +22,10 @@ pub(super) fn formula(text: &str, parameters: &[OwnParameter]) -> Result<Formula
     let out = parser.parameter(&name)?;
     let types = types(parameters);
     let element = match (&parameters[out].kind, types[out]) {
-        (OwnKind::Pointer { only_read: true, .. }, _) => {
+        (KernelParameterKind::Pointer { only_read: true, .. }, _) => {
             return Err(format!("`{name}` points to const and cannot be written"));
         }
-        (OwnKind::Pointer { .. }, Some(element)) => element,
+        (KernelParameterKind::Pointer { .. }, Some(element)) => element,
         _ => return Err(format!("`{name}` is not a pointer to numbers")),
     };
     parser.expect("[")?;
@@ -61,7 +61,7 @@ fn tokens(text: &str) -> Result<Vec<String>, String> {
         } else if first.is_ascii_digit() || first == '.' {
             end_of_number(rest)
         } else {
-            let signs = Binary::ALL.iter().map(|(sign, ..)| *sign);
+            let signs = BinaryOperator::ALL.iter().map(|(sign, ..)| *sign);
             let signs = signs.chain(["[", "]", "(", ")", ",", "=", "?", ":", "~", "!"]);
             let longest = signs.filter(|sign| rest.starts_with(sign)).map(str::len).max();
             longest.ok_or_else(|| format!("`{first}` is not part of a formula"))?
@@ -86,7 +86,7 @@ fn end_of_number(text: &str) -> usize {
 struct Parser<'p> {
     tokens: Vec<String>,
     at: usize,
-    parameters: &'p [OwnParameter],
+    parameters: &'p [KernelParameter],
     /// Variables of the sums that enclose the current expression, outermost first.
     bound: Vec<String>,
     depth: usize,
@@ -148,7 +148,7 @@ impl Parser<'_> {
         let expr = if self.eat("?") {
             let a = self.expr()?;
             self.expect(":")?;
-            Expr::Either(Box::new(condition), Box::new(a), Box::new(self.expr()?))
+            Expr::Conditional(Box::new(condition), Box::new(a), Box::new(self.expr()?))
         } else {
             condition
         };
@@ -159,7 +159,7 @@ impl Parser<'_> {
     fn binary(&mut self, least: u8) -> Result<Expr, String> {
         let mut left = self.unary()?;
         loop {
-            let found = Binary::ALL.iter().find(|(sign, ..)| self.peek() == Some(sign));
+            let found = BinaryOperator::ALL.iter().find(|(sign, ..)| self.peek() == Some(sign));
             let Some((_, operator, binds)) = found.filter(|(.., binds)| *binds >= least) else {
                 return Ok(left);
             };
@@ -211,9 +211,9 @@ impl Parser<'_> {
                     self.arguments(name)?.try_into().map_err(|_| wrong_argument_count(name, 1))?;
                 return Ok(Expr::Cast(*ty, Box::new(inner)));
             }
-            let known = Function::ALL.iter().find(|(known, ..)| *known == name);
+            let known = MathFunction::ALL.iter().find(|(known, ..)| *known == name);
             let (_, function, takes) = known.ok_or_else(|| {
-                let names = Function::ALL.map(|(name, ..)| name).join("`, `");
+                let names = MathFunction::ALL.map(|(name, ..)| name).join("`, `");
                 format!("unknown function `{name}`; available are the types, `sum`, `{names}`")
             })?;
             let arguments = self.arguments(name)?;
@@ -224,14 +224,14 @@ impl Parser<'_> {
         }
         let index = self.parameter(name)?;
         match &self.parameters[index].kind {
-            OwnKind::Number { .. } => Ok(Expr::Number(index)),
-            OwnKind::Pointer { .. } => {
+            KernelParameterKind::Number { .. } => Ok(Expr::Number(index)),
+            KernelParameterKind::Pointer { .. } => {
                 self.expect("[")?;
                 let at = self.expr()?;
                 self.expect("]")?;
                 Ok(Expr::Element(index, Box::new(at)))
             }
-            OwnKind::Struct { .. } | OwnKind::Other => Err(format!(
+            KernelParameterKind::Struct { .. } | KernelParameterKind::Other => Err(format!(
                 "`{name}` is not a number, a pointer or a plain struct of these; pass what the formula needs as numbers, \
                  or omit `computes` and compare with `equal`"
             )),

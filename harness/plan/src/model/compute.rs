@@ -1,7 +1,7 @@
 //! Computes library kernels and matrix products in the reference model.
 
 use super::{Bytes, CurrentStep, Model, Ranges, Undecided};
-use crate::{Arg, MatmulProblem, Operands, Parameter, Place, kernel, kernel::size_mistake};
+use crate::{Arg, BufferAddress, MatmulProblem, Operands, Parameter, kernel, kernel::size_mistake};
 
 impl<'a, B: Bytes> Model<'a, B> {
     pub(crate) fn launch(
@@ -17,7 +17,7 @@ impl<'a, B: Bytes> Model<'a, B> {
         }
         let items = grid.iter().chain(block).fold(1, |n: u64, &x| n.saturating_mul(x.into()));
         let Some(kernel) = kernel(name) else { return self.launch_own(now, name, items, args) };
-        let places: Vec<&Place> = args.iter().filter_map(Arg::place).collect();
+        let places: Vec<&BufferAddress> = args.iter().filter_map(Arg::place).collect();
         let numbers: Vec<u32> = args
             .iter()
             .filter_map(|arg| match arg {
@@ -83,7 +83,7 @@ impl<'a, B: Bytes> Model<'a, B> {
         problem: &MatmulProblem,
         operands: &Operands,
     ) {
-        let place = |buffer: &String| Place { buffer: buffer.clone(), offset: 0 };
+        let place = |buffer: &String| BufferAddress { buffer: buffer.clone(), offset: 0 };
         let factors = [Some(&operands.a), Some(&operands.b), operands.bias.as_ref()];
         if factors.contains(&Some(&operands.d)) {
             let message = format!(

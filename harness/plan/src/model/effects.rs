@@ -2,46 +2,49 @@
 
 use super::{BufferState, CurrentStep, Model, bytes::Bytes, ranges::Ranges};
 use crate::{
-    Buffer, Dtype, GUARD_BYTE, HipArg, OnMemory, POISON_BYTE, Place, fill_stamp, hip_accesses,
+    Buffer, BufferAddress, Dtype, GUARD_BYTE, HipArg, MemoryEffect, POISON_BYTE, fill_stamp,
+    hip_accesses,
 };
 
 impl<'a, B: Bytes> Model<'a, B> {
-    pub(super) fn effect(&mut self, effect: OnMemory<'a>, now: CurrentStep<'a>) {
+    pub(super) fn effect(&mut self, effect: MemoryEffect<'a>, now: CurrentStep<'a>) {
         match effect {
-            OnMemory::Nothing => {}
-            OnMemory::Alloc(buffer) => self.alloc(now, buffer),
-            OnMemory::Free(buffer) => self.free(now, buffer),
-            OnMemory::Poison(buffer) => self.poison(now, buffer),
-            OnMemory::Fill { buffer, stamp } => self.fill(now, buffer, stamp),
-            OnMemory::FillNumbers { buffer, dtype, stamp } => {
+            MemoryEffect::Nothing => {}
+            MemoryEffect::Alloc(buffer) => self.alloc(now, buffer),
+            MemoryEffect::Free(buffer) => self.free(now, buffer),
+            MemoryEffect::Poison(buffer) => self.poison(now, buffer),
+            MemoryEffect::Fill { buffer, stamp } => self.fill(now, buffer, stamp),
+            MemoryEffect::FillNumbers { buffer, dtype, stamp } => {
                 self.fill_numbers(now, buffer, dtype, stamp);
             }
-            OnMemory::FillFile { buffer, file } => self.fill_file(now, buffer, file),
-            OnMemory::Copy { to, from, bytes } => self.copy(now, to, from, bytes),
-            OnMemory::Rows { to, from, width, height } => self.rows(now, to, from, width, height),
-            OnMemory::Boxes { to, from, size } => self.boxes(now, to, from, size),
-            OnMemory::SetBox { to, value, size } => self.set_box(now, to, value, size),
-            OnMemory::Set { to, value, element, bytes } => {
+            MemoryEffect::FillFile { buffer, file } => self.fill_file(now, buffer, file),
+            MemoryEffect::Copy { to, from, bytes } => self.copy(now, to, from, bytes),
+            MemoryEffect::Rows { to, from, width, height } => {
+                self.rows(now, to, from, width, height)
+            }
+            MemoryEffect::Boxes { to, from, size } => self.boxes(now, to, from, size),
+            MemoryEffect::SetBox { to, value, size } => self.set_box(now, to, value, size),
+            MemoryEffect::Set { to, value, element, bytes } => {
                 self.set(now, to, (value, element), bytes);
             }
-            OnMemory::CountUp(buffer) => self.count_up(now, buffer),
-            OnMemory::Generate { to, count } => self.generate(now, to, count),
-            OnMemory::Foreign { function, args } => self.foreign(now, function, args),
-            OnMemory::Product { problem, operands } => self.multiply(now, problem, operands),
-            OnMemory::Launch { kernel, grid, block, args } => {
+            MemoryEffect::CountUp(buffer) => self.count_up(now, buffer),
+            MemoryEffect::Generate { to, count } => self.generate(now, to, count),
+            MemoryEffect::Foreign { function, args } => self.foreign(now, function, args),
+            MemoryEffect::Product { problem, operands } => self.multiply(now, problem, operands),
+            MemoryEffect::Launch { kernel, grid, block, args } => {
                 self.launch(now, kernel, grid, block, args);
             }
-            OnMemory::Replay(exec) => self.replay(now, exec),
-            OnMemory::Check { buffer, file } => self.check(now, buffer, file),
-            OnMemory::Compare(a, b) => {
+            MemoryEffect::Replay(exec) => self.replay(now, exec),
+            MemoryEffect::Check { buffer, file } => self.check(now, buffer, file),
+            MemoryEffect::Compare(a, b) => {
                 for buffer in [a, b] {
                     self.host_readable(now.step, buffer);
                 }
             }
-            OnMemory::Read(buffer) => {
+            MemoryEffect::Read(buffer) => {
                 self.host_readable(now.step, buffer);
             }
-            OnMemory::Guards(buffer) => {
+            MemoryEffect::Guards(buffer) => {
                 let guard = self.plan.buffers.get(buffer).map_or(0, Buffer::guard);
                 self.expect_bytes(now, B::repeat(&[GUARD_BYTE], 2 * guard));
             }
@@ -102,7 +105,7 @@ impl<'a, B: Bytes> Model<'a, B> {
             return;
         };
         if let Some(bytes) = self.file(now, file, size) {
-            let to = Place { buffer: buffer.to_owned(), offset: 0 };
+            let to = BufferAddress { buffer: buffer.to_owned(), offset: 0 };
             self.write(now, &to, &B::from_bytes(bytes), &Ranges::default());
         }
     }
@@ -119,7 +122,7 @@ impl<'a, B: Bytes> Model<'a, B> {
         bytes.filter(|_| length == Some(size))
     }
 
-    fn copy(&mut self, now: CurrentStep<'a>, to: &Place, from: &Place, bytes: u64) {
+    fn copy(&mut self, now: CurrentStep<'a>, to: &BufferAddress, from: &BufferAddress, bytes: u64) {
         if to.buffer == from.buffer && to.offset.abs_diff(from.offset) < bytes {
             return self.report(now.step, "source and target of the copy overlap".to_owned());
         }
@@ -128,7 +131,13 @@ impl<'a, B: Bytes> Model<'a, B> {
         }
     }
 
-    fn set(&mut self, now: CurrentStep<'a>, to: &Place, (value, element): (u32, u64), bytes: u64) {
+    fn set(
+        &mut self,
+        now: CurrentStep<'a>,
+        to: &BufferAddress,
+        (value, element): (u32, u64),
+        bytes: u64,
+    ) {
         // A range beyond the end of the buffer is reported further below.
         if bytes < u64::MAX && !(to.offset | bytes).is_multiple_of(element) {
             let message = format!(
@@ -154,7 +163,7 @@ impl<'a, B: Bytes> Model<'a, B> {
         }
     }
 
-    fn generate(&mut self, now: CurrentStep<'a>, to: &Place, count: u64) {
+    fn generate(&mut self, now: CurrentStep<'a>, to: &BufferAddress, count: u64) {
         let bytes = count.saturating_mul(4);
         if self.checked_range(now.step, to, bytes).is_some() {
             let data = B::repeat(&[0], bytes);
@@ -180,7 +189,7 @@ impl<'a, B: Bytes> Model<'a, B> {
                     self.captured = Some(node.creations);
                     self.check_replayed_handles(now.step, node.step, node.creations);
                     self.effect(
-                        node.step.call.work().on_memory(),
+                        node.step.call.work().memory_effect(),
                         CurrentStep { step: node.step, ..now },
                     );
                 }

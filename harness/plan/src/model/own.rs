@@ -3,7 +3,8 @@
 
 use super::{Bytes, CurrentStep, Model, Ranges};
 use crate::{
-    Arg, Formula, FormulaError, FormulaInputs, OwnKernel, Place, Scalar, ScalarType, flat_args,
+    Arg, BufferAddress, CaseKernel, Formula, FormulaError, FormulaInputs, Scalar, ScalarType,
+    flat_args,
 };
 
 /// Content of a buffer from some address to the buffer's end: the bytes, and the ranges of bytes whose value is
@@ -54,7 +55,7 @@ impl<'a, B: Bytes> Model<'a, B> {
         items: u64,
         args: &[Arg],
     ) {
-        let none = OwnKernel::default();
+        let none = CaseKernel::default();
         let own = self.plan.own_kernels.get(name).unwrap_or(&none);
         let parameters = own.parameters.as_deref().unwrap_or_default();
         let args = flat_args(parameters, args);
@@ -144,7 +145,7 @@ impl<'a, B: Bytes> Model<'a, B> {
     fn memory_from(
         &mut self,
         now: CurrentStep<'a>,
-        place: &Place,
+        place: &BufferAddress,
         read: bool,
     ) -> Option<Option<PartialContent>> {
         let size = self.live_buffer(now.step, &place.buffer)?.bytes.len();

@@ -1,15 +1,15 @@
 //! Applies copies and memsets of rows and boxes to the buffers of the reference model.
 
 use super::{Bytes, CurrentStep, Model, Ranges};
-use crate::{Box3d, Place};
+use crate::{Box3d, BufferAddress};
 
 impl<'a, B: Bytes> Model<'a, B> {
     /// Copies rows. `to` and `from` contain the place of the first row, and the distance between two rows in bytes.
     pub(super) fn rows(
         &mut self,
         now: CurrentStep<'a>,
-        (to, to_pitch): (&Place, u64),
-        (from, from_pitch): (&Place, u64),
+        (to, to_pitch): (&BufferAddress, u64),
+        (from, from_pitch): (&BufferAddress, u64),
         width: u64,
         height: u64,
     ) {
@@ -22,7 +22,7 @@ impl<'a, B: Bytes> Model<'a, B> {
                 format!("rows of {width} bytes do not fit into a pitch of {pitch} bytes"),
             );
         }
-        let at = |place: &Place, pitch: u64, row: u64| Place {
+        let at = |place: &BufferAddress, pitch: u64, row: u64| BufferAddress {
             buffer: place.buffer.clone(),
             offset: place.offset.saturating_add(row.saturating_mul(pitch)),
         };
@@ -31,7 +31,7 @@ impl<'a, B: Bytes> Model<'a, B> {
                 return;
             }
         }
-        let rows = |place: &Place, pitch| {
+        let rows = |place: &BufferAddress, pitch| {
             let first = place.offset;
             (0..height).map(move |row| first + row * pitch)
         };
@@ -67,7 +67,7 @@ impl<'a, B: Bytes> Model<'a, B> {
             return self.report(now.step, "source and target of the copy overlap".to_owned());
         }
         for (from_offset, to_offset) in reads.into_iter().zip(writes) {
-            let place = |of: &Box3d, offset| Place { buffer: of.buffer.clone(), offset };
+            let place = |of: &Box3d, offset| BufferAddress { buffer: of.buffer.clone(), offset };
             let Some((data, unknown)) = self.read(now.step, &place(from, from_offset), width)
             else {
                 return;
@@ -85,7 +85,7 @@ impl<'a, B: Bytes> Model<'a, B> {
         }
         let [width, height, depth] = size;
         for (slice, row) in (0..depth).flat_map(|slice| (0..height).map(move |row| (slice, row))) {
-            let place = Place { buffer: to.buffer.clone(), offset: to.offset(row, slice) };
+            let place = BufferAddress { buffer: to.buffer.clone(), offset: to.offset(row, slice) };
             self.write(now, &place, &B::repeat(&[value], width), &Ranges::default());
         }
     }
@@ -119,7 +119,8 @@ impl<'a, B: Bytes> Model<'a, B> {
             self.report(now.step, message);
             return false;
         }
-        let last = Place { buffer: buffer.clone(), offset: of.offset(height - 1, depth - 1) };
+        let last =
+            BufferAddress { buffer: buffer.clone(), offset: of.offset(height - 1, depth - 1) };
         self.checked_range(now.step, &last, width).is_some()
     }
 }

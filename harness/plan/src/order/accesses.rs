@@ -1,4 +1,4 @@
-use crate::{Arg, Box3d, OnMemory, Operands, Parameter, Place, Plan, hip_accesses};
+use crate::{Arg, Box3d, BufferAddress, MemoryEffect, Operands, Parameter, Plan, hip_accesses};
 
 pub(super) struct BufferAccess<'a> {
     pub(super) buffer: &'a str,
@@ -20,14 +20,14 @@ impl<'a> BufferAccess<'a> {
     }
 }
 
-fn range(place: &Place, bytes: u64, write: bool) -> BufferAccess<'_> {
+fn range(place: &BufferAddress, bytes: u64, write: bool) -> BufferAccess<'_> {
     BufferAccess::new(&place.buffer, (place.offset, bytes), write)
 }
 
 /// Returns the access to a buffer when rows are copied: the range from the first byte of the first row to the last byte
 /// of the last row.
 fn row_access<'a>(
-    (place, pitch): (&'a Place, u64),
+    (place, pitch): (&'a BufferAddress, u64),
     size: (u64, u64),
     write: bool,
 ) -> BufferAccess<'a> {
@@ -67,49 +67,50 @@ fn product_accesses(operands: &Operands) -> Vec<BufferAccess<'_>> {
     reads.chain([BufferAccess::whole_buffer(&operands.d, true)]).collect()
 }
 
-pub(super) fn accesses<'a>(plan: &Plan, effect: OnMemory<'a>) -> Vec<BufferAccess<'a>> {
+pub(super) fn accesses<'a>(plan: &Plan, effect: MemoryEffect<'a>) -> Vec<BufferAccess<'a>> {
     match effect {
         // Pool memory is allocated in stream order. Other allocations take effect at once.
-        OnMemory::Alloc(buffer) if plan.is_pool_memory(buffer) => {
+        MemoryEffect::Alloc(buffer) if plan.is_pool_memory(buffer) => {
             vec![BufferAccess { what: "allocated", ..BufferAccess::whole_buffer(buffer, true) }]
         }
         // Pool memory is freed in stream order. `OrderAnalysis::call` handles other frees, which wait for the device.
-        OnMemory::Free(buffer) => {
+        MemoryEffect::Free(buffer) => {
             vec![BufferAccess { what: "freed", ..BufferAccess::whole_buffer(buffer, true) }]
         }
-        OnMemory::Copy { to, from, bytes } => {
+        MemoryEffect::Copy { to, from, bytes } => {
             vec![range(from, bytes, false), range(to, bytes, true)]
         }
-        OnMemory::Rows { to, from, width, height } => {
+        MemoryEffect::Rows { to, from, width, height } => {
             let size = (width, height);
             vec![row_access(from, size, false), row_access(to, size, true)]
         }
-        OnMemory::Boxes { to, from, size } => {
+        MemoryEffect::Boxes { to, from, size } => {
             vec![box_access(from, size, false), box_access(to, size, true)]
         }
-        OnMemory::SetBox { to, size, .. } => vec![box_access(to, size, true)],
-        OnMemory::Set { to, bytes, .. } => vec![range(to, bytes, true)],
-        OnMemory::Generate { to, count, .. } => vec![range(to, count.saturating_mul(4), true)],
-        OnMemory::Product { operands: of, .. } => product_accesses(of),
-        OnMemory::Foreign { function, args } => {
+        MemoryEffect::SetBox { to, size, .. } => vec![box_access(to, size, true)],
+        MemoryEffect::Set { to, bytes, .. } => vec![range(to, bytes, true)],
+        MemoryEffect::Generate { to, count, .. } => vec![range(to, count.saturating_mul(4), true)],
+        MemoryEffect::Product { operands: of, .. } => product_accesses(of),
+        MemoryEffect::Foreign { function, args } => {
             let all = hip_accesses(function, args).into_iter();
             all.map(|(written, place, bytes)| range(place, bytes, written)).collect()
         }
-        OnMemory::Launch { kernel, args, .. } => kernel_accesses(kernel, args),
-        OnMemory::Poison(buffer)
-        | OnMemory::Fill { buffer, .. }
-        | OnMemory::FillNumbers { buffer, .. }
-        | OnMemory::FillFile { buffer, .. }
-        | OnMemory::CountUp(buffer) => vec![BufferAccess::whole_buffer(buffer, true)],
-        OnMemory::Check { buffer, .. } | OnMemory::Read(buffer) => {
+        MemoryEffect::Launch { kernel, args, .. } => kernel_accesses(kernel, args),
+        MemoryEffect::Poison(buffer)
+        | MemoryEffect::Fill { buffer, .. }
+        | MemoryEffect::FillNumbers { buffer, .. }
+        | MemoryEffect::FillFile { buffer, .. }
+        | MemoryEffect::CountUp(buffer) => vec![BufferAccess::whole_buffer(buffer, true)],
+        MemoryEffect::Check { buffer, .. } | MemoryEffect::Read(buffer) => {
             vec![BufferAccess::whole_buffer(buffer, false)]
         }
-        OnMemory::Compare(a, b) => {
+        MemoryEffect::Compare(a, b) => {
             vec![BufferAccess::whole_buffer(a, false), BufferAccess::whole_buffer(b, false)]
         }
         // `replay` handles the nodes of graphs. Guards cannot race, because they are read after all work has completed.
-        OnMemory::Nothing | OnMemory::Alloc(_) | OnMemory::Replay(_) | OnMemory::Guards(_) => {
-            Vec::new()
-        }
+        MemoryEffect::Nothing
+        | MemoryEffect::Alloc(_)
+        | MemoryEffect::Replay(_)
+        | MemoryEffect::Guards(_) => Vec::new(),
     }
 }

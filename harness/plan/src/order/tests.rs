@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::{Buffer, CopyApi, Memory, PLAN_VERSION, Place};
+use crate::{Buffer, BufferAddress, CopyApi, Memory, PLAN_VERSION};
 
 /// Returns the races in a plan with these calls. The buffers are `host` (pinned), `page` (pageable), `registered`,
 /// `dev` and `other` (device memory), and `pool`. The streams are `s` and `t` (non-blocking), and `b` (blocking).
@@ -55,7 +55,7 @@ fn races_of(calls: Vec<Call>) -> Vec<String> {
 }
 
 fn copy(to: &str, from: &str, api: CopyApi, stream: &str) -> Call {
-    let place = |b: &str| Place { buffer: b.into(), offset: 0 };
+    let place = |b: &str| BufferAddress { buffer: b.into(), offset: 0 };
     Call::Copy { to: place(to), from: place(from), bytes: 64, api, stream: stream.into() }
 }
 
@@ -110,9 +110,9 @@ fn device_to_device_copy_continues_after_return() {
     check(vec![copy("dev", "host", Memcpy, "s"), copy("host", "dev", MemcpyAsync, "s")], false);
     check(vec![copy("host", "dev", MemcpyWithStream, "t"), fill("host")], false);
     let rows = |asynchronous| Call::Copy2d {
-        to: Place { buffer: "dev".into(), offset: 0 },
+        to: BufferAddress { buffer: "dev".into(), offset: 0 },
         to_pitch: 8,
-        from: Place { buffer: "other".into(), offset: 0 },
+        from: BufferAddress { buffer: "other".into(), offset: 0 },
         from_pitch: 8,
         width: 8,
         height: 8,
@@ -193,7 +193,7 @@ fn only_streams_order_launches_of_one_graph() {
 fn generator_writes_in_its_stream() {
     let generate = || Call::RandGenerate {
         generator: "g".into(),
-        to: Place { buffer: "dev".into(), offset: 0 },
+        to: BufferAddress { buffer: "dev".into(), offset: 0 },
         count: 16,
     };
     let on = |stream: &str| Call::RandStream { generator: "g".into(), stream: stream.into() };

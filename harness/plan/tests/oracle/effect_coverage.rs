@@ -3,7 +3,7 @@
 
 use std::{cell::RefCell, collections::BTreeSet};
 
-use plan::{Call, OnCaptures, OnMemory, OnOrder, WorkStream};
+use plan::{Call, CaptureEffect, MemoryEffect, OrderEffect, WorkStream};
 
 use crate::for_each_plan;
 
@@ -18,26 +18,29 @@ macro_rules! kinds {
     };
 }
 
-kinds! { on_memory ON_MEMORY OnMemory
+kinds! { memory_effect ON_MEMORY MemoryEffect
     Nothing Alloc Free Poison Fill FillNumbers FillFile Copy Rows Boxes SetBox Set CountUp Generate Foreign Product Launch Replay Check
     Compare Read Guards
 }
-kinds! { on_captures ON_CAPTURES OnCaptures
-    Nothing Begin End EmptyGraph AddChild Clone LookAt Instantiate Update EndExec EndGraph RandStream NewGenerator NewEvent
+kinds! { capture_effect ON_CAPTURES CaptureEffect
+    Nothing Begin End EmptyGraph AddChild Clone InspectGraph Instantiate Update DestroyExec DestroyGraph RandStream NewGenerator NewEvent
     Allocated
 }
-kinds! { on_order ON_ORDER OnOrder
-    Nothing InTurn Alloc Free Record WaitEvent SyncEvent NewEvent Sync SyncDevice EndStream Replay
+kinds! { order_effect ON_ORDER OrderEffect
+    Nothing ProgramOrder Alloc Free Record WaitEvent SyncEvent NewEvent Sync SyncDevice DestroyStream Replay
 }
 kinds! { work_stream WORK_STREAM WorkStream NoStream NullStream Stream Library Generator Mark Pool NearestTo }
 
 /// Effects that the random plans do not contain, with reasons.
 const MISSING_EFFECTS: [(&str, &str); 5] = [
-    ("OnMemory FillFile", "the plans have no files; examples test it"),
-    ("OnMemory Foreign", "its result is unknown; examples test it"),
-    ("OnMemory Guards", "the buffers have no guards"),
-    ("OnCaptures AddChild", "`plan` rejects a child with branches, which the documentation allows"),
-    ("OnCaptures Clone", "examples and cases test it"),
+    ("MemoryEffect FillFile", "the plans have no files; examples test it"),
+    ("MemoryEffect Foreign", "its result is unknown; examples test it"),
+    ("MemoryEffect Guards", "the buffers have no guards"),
+    (
+        "CaptureEffect AddChild",
+        "`plan` rejects a child with branches, which the documentation allows",
+    ),
+    ("CaptureEffect Clone", "examples and cases test it"),
 ];
 
 #[test]
@@ -47,9 +50,9 @@ fn random_plans_contain_every_effect() {
         for step in plan.steps() {
             for call in [&step.call, step.call.work()] {
                 let mut drawn = drawn.borrow_mut();
-                drawn.insert(on_memory(&call.on_memory()));
-                drawn.insert(on_captures(&call.on_captures()));
-                drawn.insert(on_order(&call.on_order()));
+                drawn.insert(memory_effect(&call.memory_effect()));
+                drawn.insert(capture_effect(&call.capture_effect()));
+                drawn.insert(order_effect(&call.order_effect()));
                 drawn.insert(work_stream(&call.work_stream()));
             }
         }

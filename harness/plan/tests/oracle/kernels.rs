@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use plan::{Arg, Call, KERNELS, Parameter, Place};
+use plan::{Arg, BufferAddress, Call, KERNELS, Parameter};
 use proptest::{prelude::*, test_runner::RngSeed};
 
 use crate::memory::{Block, Memory};
@@ -43,7 +43,7 @@ fn compare(
         }
     }
     memory.stored = BTreeSet::new();
-    let place = |buffer: &str| Arg::Address(Place { buffer: buffer.to_owned(), offset: 0 });
+    let place = |buffer: &str| Arg::Address(BufferAddress { buffer: buffer.to_owned(), offset: 0 });
     let mut numbers = vec![n, k].into_iter();
     let args: Vec<Arg> = kernel
         .parameters

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plan::{Arg, Box3d, Call, Dtype, MatmulProblem, Operands, Place, ScalarType};
+use plan::{Arg, Box3d, BufferAddress, Call, Dtype, MatmulProblem, Operands, ScalarType};
 
 /// An allocation, as the name of the buffer and a number that differs between allocations.
 pub(crate) type Block = (String, u32);
@@ -221,9 +221,9 @@ impl Memory {
     #[allow(clippy::too_many_arguments, reason = "those of hipMemcpy2D")]
     fn rows(
         &mut self,
-        to: &Place,
+        to: &BufferAddress,
         to_pitch: u64,
-        from: &Place,
+        from: &BufferAddress,
         from_pitch: u64,
         width: u64,
         height: u64,

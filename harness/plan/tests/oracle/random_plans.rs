@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use plan::{
-    Arg, Box3d, Buffer, Call, CaptureMode, CopyApi, Dtype, HostFuncApi, MatmulProblem, Memory,
-    Operands, PLAN_VERSION, Place, Plan, RandKind, Scalar, Step, StreamKind,
+    Arg, Box3d, Buffer, BufferAddress, Call, CaptureMode, CopyApi, Dtype, HostFuncApi,
+    MatmulProblem, Memory, Operands, PLAN_VERSION, Plan, RandKind, Scalar, Step, StreamKind,
 };
 use proptest::prelude::*;
 
@@ -89,8 +89,9 @@ fn part() -> impl Strategy<Value = (u64, u64)> {
     ]
 }
 
-fn place() -> impl Strategy<Value = (Place, u64)> {
-    (buffer(), part()).prop_map(|(buffer, (offset, bytes))| (Place { buffer, offset }, bytes))
+fn place() -> impl Strategy<Value = (BufferAddress, u64)> {
+    (buffer(), part())
+        .prop_map(|(buffer, (offset, bytes))| (BufferAddress { buffer, offset }, bytes))
 }
 
 fn copy() -> impl Strategy<Value = Call> {
@@ -100,7 +101,7 @@ fn copy() -> impl Strategy<Value = Call> {
     let offsets = prop_oneof![8 => Just(0), 1 => 0..BYTES];
     (place(), buffer(), offsets, apis, stream()).prop_map(
         |((to, bytes), from, more, api, stream)| {
-            let from = Place { buffer: from, offset: (to.offset + more) % BYTES };
+            let from = BufferAddress { buffer: from, offset: (to.offset + more) % BYTES };
             Call::Copy { to, from, bytes, api, stream }
         },
     )
@@ -112,9 +113,9 @@ fn rows() -> impl Strategy<Value = Call> {
     (buffer(), buffer(), pitch(), pitch(), sizes, any::<bool>(), stream()).prop_map(
         |(to, from, to_pitch, from_pitch, (width, height, offset), asynchronous, stream)| {
             Call::Copy2d {
-                to: Place { buffer: to, offset },
+                to: BufferAddress { buffer: to, offset },
                 to_pitch,
-                from: Place { buffer: from, offset },
+                from: BufferAddress { buffer: from, offset },
                 from_pitch,
                 width,
                 height,
@@ -204,8 +205,8 @@ fn launch() -> impl Strategy<Value = Call> {
     let from = (buffer(), offsets());
     (prop::sample::select(kernels), to, from, n, 0..9u32, stream()).prop_map(
         |(kernel, (to, to_offset), (from, from_offset), n, number, stream)| {
-            let to = Arg::Address(Place { buffer: to, offset: to_offset });
-            let from = Arg::Address(Place { buffer: from, offset: from_offset });
+            let to = Arg::Address(BufferAddress { buffer: to, offset: to_offset });
+            let from = Arg::Address(BufferAddress { buffer: from, offset: from_offset });
             let (n, k) = (Arg::u32(n), Arg::u32(number));
             let args = match kernel {
                 "fill_u32" => vec![to, n, k],
@@ -499,7 +500,7 @@ pub(crate) fn plan(pieces: &[Piece]) -> Plan {
         setup.push(match memory.on_host() {
             true => Call::Fill { buffer: buffer(), stamp: 0 },
             false => Call::Set {
-                to: Place { buffer: buffer(), offset: 0 },
+                to: BufferAddress { buffer: buffer(), offset: 0 },
                 value: 7,
                 words: false,
                 bytes: BYTES,
@@ -543,6 +544,6 @@ pub(crate) fn plan(pieces: &[Piece]) -> Plan {
         setup,
         body,
         verify,
-        ..Plan::nothing()
+        ..Plan::empty()
     }
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fmt::Write as _, fs, path::Path, process::Command};
 
 use plan::{
-    Formula, FormulaError, FormulaInputs, OwnParameter, Scalar, ScalarType, own_parameters,
+    Formula, FormulaError, FormulaInputs, KernelParameter, Scalar, ScalarType, own_parameters,
 };
 use proptest::{
     prelude::*,
@@ -44,7 +44,7 @@ fn source(element: &str) -> String {
     format!("extern \"C\" __global__ void k({}) {{}}\n", parameters.join(", "))
 }
 
-struct Given(Vec<OwnParameter>);
+struct Given(Vec<KernelParameter>);
 
 impl Given {
     fn value(&self, parameter: usize, at: i128) -> Option<Scalar> {

@@ -9,8 +9,9 @@ mod types;
 use std::collections::BTreeSet;
 
 use plan::{
-    Arg, ByVersion, Call, CopyApi, Dtype, KernelCode, MatmulProblem, Operands, OwnKernel, Place,
-    Plan, RandKind, Reference, Step, captured_steps, digest, own_parameters, races, reference,
+    Arg, BufferAddress, ByVersion, Call, CaseKernel, CopyApi, Dtype, KernelCode, MatmulProblem,
+    Operands, Plan, RandKind, Reference, Step, captured_steps, digest, own_parameters, races,
+    reference,
 };
 
 use self::small_plan::{
@@ -181,7 +182,7 @@ fn rejects_checks_of_uninitialised_memory() {
 
 #[test]
 fn rejects_overlapping_row_copies() {
-    let rows = |to: Place, from: Place, height| {
+    let rows = |to: BufferAddress, from: BufferAddress, height| {
         vec![Call::Copy2d {
             to,
             to_pitch: 16,
@@ -356,11 +357,11 @@ fn launches(of: &[(Option<&str>, u64, u32)]) -> Plan {
             cooperative: false,
             stream: "default".to_owned(),
         });
-        let own = OwnKernel {
+        let own = CaseKernel {
             place: "line 1".to_owned(),
             parameters: own_parameters(source, "own"),
             computes: computes.iter().map(|text| (*text).to_owned()).collect(),
-            ..OwnKernel::default()
+            ..CaseKernel::default()
         };
         kernels.push((kernel, own));
     }

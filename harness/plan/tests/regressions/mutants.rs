@@ -1,8 +1,8 @@
 //! Tests that detect mutants of `plan` which no earlier test detected.
 
 use plan::{
-    Arg, Box3d, Buffer, Call, CopyApi, Dtype, GUARD_BYTE, HipArg, MatmulProblem, Memory, Operands,
-    Place, RandKind, Scalar, ScalarType, digest, reference,
+    Arg, Box3d, Buffer, BufferAddress, Call, CopyApi, Dtype, GUARD_BYTE, HipArg, MatmulProblem,
+    Memory, Operands, RandKind, Scalar, ScalarType, digest, reference,
 };
 
 use super::small_plan::{
@@ -149,7 +149,7 @@ fn product_size_does_not_decide_for_other_content() {
         calls.push(Call::BlasltMatmul { handle, problem, operands, stream });
         mistakes(&plan(calls)).into_iter().map(|(_, why)| why).collect::<Vec<_>>()
     };
-    let copy = |to: Place, bytes: u64| {
+    let copy = |to: BufferAddress, bytes: u64| {
         let (api, stream) = (CopyApi::Memcpy, "default".to_owned());
         Call::Copy { to, from: at("other", 0), bytes, api, stream }
     };
@@ -527,9 +527,9 @@ fn asynchronous_calls_can_be_made_synchronous() {
         (copy(CopyApi::MemcpyWithStream), false, false),
     ] {
         let field = call.asynchronous_mut().expect("it has such a field");
-        assert_eq!((field.goes_on(), field.is_plain()), (goes_on, is_plain));
+        assert_eq!((field.is_asynchronous(), field.is_plain()), (goes_on, is_plain));
         field.make_plain();
-        assert_eq!((field.goes_on(), field.is_plain()), (false, true));
+        assert_eq!((field.is_asynchronous(), field.is_plain()), (false, true));
     }
     assert!(Call::DeviceSynchronize.asynchronous_mut().is_none());
 }

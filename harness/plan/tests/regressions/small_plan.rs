@@ -1,8 +1,8 @@
 //! Builds a small plan with given calls for tests, and collects the mistakes in a plan.
 
 use plan::{
-    Arg, Buffer, Call, CaptureMode, CopyApi, Memory, PLAN_VERSION, Place, Plan, Step, StreamKind,
-    races, reference,
+    Arg, Buffer, BufferAddress, Call, CaptureMode, CopyApi, Memory, PLAN_VERSION, Plan, Step,
+    StreamKind, races, reference,
 };
 
 /// Returns a plan whose body consists of these calls. All buffers have 64 bytes: `page`, `pinned` and `other` are host
@@ -47,12 +47,12 @@ pub(crate) fn plan(calls: Vec<Call>) -> Plan {
         events: vec!["e".to_owned(), "f".to_owned()],
         setup: steps(setup, 1000),
         body: steps(calls, 1),
-        ..Plan::nothing()
+        ..Plan::empty()
     }
 }
 
-pub(crate) fn at(buffer: &str, offset: u64) -> Place {
-    Place { buffer: buffer.to_owned(), offset }
+pub(crate) fn at(buffer: &str, offset: u64) -> BufferAddress {
+    BufferAddress { buffer: buffer.to_owned(), offset }
 }
 
 pub(crate) fn alloc(buffer: &str, stream: &str) -> Call {

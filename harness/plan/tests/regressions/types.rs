@@ -137,7 +137,7 @@ fn pointers_to_const_are_read_only() {
     ] {
         let source = format!("extern \"C\" __global__ void k({declaration}) {{}}");
         let parameters = own_parameters(&source, "k").expect("it is plainly there");
-        let plan::OwnKind::Pointer { only_read, .. } = parameters[0].kind else {
+        let plan::KernelParameterKind::Pointer { only_read, .. } = parameters[0].kind else {
             panic!("{declaration}: {parameters:?}")
         };
         assert_eq!(only_read, read, "{declaration}");

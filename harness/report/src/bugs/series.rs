@@ -29,7 +29,7 @@ pub(super) struct BuildRank {
 }
 
 /// Returns the series of a record, the position of its build, and the name of the build.
-pub(super) fn place(record: &Record) -> (Series, BuildRank, String) {
+pub(super) fn classify(record: &Record) -> (Series, BuildRank, String) {
     let (builds, rank, name) = build(&record.stack);
     let device = &record.device;
     let kind = if device.emulated { "emulated " } else { "" };
@@ -38,7 +38,7 @@ pub(super) fn place(record: &Record) -> (Series, BuildRank, String) {
         device: format!("{kind}{}", ground::device_and_options(record)),
         gfx: device.gfx.split(':').next().unwrap_or_default().to_owned(),
         emulated: device.emulated,
-        unusual: !conditions::asked(record).is_empty(),
+        unusual: !conditions::unusual_options(record).is_empty(),
     };
     (series, rank, name)
 }
@@ -96,7 +96,7 @@ mod tests {
             let mut record = passed("a/b");
             (record.stack.spec, record.stack.root) = (spec.to_owned(), root.to_owned());
             record.stack.rocm = rocm.map(|version| version.parse().expect("a version"));
-            place(&record)
+            classify(&record)
         };
         let check = |older: (Series, BuildRank, String), newer: (Series, BuildRank, String)| {
             assert!(older.0 == newer.0 && older.1 < newer.1, "{older:?} {newer:?}");
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn devices_and_options_are_series_of_their_own() {
-        let series = |record: &Record| place(record).0;
+        let series = |record: &Record| classify(record).0;
         assert_eq!(series(&passed("a/b")).device, "emulated gfx1151");
         assert_eq!(series(&on_gpu(passed("a/b"))).device, "gfx1100 GPU 0000:03:00.0");
         let lazy = series(&with_options(&[("--schedule", "lazy")], passed("a/b")));

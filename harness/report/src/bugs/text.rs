@@ -7,14 +7,14 @@ use std::{
 
 use judge::{FailureIdentity, Rate};
 
-use super::{Bug, BugBuild, BugOptions, BugSeries, BugState, BugTrial, Bugs, CHANCE, Series};
+use super::{Bug, BugBuild, BugOptions, BugSeries, BugState, BugTrial, Bugs, MAX_CHANCE, Series};
 use crate::{
     rates::percent,
     words::{BOLD, count, link, styled},
 };
 
 /// Maximum number of trials of a series that the text shows.
-const SHOWN: usize = 20;
+const MAX_SHOWN_TRIALS: usize = 20;
 
 impl BugState {
     /// Returns the words for this state.
@@ -128,7 +128,7 @@ impl BugSeries {
             styled(BOLD, self.state.words())
         );
         let trials = self.sorted();
-        for trial in trials.iter().take(SHOWN) {
+        for trial in trials.iter().take(MAX_SHOWN_TRIALS) {
             let _ = writeln!(
                 text,
                 "    {}: {}; {}",
@@ -140,8 +140,8 @@ impl BugSeries {
                 let _ = writeln!(text, "        passed before, last on {before}");
             }
         }
-        if trials.len() > SHOWN {
-            let _ = writeln!(text, "    {} more", count(trials.len() - SHOWN, "trial"));
+        if trials.len() > MAX_SHOWN_TRIALS {
+            let _ = writeln!(text, "    {} more", count(trials.len() - MAX_SHOWN_TRIALS, "trial"));
         }
         for build in &self.builds {
             let _ = writeln!(text, "    {}", build.words());
@@ -227,7 +227,7 @@ impl Bug {
                 text,
                 "\nA bug that still failed at the lower end of its rate would pass that often with a probability of at \
                  most {}.",
-                percent(CHANCE)
+                percent(MAX_CHANCE)
             );
         }
         let _ = writeln!(text, "\nTo repeat the failure: `{}`", self.again);

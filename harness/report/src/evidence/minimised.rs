@@ -6,7 +6,7 @@ use super::{Evidence, OtherFailure, Rate, Setting};
 
 /// Result of `rocrepro minimise`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Minimised {
+pub struct MinimiseEvidence {
     /// Name of the trial that was reduced.
     pub trial: String,
     /// SHA-256 digest of the plan and the program of that trial. A trial with the same name but another digest belongs
@@ -30,7 +30,7 @@ pub struct Minimised {
     #[serde(default)]
     pub rate: Rate,
     /// Remaining elements of the case, each with the results of running the case without it.
-    pub elements: Vec<Needed>,
+    pub elements: Vec<NeededElement>,
     /// Failures with other signatures that occurred during the search.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<OtherFailure>,
@@ -39,12 +39,12 @@ pub struct Minimised {
     /// Configuration on which every candidate had to pass. `None` if no such configuration was found. The reduced case
     /// may then be invalid itself instead of showing a bug.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub passes: Option<Passes>,
+    pub passes: Option<PassingRuns>,
 }
 
 /// Result of running a case on a configuration on which it must pass.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Passes {
+pub struct PassingRuns {
     /// Configuration: another release, or the device without the injected faults.
     pub on: Setting,
     /// Failure rate on that configuration.
@@ -57,7 +57,7 @@ pub struct Passes {
 
 /// Element of the minimal case, with the results that show that the failure needs the element.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Needed {
+pub struct NeededElement {
     /// Description of the element, for example `sync of stream s0`.
     pub what: String,
     /// Line of the element in the minimal case; 0 if the element has no line.
@@ -69,7 +69,7 @@ pub struct Needed {
     pub without: Rate,
     /// Other failures that occurred without the element, the most frequent first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub instead: Vec<Instead>,
+    pub instead: Vec<ReplacementFailure>,
     /// Reason why the element cannot be removed: the remaining case would be invalid. `None` if the removal was tried,
     /// or if the search ended earlier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -79,7 +79,7 @@ pub struct Needed {
 /// A failure that occurred without an element of the minimal case and that has another signature than the reduced
 /// failure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Instead {
+pub struct ReplacementFailure {
     /// Signature of the failure.
     pub signature: String,
     /// Number of runs that failed with this signature.
@@ -103,7 +103,7 @@ pub enum InvalidVariant {
 
 impl InvalidVariant {
     /// Returns the label with which a table marks failures that have this reason.
-    pub fn mark(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             InvalidVariant::Elsewhere => "own: also fails elsewhere",
             InvalidVariant::Answer => "own: expects a result of a removed call",
@@ -112,7 +112,7 @@ impl InvalidVariant {
     }
 }
 
-impl Needed {
+impl NeededElement {
     /// Returns true if the case also fails without the element, but less often. The search keeps such an element.
     pub fn makes_it_more_frequent(&self) -> bool {
         self.without.failed > 0
@@ -120,15 +120,15 @@ impl Needed {
 
     /// Splits the elements into those whose removal was tried, those that cannot be removed, and those whose removal
     /// the search did not try.
-    pub fn by_proof(elements: &[Needed]) -> [Vec<&Needed>; 3] {
-        let tried = |needed: &&Needed| needed.without.runs > 0;
+    pub fn split_by_evidence(elements: &[NeededElement]) -> [Vec<&NeededElement>; 3] {
+        let tried = |needed: &&NeededElement| needed.without.runs > 0;
         let (tested, others): (Vec<_>, Vec<_>) = elements.iter().partition(tried);
         let (structural, open) = others.into_iter().partition(|n| n.impossible.is_some());
         [tested, structural, open]
     }
 }
 
-impl Evidence for Minimised {
+impl Evidence for MinimiseEvidence {
     const FILE: &'static str = "minimise.json";
 
     fn trial(&self) -> &str {

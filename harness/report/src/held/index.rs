@@ -12,13 +12,15 @@ use std::{
 
 use judge::VerdictKind;
 
-use crate::{Begun, Ended, Held, Line, Opened, Record, RecordError, Shard};
+use crate::{
+    Line, ProvisionalRecord, Record, RecordError, RecordedRun, RunPlan, Shard, TrialStart,
+};
 
 /// Maximum number of invalid lines that are kept. Further invalid lines are only counted.
-const KEPT: usize = 20;
+const MAX_KEPT_LINES: usize = 20;
 
 /// Gives random access to the bytes of a record file.
-pub trait Source {
+pub trait RecordSource {
     /// Reads `bytes` bytes at offset `at`.
     ///
     /// # Errors
@@ -26,7 +28,7 @@ pub trait Source {
     fn read_at(&self, at: u64, bytes: usize) -> io::Result<Vec<u8>>;
 }
 
-impl Source for File {
+impl RecordSource for File {
     fn read_at(&self, at: u64, bytes: usize) -> io::Result<Vec<u8>> {
         let mut read = vec![0; bytes];
         self.read_exact_at(&mut read, at)?;
@@ -34,7 +36,7 @@ impl Source for File {
     }
 }
 
-impl Source for [u8] {
+impl RecordSource for [u8] {
     fn read_at(&self, at: u64, bytes: usize) -> io::Result<Vec<u8>> {
         let at = usize::try_from(at).unwrap_or(usize::MAX);
         let read = self.get(at..).and_then(|rest| rest.get(..bytes));
@@ -44,13 +46,13 @@ impl Source for [u8] {
 
 /// Position of a line in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct LinePosition {
     at: u64,
     bytes: usize,
 }
 
-impl Place {
-    fn record(self, source: &(impl Source + ?Sized)) -> io::Result<Record> {
+impl LinePosition {
+    fn record(self, source: &(impl RecordSource + ?Sized)) -> io::Result<Record> {
         // Nearly all lines are final records, so the line is parsed as a record first.
         if let Ok(record) = serde_json::from_slice(&source.read_at(self.at, self.bytes)?) {
             return Ok(record);
@@ -58,15 +60,15 @@ impl Place {
         match self.line(source)? {
             Line::Trial(record) => Ok(*record),
             Line::Ended(ended) => Ok(*ended.record),
-            _ => Err(changed()),
+            _ => Err(changed_error()),
         }
     }
 
-    fn line(self, source: &(impl Source + ?Sized)) -> io::Result<Line> {
+    fn line(self, source: &(impl RecordSource + ?Sized)) -> io::Result<Line> {
         let bytes = source.read_at(self.at, self.bytes)?;
         let text = String::from_utf8_lossy(&bytes);
         // The line was valid when the index was created, so the file must have changed since then.
-        Line::parse(&text).map_err(|_| changed())
+        Line::parse(&text).map_err(|_| changed_error())
     }
 }
 
@@ -75,17 +77,17 @@ impl Place {
 pub struct RunIdentity {
     /// Name of the run.
     pub run: String,
-    /// Digest of the plan, see [`Opened::digest`].
+    /// Digest of the plan, see [`RunPlan::digest`].
     pub digest: String,
-    /// Number of times that each trial runs, see [`Opened::repeat`].
+    /// Number of times that each trial runs, see [`RunPlan::repeat`].
     pub repeat: u32,
     /// Shard that the run executes; `None` if the run has all trials.
     pub shard: Option<Shard>,
 }
 
-impl From<&Opened> for RunIdentity {
-    fn from(opened: &Opened) -> RunIdentity {
-        let Opened { run, digest, repeat, shard, .. } = opened.clone();
+impl From<&RunPlan> for RunIdentity {
+    fn from(opened: &RunPlan) -> RunIdentity {
+        let RunPlan { run, digest, repeat, shard, .. } = opened.clone();
         RunIdentity { run, digest, repeat, shard }
     }
 }
@@ -93,7 +95,7 @@ impl From<&Opened> for RunIdentity {
 /// Position of a trial's record in the file, and whether the trial passed.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    place: Place,
+    place: LinePosition,
     passed: bool,
 }
 
@@ -102,12 +104,12 @@ struct Entry {
 pub struct RunIndex {
     /// Identity of the run.
     pub identity: RunIdentity,
-    opened: Place,
+    opened: LinePosition,
     entries: BTreeMap<u64, Entry>,
-    not_looked: BTreeSet<u64>,
+    without_health_check: BTreeSet<u64>,
     /// Begin of each trial that has not ended, by trial number. A trial may have begun several times: if a run was
     /// killed during the trial, and the run that resumed it gave the trial up, both entries remain.
-    begins: BTreeMap<u64, Vec<Begun>>,
+    begins: BTreeMap<u64, Vec<TrialStart>>,
     /// Names of the runs that ended in good order and gave up the trials that they had begun.
     over: BTreeSet<String>,
 }
@@ -117,10 +119,10 @@ impl RunIndex {
     ///
     /// # Errors
     /// The file cannot be read, or was changed since it was indexed.
-    pub fn opened(&self, source: &(impl Source + ?Sized)) -> io::Result<Opened> {
+    pub fn opened(&self, source: &(impl RecordSource + ?Sized)) -> io::Result<RunPlan> {
         match self.opened.line(source)? {
             Line::Opened(opened) => Ok(opened),
-            _ => Err(changed()),
+            _ => Err(changed_error()),
         }
     }
 
@@ -142,7 +144,7 @@ impl RunIndex {
     /// Reads the records of the finished trials, in the order of their numbers, one at a time.
     pub fn records<'i>(
         &'i self,
-        source: &'i (impl Source + ?Sized),
+        source: &'i (impl RecordSource + ?Sized),
     ) -> impl Iterator<Item = io::Result<Record>> + 'i {
         self.entries.values().map(|entry| entry.place.record(source))
     }
@@ -152,44 +154,48 @@ impl RunIndex {
     ///
     /// # Errors
     /// The errors of [`opened`](Self::opened).
-    pub fn held(&self, source: &(impl Source + ?Sized), trim: bool) -> io::Result<Held> {
+    pub fn read_run(
+        &self,
+        source: &(impl RecordSource + ?Sized),
+        trim: bool,
+    ) -> io::Result<RecordedRun> {
         let mut records = BTreeMap::new();
         for (number, record) in self.entries.keys().zip(self.records(source)) {
             let mut record = record?;
             // If the health check after a trial is still pending, its record will be written again, so it keeps all
             // fields.
-            if trim && !self.not_looked.contains(number) {
-                record.let_go();
+            if trim && !self.without_health_check.contains(number) {
+                record.trim();
             }
             records.insert(*number, record);
         }
         let begins = self.begins.values().flatten().filter(|begun| !self.over.contains(&begun.run));
-        Ok(Held {
+        Ok(RecordedRun {
             opened: self.opened(source)?,
             records,
-            not_looked: self.not_looked.clone(),
+            without_health_check: self.without_health_check.clone(),
             lost: begins.map(|begun| (begun.number, begun.clone())).collect(),
         })
     }
 
     /// Adds the record of a finished trial. If a trial has two records, a failure takes precedence over a pass.
-    fn ends(&mut self, record: &Record, place: Place) {
+    fn add_finished(&mut self, record: &Record, place: LinePosition) {
         let number = record.number;
         let there = self.entries.get(&number);
-        if self.not_looked.remove(&number) || there.is_none_or(|there| there.passed) {
+        if self.without_health_check.remove(&number) || there.is_none_or(|there| there.passed) {
             let passed = record.verdict.kind == VerdictKind::Pass;
             self.entries.insert(number, Entry { place, passed });
         }
     }
 }
 
-fn changed() -> io::Error {
+fn changed_error() -> io::Error {
     io::Error::new(ErrorKind::InvalidData, "the file changed while it was being read")
 }
 
 /// A line that is not valid in a record file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OddLine {
+pub struct InvalidLine {
     /// Line number, counted from 1.
     pub line: usize,
     /// Reason why the line is not valid.
@@ -198,16 +204,16 @@ pub struct OddLine {
 
 /// Invalid lines of a file: the first 20 of them, and the number of further ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct OddLines {
+pub struct InvalidLines {
     /// The first invalid lines of the file, at most 20.
-    pub first: Vec<OddLine>,
+    pub first: Vec<InvalidLine>,
     /// Number of further invalid lines.
     pub more: usize,
 }
 
-impl OddLines {
-    fn add(&mut self, line: OddLine) {
-        match self.first.len() < KEPT {
+impl InvalidLines {
+    fn add(&mut self, line: InvalidLine) {
+        match self.first.len() < MAX_KEPT_LINES {
             true => self.first.push(line),
             false => self.more += 1,
         }
@@ -220,19 +226,19 @@ pub struct RecordIndex {
     /// The runs whose plan is in the file, in the order in which they began.
     pub runs: Vec<RunIndex>,
     /// Incomplete lines, for example because the writer was killed.
-    pub torn: OddLines,
+    pub torn: InvalidLines,
     /// Lines that rocrepro did not write.
-    pub foreign: OddLines,
+    pub foreign: InvalidLines,
     /// Number of records that are ignored, because their run has no plan, or because their trial already has a record.
     pub left_out: usize,
     /// Maps the name of each run, and the name of each run that resumed it, to an index into `runs`.
     places: BTreeMap<String, usize>,
-    strays: Strays,
+    strays: OrphanRecords,
 }
 
 /// Records and provisional records of runs whose plan is missing in the file.
 #[derive(Clone, Debug, Default)]
-struct Strays {
+struct OrphanRecords {
     records: BTreeSet<(String, u64)>,
     /// Run and number of the provisional records whose final record is still missing.
     ended: BTreeSet<(String, u64)>,
@@ -252,7 +258,7 @@ impl RecordIndex {
             if lines.read_until(b'\n', &mut bytes)? == 0 {
                 break;
             }
-            let place = Place { at, bytes: bytes.len() };
+            let place = LinePosition { at, bytes: bytes.len() };
             at += bytes.len() as u64;
             // Invalid UTF-8 in an incomplete line must not affect other lines.
             let text = String::from_utf8_lossy(bytes.strip_suffix(b"\n").unwrap_or(&bytes));
@@ -264,16 +270,16 @@ impl RecordIndex {
                 Err(error) => {
                     let torn = matches!(&error, RecordError::Json(error) if error.is_eof());
                     let kept = if torn { &mut index.torn } else { &mut index.foreign };
-                    kept.add(OddLine { line: number, what: error.to_string() });
+                    kept.add(InvalidLine { line: number, what: error.to_string() });
                 }
             }
         }
         index.left_out += index.strays.ended.difference(&index.strays.records).count();
-        index.strays = Strays::default();
+        index.strays = OrphanRecords::default();
         Ok(index)
     }
 
-    fn add(&mut self, line: Line, place: Place) {
+    fn add(&mut self, line: Line, place: LinePosition) {
         match line {
             Line::Opened(opened) => {
                 let before = opened.resumes.as_ref().and_then(|run| self.places.get(run)).copied();
@@ -283,7 +289,7 @@ impl RecordIndex {
                         identity: RunIdentity::from(&opened),
                         opened: place,
                         entries: BTreeMap::new(),
-                        not_looked: BTreeSet::new(),
+                        without_health_check: BTreeSet::new(),
                         begins: BTreeMap::new(),
                         over: BTreeSet::new(),
                     });
@@ -294,11 +300,11 @@ impl RecordIndex {
                     run.begins.entry(begun.number).or_default().push(begun);
                 }
             }
-            Line::Ended(Ended { run, number, record, .. }) => match self.run(&run) {
+            Line::Ended(ProvisionalRecord { run, number, record, .. }) => match self.run(&run) {
                 Some(run) => {
                     run.begins.remove(&number);
                     if !run.has(number) {
-                        run.not_looked.insert(number);
+                        run.without_health_check.insert(number);
                         let passed = record.verdict.kind == VerdictKind::Pass;
                         run.entries.insert(number, Entry { place, passed });
                     }
@@ -313,9 +319,9 @@ impl RecordIndex {
             Line::Trial(record) => match self.run(&record.run) {
                 Some(run) => {
                     run.begins.remove(&record.number);
-                    let instead =
-                        run.has(record.number) && !run.not_looked.contains(&record.number);
-                    run.ends(&record, place);
+                    let instead = run.has(record.number)
+                        && !run.without_health_check.contains(&record.number);
+                    run.add_finished(&record, place);
                     self.left_out += usize::from(instead);
                 }
                 None => {

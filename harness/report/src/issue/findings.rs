@@ -1,13 +1,16 @@
 //! Collects all results about one failure, from which an issue is written.
 
-use judge::{End, Known, Likeness, likeness};
+use judge::{End, FailureComparison, Known, likeness};
 use plan::Library;
 
 use super::Environment;
 use crate::{
     Record,
-    evidence::{Bisected, Exported, Minimised, MinimisedProgram, Mitigations, OtherFailure, Rate},
-    failures::{listed, otherwise},
+    evidence::{
+        BisectEvidence, ExportEvidence, MinimiseEvidence, MinimisedProgram, Mitigations,
+        OtherFailure, Rate,
+    },
+    failures::{list_failures, other_failure_count},
 };
 
 /// All results about one failure, from which an issue is written.
@@ -23,9 +26,9 @@ pub struct Findings {
     pub sources: Vec<String>,
     /// Error that the sanitizer finds in kernels defined in the case, although no fault is injected; `None` if it finds
     /// none.
-    pub mistake: Option<Mistake>,
+    pub mistake: Option<SanitizerError>,
     /// Result of one run of a PyTorch program with the device `cpu` in place of the GPU; `None` if it was not run.
-    pub on_cpu: Option<AsPrinted>,
+    pub on_cpu: Option<PrintedProgramRun>,
     /// True if the user asked for an issue even if the program itself may be the cause.
     pub anyway: bool,
     /// True if only the user says what the program must do, because the program is a command, or its case is not part
@@ -49,17 +52,17 @@ pub struct Findings {
     /// Runs that differ from the failing ones in one aspect.
     pub controls: Vec<Control>,
     /// Releases on which the trial was run and gave no verdict.
-    pub not_judged: Vec<NotJudged>,
+    pub not_judged: Vec<UnjudgedRelease>,
     /// Result of `rocrepro minimise`; `None` if it was not run.
-    pub minimised: Option<Minimised>,
+    pub minimised: Option<MinimiseEvidence>,
     /// Result of `rocrepro minimise` for a program. The issue then contains the shorter program.
     pub shortened: Option<MinimisedProgram>,
     /// Result of `rocrepro mitigate`; `None` if it was not run.
     pub mitigations: Option<Mitigations>,
     /// Result of `rocrepro bisect`; `None` if it was not run.
-    pub bisected: Option<Bisected>,
+    pub bisected: Option<BisectEvidence>,
     /// Result of a second bisect, among the builds between the last good and the first bad build of the first bisect.
-    pub finer: Option<Bisected>,
+    pub finer: Option<BisectEvidence>,
     /// Description of the machine, without personal data.
     pub environment: Environment,
     /// Names and values of the environment variables that the trial was run with.
@@ -86,7 +89,7 @@ pub struct Findings {
 
 /// Error that the sanitizer found in a kernel defined in the case.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mistake {
+pub struct SanitizerError {
     /// Message of the sanitizer.
     pub found: String,
     /// Command that repeats the run in which the sanitizer finds the error.
@@ -103,15 +106,15 @@ pub struct Program {
     /// Text of the program.
     pub text: String,
     /// Result of `rocrepro export`; `None` if the program was not exported.
-    pub exported: Option<Exported>,
+    pub exported: Option<ExportEvidence>,
     /// Commands and properties of the program if the user wrote it or a case contains it. `None` if rocrepro exported
     /// the program from a plan.
-    pub own: Option<Own>,
+    pub own: Option<UnexportedProgram>,
 }
 
 /// Commands and properties of a program that rocrepro did not export.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Own {
+pub struct UnexportedProgram {
     /// Commands that run the program on a machine with ROCm and a GPU.
     pub plainly: Vec<String>,
     /// Python packages that the program imports, each as `NAME==VERSION`.
@@ -125,12 +128,12 @@ pub struct Own {
     /// Name of the helper file with which the program reports its checks; `None` if it needs no helper.
     pub helper: Option<&'static str>,
     /// Result of running the program exactly as the issue prints it; `None` if the issue does not contain the program.
-    pub as_printed: Option<AsPrinted>,
+    pub as_printed: Option<PrintedProgramRun>,
 }
 
 /// Result of running a program exactly as the issue prints it, in an empty folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AsPrinted {
+pub enum PrintedProgramRun {
     /// The program was run.
     Ran {
         /// True if the program failed in the same way as the reported runs.
@@ -160,14 +163,14 @@ pub struct Control {
     pub others: Vec<OtherFailure>,
     /// Result of comparing the most frequent failure with the reported one. The comparison is made before the
     /// signatures are escaped for Markdown.
-    pub likeness: Option<Likeness>,
+    pub likeness: Option<FailureComparison>,
     /// Command that repeats the control runs.
     pub again: String,
 }
 
 /// A release on which the trial was run and gave no verdict.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NotJudged {
+pub struct UnjudgedRelease {
     /// Version of the release, for example `5.2.3`.
     pub release: String,
     /// Reason why there was no verdict.
@@ -179,17 +182,17 @@ impl Control {
     pub fn failure(&self, reported: &str) -> String {
         let Some(signature) = &self.signature else { return "passes".to_owned() };
         let text = match self.likeness.unwrap_or_else(|| likeness(reported, signature)) {
-            Likeness::Same => format!("`{signature}`"),
-            Likeness::Different => format!("another failure: `{signature}`"),
-            Likeness::Unknown => {
+            FailureComparison::Same => format!("`{signature}`"),
+            FailureComparison::Different => format!("another failure: `{signature}`"),
+            FailureComparison::Unknown => {
                 format!("`{signature}`, only an exit status, so perhaps another failure")
             }
         };
         match self.others.as_slice() {
             [] => text,
             others => {
-                let first = self.rate.failed - otherwise(others);
-                format!("{first} as {text}, {}", listed(others))
+                let first = self.rate.failed - other_failure_count(others);
+                format!("{first} as {text}, {}", list_failures(others))
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Writes the section of an issue about expected failures that may have the same cause.
 
 use super::Findings;
-use crate::words::{link, unique, window};
+use crate::words::{describe_expected_failure, link, unique};
 
 /// Lists the upstream issues that the case reproduces, and the expected failures with the same signature. `None` if
 /// there are none.
@@ -15,9 +15,14 @@ pub(super) fn duplicates(findings: &Findings) -> Option<String> {
         let links: Vec<_> = own.iter().map(|issue| link(issue)).collect();
         lines.push(format!("This test was written for {}.", links.join(", ")));
     }
-    let windows = unique(findings.duplicates.iter().map(|duplicate| window(&duplicate.known)));
+    let windows = unique(
+        findings.duplicates.iter().map(|duplicate| describe_expected_failure(&duplicate.known)),
+    );
     for known in windows {
-        let cases = findings.duplicates.iter().filter(|other| window(&other.known) == known);
+        let cases = findings
+            .duplicates
+            .iter()
+            .filter(|other| describe_expected_failure(&other.known) == known);
         let cases: Vec<_> = cases
             .map(|duplicate| {
                 let others = duplicate.upstream.iter().filter(|issue| !own.contains(issue));

@@ -3,9 +3,9 @@
 
 use std::{collections::BTreeSet, fmt::Write};
 
-use super::{Findings, write::place};
+use super::{Findings, write::describe_setting};
 use crate::{
-    evidence::{Instead, InvalidVariant, Minimised, Needed},
+    evidence::{InvalidVariant, MinimiseEvidence, NeededElement, ReplacementFailure},
     words::count,
 };
 
@@ -18,10 +18,10 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
         count(found.calls_after, "call"),
         count(found.runs, "run")
     );
-    let [tested, _, _] = Needed::by_proof(&found.elements);
+    let [tested, _, _] = NeededElement::split_by_evidence(&found.elements);
     // Elements with the same description are distinguished by their lines.
-    let named = |needed: &Needed| {
-        let same = |other: &&Needed| other.what == needed.what && other.line != needed.line;
+    let named = |needed: &NeededElement| {
+        let same = |other: &&NeededElement| other.what == needed.what && other.line != needed.line;
         match (needed.line, found.elements.iter().find(same)) {
             (0, _) | (_, None) => needed.what.clone(),
             (line, Some(_)) => format!("{} (line {line} of case.yaml)", needed.what),
@@ -45,8 +45,8 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
     }
     let met = tested.iter().flat_map(|needed| &needed.instead);
     let whys: BTreeSet<InvalidVariant> = met.filter_map(|met| met.own).collect();
-    text.push_str(&own(findings, found, &whys));
-    if found.elements.iter().any(Needed::makes_it_more_frequent) {
+    text.push_str(&explain_labels(findings, found, &whys));
+    if found.elements.iter().any(NeededElement::makes_it_more_frequent) {
         text.push_str(
             "\n\nSome elements have failures in the last column, too. Without them the failure is rarer, so they were \
              kept.",
@@ -77,11 +77,11 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
 }
 
 /// Lists the other failures that occurred when an element was removed.
-fn other_failures(needed: &Needed) -> String {
+fn other_failures(needed: &NeededElement) -> String {
     let alone = needed.instead.len() == 1 && needed.instead[0].count == needed.without.runs;
-    let one = |met: &Instead| {
+    let one = |met: &ReplacementFailure| {
         let times = if alone { String::new() } else { format!("{} ", met.count) };
-        let own = met.own.map(|why| format!(" ({})", why.mark())).unwrap_or_default();
+        let own = met.own.map(|why| format!(" ({})", why.label())).unwrap_or_default();
         format!("{times}`{}`{}", met.signature, own)
     };
     let all: Vec<_> = needed.instead.iter().map(one).collect();
@@ -89,13 +89,17 @@ fn other_failures(needed: &Needed) -> String {
 }
 
 /// Explains the labels with which the table marks failures of invalid cases.
-fn own(findings: &Findings, found: &Minimised, whys: &BTreeSet<InvalidVariant>) -> String {
+fn explain_labels(
+    findings: &Findings,
+    found: &MinimiseEvidence,
+    whys: &BTreeSet<InvalidVariant>,
+) -> String {
     if whys.is_empty() {
         return String::new();
     }
     let why = |why: &InvalidVariant| match (why, &found.passes) {
         (InvalidVariant::Elsewhere, Some(passes)) if findings.planted.is_empty() => {
-            format!("it also fails on {}, where the case passes", place(&passes.on))
+            format!("it also fails on {}, where the case passes", describe_setting(&passes.on))
         }
         (InvalidVariant::Elsewhere, _) => "it also fails without the injected fault".to_owned(),
         (InvalidVariant::Answer, _) => {

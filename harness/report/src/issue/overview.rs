@@ -2,17 +2,17 @@
 
 use std::fmt::Write;
 
-use judge::{End, Likeness};
+use judge::{End, FailureComparison};
 
 use super::{
-    AsPrinted, Control, Findings, KnownBug, NotJudged,
+    Control, Findings, KnownBug, PrintedProgramRun, UnjudgedRelease,
     markdown::{fenced, folded, interval, with_interval},
     program as own_program,
-    write::{factor_title, place, sentence},
+    write::{describe_setting, factor_title, sentence},
 };
 use crate::{
     evidence::{Factor, FactorVerdict, Mitigations, NotTried, Setting},
-    failures::{any, fails, listed},
+    failures::{any_failure_rate, failed_clause, list_failures},
     words::{count, link, stack_and_device},
 };
 
@@ -21,11 +21,11 @@ const SHOWN_LINES: usize = 70;
 
 /// Returns the first lines of the issue, as a list.
 pub(super) fn overview(findings: &Findings) -> String {
-    let mut lines: Vec<String> = findings.known_bugs.iter().map(known_as).collect();
+    let mut lines: Vec<String> = findings.known_bugs.iter().map(describe_known_bug).collect();
     lines.extend([
-        format!("**Fails** in {}", fails_in(findings)),
-        format!("**Passes:** {}", passes_on(findings)),
-        format!("**What helps:** {}", helps(findings)),
+        format!("**Fails** in {}", failing_setups(findings)),
+        format!("**Passes:** {}", passing_setups(findings)),
+        format!("**What helps:** {}", mitigation_text(findings)),
     ]);
     lines.extend(findings.on_cpu.as_ref().and_then(on_cpu));
     lines.extend(since(findings));
@@ -33,8 +33,8 @@ pub(super) fn overview(findings: &Findings) -> String {
 }
 
 /// Describes the run of a PyTorch program on the CPU.
-fn on_cpu(run: &AsPrinted) -> Option<String> {
-    let AsPrinted::Ran { fails_alike, end, last } = run else { return None };
+fn on_cpu(run: &PrintedProgramRun) -> Option<String> {
+    let PrintedProgramRun::Ran { fails_alike, end, last } = run else { return None };
     let how = "one run with PyTorch's device `cpu` in place of the GPU";
     Some(match (fails_alike, end) {
         (true, _) => format!(
@@ -45,21 +45,21 @@ fn on_cpu(run: &AsPrinted) -> Option<String> {
     })
 }
 
-fn fails_in(findings: &Findings) -> String {
+fn failing_setups(findings: &Findings) -> String {
     let place = stack_and_device(&findings.record);
     let others = findings.others.as_slice();
     let mut text = match others {
         [] => format!("{} runs on {place}", with_interval(findings.rate)),
         _ => format!(
             "{} runs, of which {} failed as described here{}, {}, on {place}",
-            any(findings.rate, others),
+            any_failure_rate(findings.rate, others),
             findings.rate.failed,
             interval(findings.rate),
-            listed(others)
+            list_failures(others)
         ),
     };
     let also: Vec<_> = releases(findings, |control| {
-        control.rate.failed > 0 && control.likeness == Some(Likeness::Same)
+        control.rate.failed > 0 && control.likeness == Some(FailureComparison::Same)
     });
     if !also.is_empty() {
         let _ = write!(text, "; the same failure on {}", also.join(", "));
@@ -80,11 +80,11 @@ fn failed(control: &Control) -> String {
     let text = format!("{} of {} failed", rate.failed, count(rate.runs, "run"));
     match others.as_slice() {
         [] => text,
-        others => format!("{text}, {}", listed(others)),
+        others => format!("{text}, {}", list_failures(others)),
     }
 }
 
-fn passes_on(findings: &Findings) -> String {
+fn passing_setups(findings: &Findings) -> String {
     let passes = |control: &&Control| control.rate.runs > 0 && control.rate.failed == 0;
     let on_releases = releases(findings, |control| passes(&control));
     let exported = findings.program.as_ref().and_then(|program| program.exported.as_ref());
@@ -96,8 +96,11 @@ fn passes_on(findings: &Findings) -> String {
         Some(exported) => {
             if let Some(found) = exported.passes.as_ref().filter(|_| findings.planted.is_empty()) {
                 let runs = count(found.rate.runs, "run");
-                let text =
-                    format!("on {} ({} of {runs} failed", place(&found.on), found.rate.failed);
+                let text = format!(
+                    "on {} ({} of {runs} failed",
+                    describe_setting(&found.on),
+                    found.rate.failed
+                );
                 match found.otherwise.is_empty() {
                     true => places.push(text + ")"),
                     false => unlike = Some(text),
@@ -132,7 +135,7 @@ fn passes_on(findings: &Findings) -> String {
         (false, _) => places.join("; ") + ".",
         (true, false) => "nothing that was tried.".to_owned(),
         (true, true) => {
-            match findings.not_judged.iter().filter(was_tried).collect::<Vec<_>>().as_slice() {
+            match findings.not_judged.iter().filter(was_run).collect::<Vec<_>>().as_slice() {
                 [] => "unknown: nothing else was tried.".to_owned(),
                 others => {
                     let releases: Vec<_> =
@@ -148,11 +151,11 @@ fn passes_on(findings: &Findings) -> String {
 }
 
 /// Returns false if the trial was skipped, because the case needs another release.
-fn was_tried(other: &&NotJudged) -> bool {
+fn was_run(other: &&UnjudgedRelease) -> bool {
     !other.why.starts_with("needs ROCm ")
 }
 
-fn helps(findings: &Findings) -> String {
+fn mitigation_text(findings: &Findings) -> String {
     let Some(found) = &findings.mitigations else {
         return "unknown: no setting was tried.".to_owned();
     };
@@ -163,22 +166,26 @@ fn helps(findings: &Findings) -> String {
         ([], []) if found.factors.is_empty() => "unknown: no setting was tried.".to_owned(),
         ([], []) => {
             let tried = count(found.factors.len(), "change");
-            format!("none of {tried} that were tried{}{}.", changed(found), not_reached(found))
+            format!(
+                "none of {tried} that were tried{}{}.",
+                changed_failure(found),
+                untried_changes(found)
+            )
         }
         ([], set) => format!("only together: `{}`.", set.join("`, `")),
         (helped, _) => {
             format!(
                 "{}; without it {}{}.",
                 helped.join(", "),
-                fails(found.base, &found.base_others),
-                not_reached(found)
+                failed_clause(found.base, &found.base_others),
+                untried_changes(found)
             )
         }
     }
 }
 
 /// Names a change with which the program fails in another way, as the end of a sentence.
-fn changed(found: &Mitigations) -> String {
+fn changed_failure(found: &Mitigations) -> String {
     let other = |factor: &Factor| match &factor.verdict {
         FactorVerdict::ChangedSignature { to } => Some(match factor.others.as_slice() {
             // Evidence of an earlier version does not say how many runs failed.
@@ -191,7 +198,7 @@ fn changed(found: &Mitigations) -> String {
 }
 
 /// Describes how many changes the search had no time to try, as the end of a sentence. Empty if it tried all of them.
-fn not_reached(found: &Mitigations) -> String {
+fn untried_changes(found: &Mitigations) -> String {
     let late = found.not_tried.iter().filter(|other| other.why == NotTried::SEARCH_ENDED).count();
     if late == 0 { String::new() } else { format!("; there was no time for {late} others") }
 }
@@ -205,7 +212,7 @@ fn since(findings: &Findings) -> Option<String> {
 }
 
 /// Names a known failure, and the calls of the program by which it was recognised.
-fn known_as(bug: &KnownBug) -> String {
+fn describe_known_bug(bug: &KnownBug) -> String {
     let known = match bug.upstream.as_deref() {
         Some(issue) => format!("**Probably known as** {}", link(issue)),
         None => "**Known** without an issue".to_owned(),
@@ -246,7 +253,7 @@ pub(super) fn program(findings: &Findings) -> Option<String> {
 pub(super) fn controls(findings: &Findings) -> String {
     let mut text = String::new();
     if findings.controls.is_empty() {
-        text.push_str(match own_program::own(findings) {
+        text.push_str(match own_program::unexported_program(findings) {
             Some(_) => {
                 "None: no variant with a single difference was run, or all of them failed, too."
             }
@@ -258,16 +265,16 @@ pub(super) fn controls(findings: &Findings) -> String {
         let others = findings.others.as_slice();
         let shown = match others {
             [] => format!("`{signature}`"),
-            _ => format!("{} as `{signature}`, {}", findings.rate.failed, listed(others)),
+            _ => format!("{} as `{signature}`, {}", findings.rate.failed, list_failures(others)),
         };
-        let all = any(findings.rate, others);
+        let all = any_failure_rate(findings.rate, others);
         let _ = write!(text, "\n| as reported | **{all}** | {shown} |");
         for control in &findings.controls {
             let shown = control.failure(signature);
             let _ = write!(text, "\n| {} | {} | {shown} |", control.what, control.rate);
         }
     }
-    for NotJudged { release, why } in findings.not_judged.iter().filter(was_tried) {
+    for UnjudgedRelease { release, why } in findings.not_judged.iter().filter(was_run) {
         let _ = write!(text, "\n\nNo verdict on ROCm {release}: {}", sentence(why));
     }
     if findings.bisected.is_none() && findings.planted.is_empty() {

@@ -7,12 +7,12 @@ use judge::{End, Kind, Outcome};
 
 use super::{
     Findings, Form, Home,
-    findings::{AsPrinted, Own},
+    findings::{PrintedProgramRun, UnexportedProgram},
     markdown::{fenced, with_interval},
 };
 use crate::{
     Record,
-    failures::{listed, otherwise},
+    failures::{list_failures, other_failure_count},
     words::count,
 };
 
@@ -29,13 +29,13 @@ const KERNELS: [(&str, &str); 8] = [
 ];
 
 /// Returns the commands that run the program, if the issue is about a program that rocrepro did not export.
-pub(super) fn own(findings: &Findings) -> Option<&Own> {
+pub(super) fn unexported_program(findings: &Findings) -> Option<&UnexportedProgram> {
     findings.program.as_ref()?.own.as_ref()
 }
 
 /// Returns what the user or the case states about the program, as one sentence. Returns `None` for a command without
 /// `--title`, because its generated title only says with which status the command should end.
-pub(super) fn stated(findings: &Findings) -> Option<&str> {
+pub(super) fn stated_property(findings: &Findings) -> Option<&str> {
     let title = findings.record.title.as_str();
     let is_made = findings.case.is_empty() && title.contains(" ends with exit status ");
     (!is_made && !title.is_empty()).then_some(title)
@@ -51,7 +51,7 @@ const STATUSES: [&str; 6] =
 /// The checks of a program case of the library count as evidence against ROCm, because each names the source of what it
 /// expects. A command or a case of the user has no such source: its output, its exit status and the statuses that it
 /// prints only show what the program claims, and HIP also returns an error if a call is not valid.
-pub(super) fn may_be_its_own(findings: &Findings) -> bool {
+pub(super) fn may_be_program_error(findings: &Findings) -> bool {
     let Findings { record, controls, .. } = findings;
     let outcome = &record.outcome;
     let passes_elsewhere =
@@ -60,11 +60,11 @@ pub(super) fn may_be_its_own(findings: &Findings) -> bool {
         return true;
     }
     if findings.launches_own_kernels {
-        return may_be_its_own_kernel(findings);
+        return may_be_kernel_error(findings);
     }
-    own(findings).is_some()
-        && (findings.is_of_the_user || is_only_by_its_end(outcome))
-        && is_of_a_library(&outcome.signature).is_none()
+    unexported_program(findings).is_some()
+        && (findings.is_of_the_user || has_only_exit_evidence(outcome))
+        && faulting_library(&outcome.signature).is_none()
         && findings.duplicates.is_empty()
         && findings.known_bugs.is_empty()
         && !passes_elsewhere
@@ -73,7 +73,7 @@ pub(super) fn may_be_its_own(findings: &Findings) -> bool {
 /// Returns true if only a case of the user says that the results of the case's own kernel are wrong, and they are wrong
 /// on every release that was tried. A kernel may differ from the formula that the case states for it, so a trial with
 /// other axis values that passes shows nothing.
-fn may_be_its_own_kernel(findings: &Findings) -> bool {
+fn may_be_kernel_error(findings: &Findings) -> bool {
     let on_releases = || findings.controls.iter().filter(|control| control.release.is_some());
     findings.is_of_the_user
         && findings.planted.is_empty()
@@ -85,17 +85,17 @@ fn may_be_its_own_kernel(findings: &Findings) -> bool {
 
 /// Returns true if the issue is not to be filed yet: the program may be the cause, and the user has not ruled that out.
 pub(super) fn is_draft(findings: &Findings) -> bool {
-    !findings.anyway && may_be_its_own(findings)
+    !findings.anyway && may_be_program_error(findings)
 }
 
 /// Returns true if the program fails in the same way on the CPU. Another failure there shows nothing, because the CPU
 /// lacks some operations.
 fn fails_on_cpu(findings: &Findings) -> bool {
-    matches!(findings.on_cpu, Some(AsPrinted::Ran { fails_alike: true, .. }))
+    matches!(findings.on_cpu, Some(PrintedProgramRun::Ran { fails_alike: true, .. }))
 }
 
 /// Explains why the program itself may be the cause.
-pub(super) fn doubt(findings: &Findings) -> String {
+pub(super) fn explain_doubt(findings: &Findings) -> String {
     if fails_on_cpu(findings) {
         return "**This is not an issue of ROCm: the program fails in the same way on the CPU.** Look for a mistake in the \
                 program first, or in the framework."
@@ -131,7 +131,7 @@ pub(super) fn doubt(findings: &Findings) -> String {
 
 /// Returns true if the only sign of a failure is the way in which the program ended: no check failed, no ROCm status
 /// was reported, and the device found no error.
-fn is_only_by_its_end(outcome: &Outcome) -> bool {
+fn has_only_exit_evidence(outcome: &Outcome) -> bool {
     let by_its_end = match outcome.kind {
         Kind::ApiError => ["exit:", "exception:"].iter().any(|s| outcome.signature.starts_with(s)),
         Kind::Crash | Kind::Hang | Kind::LibraryExit | Kind::TeardownCrash => true,
@@ -172,14 +172,14 @@ pub(super) fn symptom(record: &Record, refused_call: Option<&str>) -> String {
             None => format!("`{name}` is wrong"),
         },
         (Kind::ApiError, "exit", status, _) => {
-            format!("the program ends with exit status {status}{}", after(refused_call))
+            format!("the program ends with exit status {status}{}", last_refused_call(refused_call))
         }
         (Kind::ApiError, "exception", name, _) => {
             let text = outcome.summary.split_once(&format!("{name}: ")).map(|(_, text)| text);
             let text =
                 text.and_then(|text| text.lines().next()).map(|text| text.trim_end_matches('.'));
             let text = text.map_or(String::new(), |text| format!(": {text}"));
-            format!("{name}{text}{}", after(refused_call))
+            format!("{name}{text}{}", last_refused_call(refused_call))
         }
         (Kind::ApiError, _, name, status) => format!("`{name}` returns {status}"),
         (Kind::CompileError, ..) => "the compiler rejects the program".to_owned(),
@@ -199,7 +199,7 @@ pub(super) fn symptom(record: &Record, refused_call: Option<&str>) -> String {
         }
         (Kind::LibraryExit, ..) => format!("the program ends before it is done{during}"),
         (Kind::Leak, _, "process", _) => "the program leaves processes behind".to_owned(),
-        (Kind::Leak, _, name, _) => match lost(outcome) {
+        (Kind::Leak, _, name, _) => match leaked_memory(outcome) {
             Some(lost) => format!("`{name}`: {lost} were not given back"),
             None => format!("`{name}` is not freed"),
         },
@@ -208,7 +208,7 @@ pub(super) fn symptom(record: &Record, refused_call: Option<&str>) -> String {
 }
 
 /// Names the last HIP call that returned an error.
-fn after(refused_call: Option<&str>) -> String {
+fn last_refused_call(refused_call: Option<&str>) -> String {
     let call =
         refused_call.and_then(|call| Some((call.split('(').next()?, call.rsplit_once(" -> ")?.1)));
     call.map_or(String::new(), |(call, status)| format!(", after {call} returned {status}"))
@@ -227,7 +227,7 @@ pub(super) fn single_value(outcome: &Outcome) -> Option<(&str, &str)> {
 }
 
 /// Returns the amount of memory that the program did not free, as a check of the program measured it.
-fn lost(outcome: &Outcome) -> Option<String> {
+fn leaked_memory(outcome: &Outcome) -> Option<String> {
     let text = outcome.summary.rsplit(": ").next()?;
     let (before, after) = text.split_once(" before, ")?;
     let after = after.split(" after").next()?;
@@ -266,7 +266,7 @@ pub(super) fn expected(outcome: &Outcome) -> String {
 }
 
 /// Explains how to reproduce the failure with the program in `file`. The program's text is in another section.
-pub(super) fn steps(findings: &Findings, file: &str, own: &Own) -> String {
+pub(super) fn steps(findings: &Findings, file: &str, own: &UnexportedProgram) -> String {
     let mut text = format!("The program is `{file}`");
     text.push_str(match own.text_is_whole {
         true => ", printed above.",
@@ -348,11 +348,11 @@ pub(super) fn steps(findings: &Findings, file: &str, own: &Own) -> String {
         rate.runs
     );
     if !findings.others.is_empty() {
-        let other = otherwise(&findings.others);
+        let other = other_failure_count(&findings.others);
         let _ = write!(
             text,
             " In {other} of them it failed in another way: {}.",
-            listed(&findings.others)
+            list_failures(&findings.others)
         );
     }
     if rate.failed < rate.runs {
@@ -363,12 +363,12 @@ pub(super) fn steps(findings: &Findings, file: &str, own: &Own) -> String {
 }
 
 /// Describes the result of running the program as the issue prints it.
-fn as_printed(run: &AsPrinted) -> String {
+fn as_printed(run: &PrintedProgramRun) -> String {
     let (fails_alike, end, last) = match run {
-        AsPrinted::NotRun(why) => {
+        PrintedProgramRun::NotRun(why) => {
             return format!("These commands were not run for this report: {why}.");
         }
-        AsPrinted::Ran { fails_alike, end, last } => (fails_alike, end, last),
+        PrintedProgramRun::Ran { fails_alike, end, last } => (fails_alike, end, last),
     };
     let end = match end {
         End::Exited(status) => format!("it ended with exit status {status}"),
@@ -404,7 +404,7 @@ pub(super) fn packages(record: &Record) -> Option<String> {
 }
 
 /// Returns the library that contains the kernel in which a memory fault occurred, recognised by the kernel's name.
-pub fn is_of_a_library(signature: &str) -> Option<&'static str> {
+pub fn faulting_library(signature: &str) -> Option<&'static str> {
     let fault = signature.strip_prefix("memory-fault:")?;
     KERNELS.iter().find(|(mark, _)| fault.contains(mark)).map(|(_, library)| *library)
 }

@@ -6,8 +6,8 @@ use super::{
     Block, Issue, concerns_rocm, is_public,
     redact::{
         Identity, is_value,
-        names::{Private, is_harmless, is_plural, private},
-        patterns, redact_name, redact_program_block, values,
+        names::{PrivateKind, is_harmless, is_plural, private_kind},
+        redact_name, redact_patterns, redact_program_block, redact_values,
     },
 };
 use crate::text::visible;
@@ -16,7 +16,7 @@ use crate::text::visible;
 /// that reorder text), and makes commands runnable for others. The values of options are replaced first, because the
 /// other steps may change how a value is written.
 pub fn publish(text: &str, who: &Identity) -> String {
-    visible(&patterns(&commands(&values(text, who)), who))
+    visible(&redact_patterns(&commands(&redact_values(text, who)), who))
 }
 
 /// Prepares an option in a record for publication, as [`commands`] does for the options in a command.
@@ -38,12 +38,13 @@ pub fn publish_json(value: Value, who: &Identity) -> Value {
         Value::Array(all) => publish_list(all, who),
         Value::Object(mut all) => {
             // An object may name its value: `{"name": "password", "value": "x"}`.
-            let named =
-                ["name", "key"].iter().find_map(|key| all.get(*key)?.as_str().and_then(private));
+            let named = ["name", "key"]
+                .iter()
+                .find_map(|key| all.get(*key)?.as_str().and_then(private_kind));
             if let Some(private) = named
                 && let Some(value) = all.remove("value")
             {
-                all.insert("value".to_owned(), without(private, value, who));
+                all.insert("value".to_owned(), redact_value(private, value, who));
             }
             if let (Some(name), Some(value)) = (all.get("name"), all.get("value"))
                 && let (Some(name), Some(value)) = (name.as_str(), value.as_str())
@@ -89,12 +90,12 @@ fn publish_list(all: Vec<Value>, who: &Identity) -> Value {
     for value in all {
         let text = value.as_str().unwrap_or_default();
         let next =
-            text.strip_prefix('-').filter(|name| !name.contains(['=', ' '])).and_then(private);
+            text.strip_prefix('-').filter(|name| !name.contains(['=', ' '])).and_then(private_kind);
         let begins = text.contains("-----BEGIN ");
         let ends = text.contains("-----END ");
         out.push(match option {
             _ if in_key && value.is_string() => "<secret>".into(),
-            Some(private) if !text.starts_with('-') => without(private, value, who),
+            Some(private) if !text.starts_with('-') => redact_value(private, value, who),
             _ => publish_json(value, who),
         });
         in_key = (in_key || begins) && !ends;
@@ -128,42 +129,44 @@ fn publish_field(name: &str, value: Value, who: &Identity) -> Value {
     }
     // A name that looks like a sentence does not make the value private.
     let is_name = name.split_whitespace().count() <= 3 && !name.contains(['=', ':', '$', '<']);
-    match private(name).filter(|_| is_name) {
+    match private_kind(name).filter(|_| is_name) {
         Some(private) if is_plural(name) && !private.is_secret() => match value {
             // If the name of the field is private, the keys of the object may be private too: `{"users": {"alice":
             // …}}`.
-            Value::Object(all) => numbered(private, all, who),
-            value => without(private, value, who),
+            Value::Object(all) => publish_private_keys(private, all, who),
+            value => redact_value(private, value, who),
         },
-        Some(private) => without(private, value, who),
+        Some(private) => redact_value(private, value, who),
         None => publish_json(value, who),
     }
 }
 
 /// Replaces the keys of an object whose keys are private by words such as `<user>`. Apostrophes are added to words that
 /// would otherwise be equal.
-fn numbered(private: Private, all: Map<String, Value>, who: &Identity) -> Value {
+fn publish_private_keys(private: PrivateKind, all: Map<String, Value>, who: &Identity) -> Value {
     let mut fields = Map::new();
     for (key, value) in all {
         let mut name = if is_harmless(private, &key) { key } else { private.word().to_owned() };
         while fields.contains_key(&name) {
             name.push('\'');
         }
-        fields.insert(name, without(private, value, who));
+        fields.insert(name, redact_value(private, value, who));
     }
     Value::Object(fields)
 }
 
 /// Replaces all strings and numbers in the value of a private field. If the value is an object and the field is not a
 /// secret, for example `host`, only the object's fields `name` and `id` are replaced.
-fn without(private: Private, value: Value, who: &Identity) -> Value {
+fn redact_value(private: PrivateKind, value: Value, who: &Identity) -> Value {
     let replaced = |text: &str| (!is_harmless(private, text)).then(|| private.word().into());
     match value {
         Value::String(text) => replaced(&text).unwrap_or_else(|| publish(&text, who).into()),
         Value::Number(number) => {
             replaced(&number.to_string()).unwrap_or_else(|| publish_json(number.into(), who))
         }
-        Value::Array(all) => all.into_iter().map(|value| without(private, value, who)).collect(),
+        Value::Array(all) => {
+            all.into_iter().map(|value| redact_value(private, value, who)).collect()
+        }
         Value::Object(all) => {
             let is_whole = private.is_secret();
             let (below, rest): (Map<_, _>, Map<_, _>) =
@@ -175,7 +178,7 @@ fn without(private: Private, value: Value, who: &Identity) -> Value {
             fields.extend(
                 below
                     .into_iter()
-                    .map(|(key, value)| (publish(&key, who), without(private, value, who))),
+                    .map(|(key, value)| (publish(&key, who), redact_value(private, value, who))),
             );
             Value::Object(fields)
         }
@@ -190,7 +193,7 @@ impl Issue {
         self.title = publish(&self.title, who);
         for Block { name, text, .. } in self.sections.iter_mut().flat_map(|(_, blocks)| blocks) {
             *text = match program == Some(name.as_str()) {
-                true => visible(&redact_program_block(&commands(&values(text, who)), who)),
+                true => visible(&redact_program_block(&commands(&redact_values(text, who)), who)),
                 false => publish(text, who),
             };
         }

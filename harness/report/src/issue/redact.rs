@@ -49,27 +49,27 @@ const SHORTEST: usize = 4;
 ///
 /// Only words are replaced, so the lines and their layout do not change. A PEM block becomes one word.
 pub fn redact(text: &str, who: &Identity) -> String {
-    patterns(&values(text, who), who)
+    redact_patterns(&redact_values(text, who), who)
 }
 
 /// Replaces the values and serial numbers in `who`, however they are escaped or quoted. This must come first, because
 /// other steps may change how a value is written.
-pub(super) fn values(text: &str, who: &Identity) -> String {
-    people::known(who, |known| known.values.replaced(text))
+pub(super) fn redact_values(text: &str, who: &Identity) -> String {
+    people::with_patterns(who, |known| known.values.replaced(text))
 }
 
 /// Returns true if a JSON number is one of the private values in `who`.
 pub(super) fn is_value(number: &serde_json::Number, who: &Identity) -> bool {
-    people::known(who, |known| known.values.has_number(number))
+    people::with_patterns(who, |known| known.values.has_number(number))
 }
 
 /// Replaces everything that [`redact`] replaces, except the values and serial numbers in `who`.
-pub(super) fn patterns(text: &str, who: &Identity) -> String {
+pub(super) fn redact_patterns(text: &str, who: &Identity) -> String {
     // In a word that is quoted for a shell, quotes and backslashes are escaped, so patterns would not match. Such words
     // are therefore redacted separately.
     quoted_words::separately(&without_colours(text), &|text| {
         let text = fields::fields(&xml::xml(&keys::keys(text)));
-        let text = people::known(who, |known| {
+        let text = people::with_patterns(who, |known| {
             // Addresses and paths may contain names, so they are replaced before the names.
             known.names(&forms::forms(&known.folders(&text)))
         });
@@ -88,16 +88,17 @@ fn without_colours(text: &str) -> String {
 }
 
 /// Replaces private fields, forms and folders in a whole program, after its comments and string literals were redacted.
-pub(super) fn code(text: &str, who: &Identity) -> String {
+pub(super) fn redact_code(text: &str, who: &Identity) -> String {
     let text = fields::fields(&xml::xml(&keys::keys(text)));
-    people::known(who, |known| forms::forms(&known.folders(&text)))
+    people::with_patterns(who, |known| forms::forms(&known.folders(&text)))
 }
 
 /// Replaces private values in the name of a case or kernel. Only known names, values and paths are replaced, not words
 /// with a private form: `a/x.local` is not a machine.
 pub(super) fn redact_name(text: &str, who: &Identity) -> String {
-    let text =
-        people::known(who, |known| known.names(&known.folders(&known.values.replaced(text))));
+    let text = people::with_patterns(who, |known| {
+        known.names(&known.folders(&known.values.replaced(text)))
+    });
     paths::paths(&text)
 }
 

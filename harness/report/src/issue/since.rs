@@ -7,22 +7,22 @@ use super::{
     markdown::{fenced, percent},
     write::sentence,
 };
-use crate::evidence::Bisected;
+use crate::evidence::BisectEvidence;
 
 /// Lists failing and passing releases, and the result of a second search among the builds between two of them. `None`
 /// if there was no bisect.
 pub(super) fn versions(findings: &Findings) -> Option<String> {
     let found = findings.bisected.as_ref()?;
     let when = if found.fix { "Until when" } else { "Since when" };
-    let mut text = format!("#### {when}\n\nSearched: {}. {}", found.axis, answer(found));
+    let mut text = format!("#### {when}\n\nSearched: {}. {}", found.axis, format_bisect(found));
     if let Some(finer) = &findings.finer {
-        let _ = write!(text, "\n\n#### Between these two\n\n{}", answer(finer));
+        let _ = write!(text, "\n\n#### Between these two\n\n{}", format_bisect(finer));
     }
     Some(text)
 }
 
 /// Formats a bisect result, with the results of each build.
-fn answer(found: &Bisected) -> String {
+fn format_bisect(found: &BisectEvidence) -> String {
     let mut text = String::new();
     let (good, bad) =
         if found.fix { ("First good", "Last bad") } else { ("Last good", "First bad") };

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Filing, Findings, Issue, redact::WORDS};
-use crate::{evidence::REPORT_FILE, failures::counted, words::link};
+use crate::{evidence::REPORT_FILE, failures::format_failures, words::link};
 
 impl Issue {
     /// Returns the text of the report file: comments that contain the title and repository, then the text of the issue.
@@ -58,7 +58,7 @@ pub fn summary(folder: &Path, findings: &Findings, issue: &Issue, open: bool) ->
     if !issues.is_empty() {
         text.push_str(&format!("  known as    {}\n", issues.join(", ")));
     }
-    let rate = counted(findings.rate, &findings.others);
+    let rate = format_failures(findings.rate, &findings.others);
     text.push_str(&format!("  rate        {rate}\n"));
     for control in &findings.controls {
         let failure = control.failure(&findings.record.outcome.signature);

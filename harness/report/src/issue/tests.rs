@@ -7,8 +7,9 @@ use plan::Phase;
 use super::*;
 use crate::{
     evidence::{
-        Bisected, BuildRate, Exported, Factor, FactorKind, FactorVerdict, Instead, InvalidVariant,
-        Minimised, Mitigations, Needed, NotTried, OtherFailure, Passes, Rate, Setting, Skipped,
+        BisectEvidence, BuildRate, ExportEvidence, Factor, FactorKind, FactorVerdict,
+        InvalidVariant, MinimiseEvidence, Mitigations, NeededElement, NotTried, OtherFailure,
+        PassingRuns, Rate, ReplacementFailure, Setting, SkippedBuild,
     },
     fixture::{failed, on_gpu, with_fault},
 };
@@ -18,7 +19,7 @@ const PROGRAM: &str = "#include <hip/hip_runtime.h>\nint main() { return 0; }\n"
 /// Returns findings in which every optional field is set, for an injected fault on the emulated device.
 pub(super) fn planted() -> Findings {
     let record = with_fault(Fault::CopyZero, failed("copies/small-sizes[bytes=2,host=pageable]"));
-    let on = Setting::of(&record);
+    let on = Setting::from_record(&record);
     let rate = |failed, runs| Rate { failed, runs };
     let factor = |name: &str, value: &str, kind, failed, verdict| Factor {
         name: name.to_owned(),
@@ -50,7 +51,7 @@ pub(super) fn planted() -> Findings {
             file: "repro.cpp".to_owned(),
             language: "cpp",
             text: PROGRAM.to_owned(),
-            exported: Some(Exported {
+            exported: Some(ExportEvidence {
                 trial: record.trial.clone(),
                 form: "hiprtc".to_owned(),
                 path: "repro.cpp".to_owned(),
@@ -59,7 +60,7 @@ pub(super) fn planted() -> Findings {
                 verified: Some(rate(5, 5)),
                 on: Some(on.clone()),
                 ended: Some("FAIL: buffer back: byte 0 is 00; expected e9".to_owned()),
-                passes: Some(Passes {
+                passes: Some(PassingRuns {
                     on: on.clone(),
                     rate: rate(0, 3),
                     otherwise: vec![
@@ -83,12 +84,12 @@ pub(super) fn planted() -> Findings {
             likeness: None,
             again: "rocrepro run x".to_owned(),
         }],
-        not_judged: vec![NotJudged {
+        not_judged: vec![UnjudgedRelease {
             release: "5.2.3".to_owned(),
             why: "the device | has no code".to_owned(),
         }],
         shortened: None,
-        minimised: Some(Minimised {
+        minimised: Some(MinimiseEvidence {
             trial: record.trial.clone(),
             digest: String::new(),
             signature: record.outcome.signature.clone(),
@@ -99,22 +100,26 @@ pub(super) fn planted() -> Findings {
             runs: 55,
             rate: rate(5, 10),
             elements: vec![
-                Needed {
+                NeededElement {
                     what: "copy to dst".to_owned(),
                     line: 7,
                     with: rate(5, 10),
                     without: rate(0, 10),
                     instead: vec![
-                        Instead {
+                        ReplacementFailure {
                             signature: "api-error:hipMalloc:hipErrorInvalidValue".to_owned(),
                             count: 6,
                             own: Some(InvalidVariant::Answer),
                         },
-                        Instead { signature: "crash:hipFree".to_owned(), count: 2, own: None },
+                        ReplacementFailure {
+                            signature: "crash:hipFree".to_owned(),
+                            count: 2,
+                            own: None,
+                        },
                     ],
                     impossible: None,
                 },
-                Needed {
+                NeededElement {
                     what: "buffer src".to_owned(),
                     line: 3,
                     with: rate(5, 10),
@@ -160,7 +165,7 @@ pub(super) fn planted() -> Findings {
                 why: "PyTorch takes no part".to_owned(),
             }],
         }),
-        bisected: Some(Bisected {
+        bisected: Some(BisectEvidence {
             trial: record.trial.clone(),
             axis: "debian".to_owned(),
             band: None,
@@ -178,7 +183,7 @@ pub(super) fn planted() -> Findings {
             on,
             components: Vec::new(),
             crossed: Vec::new(),
-            skipped: vec![Skipped {
+            skipped: vec![SkippedBuild {
                 version: "5.2.3".to_owned(),
                 why: "does not start".to_owned(),
             }],
@@ -232,15 +237,15 @@ fn shows_the_finer_search_of_the_reported_answer() {
     let mut findings = planted();
     let nights = findings.bisected.clone().expect("a bisection");
     let ends = |good: &str, bad: &str| Some((good.to_owned(), bad.to_owned()));
-    let finer = |within| Bisected {
+    let finer = |within| BisectEvidence {
         last_good: Some("361a3e7".to_owned()),
         first_bad: Some("9f00d11".to_owned()),
         within,
         ..nights.clone()
     };
-    assert!(finer(ends("6.4.3", "7.2.4")).went_on_from(&nights));
+    assert!(finer(ends("6.4.3", "7.2.4")).refines(&nights));
     for other in [None, ends("6.4.3", "7.2.3"), ends("5.7.1", "7.2.4")] {
-        assert!(!finer(other.clone()).went_on_from(&nights), "{other:?}");
+        assert!(!finer(other.clone()).refines(&nights), "{other:?}");
     }
     findings.finer = Some(finer(ends("6.4.3", "7.2.4")));
     findings.bisected.iter_mut().chain(&mut findings.finer).for_each(|found| found.fix = true);
@@ -334,7 +339,7 @@ fn known_failure_is_a_comment() {
 fn failure_that_the_cpu_shows_too_is_a_draft() {
     let with = |fails_alike, status| {
         let end = judge::End::Exited(status);
-        let on_cpu = Some(AsPrinted::Ran { fails_alike, end, last: "`got` 0".to_owned() });
+        let on_cpu = Some(PrintedProgramRun::Ran { fails_alike, end, last: "`got` 0".to_owned() });
         let issue = Issue::new(&Findings { on_cpu, ..real() }, None);
         (issue.filing.clone(), issue.page())
     };

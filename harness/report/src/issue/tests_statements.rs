@@ -7,8 +7,8 @@ fn hang(count: u32) -> OtherFailure {
     OtherFailure { signature: "hang:hipMemcpy".to_owned(), count }
 }
 
-fn user_program() -> Own {
-    Own {
+fn user_program() -> UnexportedProgram {
+    UnexportedProgram {
         plainly: Vec::new(),
         packages: Vec::new(),
         again: Vec::new(),
@@ -117,7 +117,7 @@ fn printed_helper_is_not_counted_as_part_of_the_shorter_program() {
         trial: String::new(),
         digest: String::new(),
         signature: String::new(),
-        on: Setting::of(&findings.record),
+        on: Setting::from_record(&findings.record),
         file: String::new(),
         lines_before: 71,
         lines: 2,

@@ -8,7 +8,7 @@ use crate::{text::visible, words::without_lines};
 /// Describes the failure in a few words: `hipGraphInstantiate dies of SIGABRT`.
 pub(super) fn symptom(findings: &Findings) -> String {
     let outcome = &findings.record.outcome;
-    if own_program::own(findings).is_some() {
+    if own_program::unexported_program(findings).is_some() {
         return own_program::symptom(&findings.record, findings.refused_call.as_deref());
     }
     let parts: Vec<&str> = outcome.signature.split(':').collect();
@@ -82,8 +82,8 @@ pub(super) fn title(findings: &Findings) -> String {
     let gfx = record.device.gfx.split(':').next().unwrap_or_default();
     let place = format!(" ({release}, {emulated}{gfx})");
     let words = record.title.split_whitespace().collect::<Vec<_>>().join(" ");
-    let is_own = own_program::own(findings).is_some();
-    let states = !is_own || own_program::stated(findings).is_some();
+    let is_own = own_program::unexported_program(findings).is_some();
+    let states = !is_own || own_program::stated_property(findings).is_some();
     let test = if states { words.trim_end_matches('.') } else { "" };
     let known =
         findings.known_bugs.iter().find(|bug| bug.calls.is_empty() && !bug.about.is_empty());

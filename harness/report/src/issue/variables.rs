@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::LazyLock};
 
 use regex::{Captures, Regex};
 
-use super::redact::names::{is_harmless, private};
+use super::redact::names::{is_harmless, private_kind};
 
 /// Names of environment variables that ROCm, PyTorch and Triton read, one per line. Those of ROCm were found as strings
 /// in the libraries of Debian's 5.2.3, 5.7.1, 6.4.3 and 7.2.4, those of PyTorch as strings in its own libraries; the
@@ -196,7 +196,7 @@ fn replaced(pattern: &LazyLock<Option<Regex>>, text: &str) -> String {
     let replaced = |found: &Captures| {
         let (whole, name, value) = (&found[0], &found[1], &found[2]);
         let plain = value.trim_matches(['"', '\'', '\\']);
-        let word = match private(name) {
+        let word = match private_kind(name) {
             Some(kind) if !is_harmless(kind, plain) => kind.word(),
             _ if concerns_rocm(name) && !is_public(name, plain) => "<value>",
             _ => return whole.to_owned(),

@@ -11,9 +11,9 @@ use super::{
     title::symptom,
 };
 use crate::{
-    evidence::{Exported, Factor, FactorKind, FactorVerdict, Passes, Rate, Setting},
-    failures::{any, counted, listed},
-    must_hold,
+    evidence::{ExportEvidence, Factor, FactorKind, FactorVerdict, PassingRuns, Rate, Setting},
+    expected_behaviour,
+    failures::{any_failure_rate, format_failures, list_failures},
     words::{count, without_lines},
 };
 
@@ -37,19 +37,22 @@ pub(super) fn warnings(findings: &Findings) -> String {
         notes.push(format!(
             "**The most likely cause is {}, not ROCm:** {}. Reproduce it with `{}`. Do not file this report before \
              the error is fixed or shown to be a false alarm.",
-            if own_program::own(findings).is_some() { "the program itself" } else { "a kernel defined in the case" },
+            match own_program::unexported_program(findings) {
+                Some(_) => "the program itself",
+                None => "a kernel defined in the case",
+            },
             mistake.found,
             mistake.again
         ));
     }
-    if own_program::may_be_its_own(findings) {
-        notes.push(own_program::doubt(findings));
+    if own_program::may_be_program_error(findings) {
+        notes.push(own_program::explain_doubt(findings));
     }
     notes.iter().map(|note| format!("> {note}")).collect::<Vec<_>>().join("\n>\n")
 }
 
 /// Returns the warning that the failure was found on an emulated device. Empty for a failure on a GPU.
-pub(super) fn notice(findings: &Findings) -> String {
+pub(super) fn emulation_notice(findings: &Findings) -> String {
     let device = &findings.record.device;
     if !device.emulated {
         return String::new();
@@ -59,7 +62,7 @@ pub(super) fn notice(findings: &Findings) -> String {
         Some(needs) => format!("; the program needs only {needs}"),
         None => String::new(),
     };
-    let libraries = match own_program::own(findings) {
+    let libraries = match own_program::unexported_program(findings) {
         // The program's own Python packages may contain the other libraries.
         Some(_) => "ROCm's libraries",
         None => "the libraries",
@@ -112,11 +115,11 @@ fn requirements_if_standalone(findings: &Findings) -> Option<String> {
 }
 
 fn summary(findings: &Findings) -> String {
-    placed(findings, &findings.record.outcome.summary)
+    without_case_lines(findings, &findings.record.outcome.summary)
 }
 
 /// Removes line numbers of the case file from a sentence if the issue contains a program instead of the case.
-fn placed(findings: &Findings, text: &str) -> String {
+fn without_case_lines(findings: &Findings, text: &str) -> String {
     let is_printed = findings
         .program
         .as_ref()
@@ -149,8 +152,8 @@ pub(super) fn expected_and_actual(findings: &Findings) -> String {
 
 pub(super) fn expected(findings: &Findings) -> String {
     let outcome = &findings.record.outcome;
-    if own_program::own(findings).is_some() {
-        let title = own_program::stated(findings).map_or_else(String::new, sentence);
+    if own_program::unexported_program(findings).is_some() {
+        let title = own_program::stated_property(findings).map_or_else(String::new, sentence);
         let mut right = format!("{title} {}", own_program::expected(outcome)).trim().to_owned();
         // The last call of a known failure is the one that fails.
         let bug = findings.known_bugs.iter().find(|bug| !bug.calls.is_empty());
@@ -167,7 +170,7 @@ pub(super) fn expected(findings: &Findings) -> String {
         Some((right, buffer)) if outcome.kind == Kind::WrongData => {
             format!("{buffer} holds {right}")
         }
-        _ => must_hold(outcome),
+        _ => expected_behaviour(outcome),
     };
     let holds = sentence(&holds);
     // The title of the case describes neither a reduced case nor a single failing call.
@@ -177,7 +180,7 @@ pub(super) fn expected(findings: &Findings) -> String {
 
 pub(super) fn actual(findings: &Findings) -> String {
     let record = &findings.record;
-    let is_own = own_program::own(findings).is_some();
+    let is_own = own_program::unexported_program(findings).is_some();
     let mut text = match record.outcome.kind {
         Kind::WrongData if is_own && own_program::single_value(&record.outcome).is_some() => {
             sentence(&symptom(findings))
@@ -193,7 +196,7 @@ pub(super) fn actual(findings: &Findings) -> String {
     }
     let _ = write!(text, " Signature: `{}`.", record.outcome.signature);
     let details = record.outcome.observed_details();
-    let mut lines: Vec<String> = details.map(|text| placed(findings, text)).collect();
+    let mut lines: Vec<String> = details.map(|text| without_case_lines(findings, text)).collect();
     if let Some(call) = &findings.refused_call {
         lines.push(format!("The last HIP call that returned an error: {call}"));
     }
@@ -243,7 +246,7 @@ pub(super) fn mitigations(findings: &Findings) -> Option<String> {
         },
         match found.base_others.is_empty() {
             true => with_interval(found.base),
-            false => any(found.base, &found.base_others).to_string(),
+            false => any_failure_rate(found.base, &found.base_others).to_string(),
         },
         match found.base_others.as_slice() {
             [] => String::new(),
@@ -251,7 +254,7 @@ pub(super) fn mitigations(findings: &Findings) -> Option<String> {
                 ", of which {} failed as described here{}, {}",
                 found.base.failed,
                 interval(found.base),
-                listed(others)
+                list_failures(others)
             ),
         }
     );
@@ -295,7 +298,7 @@ pub(super) fn mitigations(findings: &Findings) -> Option<String> {
             "\n| {} | {} | {} | {effect} | {} |",
             title(factor),
             factor.any_failure().map_or("unknown".to_owned(), |rate| rate.to_string()),
-            counted(found.base, &found.base_others),
+            format_failures(found.base, &found.base_others),
             factor.meaning
         );
     }
@@ -362,20 +365,20 @@ pub(super) fn steps(findings: &Findings) -> String {
             }
         );
     }
-    let _ = write!(text, "\n\n{}", ran(exported, verified, findings.rate));
+    let _ = write!(text, "\n\n{}", export_result(exported, verified, findings.rate));
     if exported.traces_equal == Some(true) && verified.failed == verified.runs {
         text.push_str(
             " It makes the same API calls as its case, in the same order (traces compared).",
         );
     }
     match &exported.passes {
-        Some(Passes { on, rate, otherwise }) => {
+        Some(PassingRuns { on, rate, otherwise }) => {
             let _ = write!(
                 text,
                 "\n\nThe same program passed in {} of {} runs on {}{}.",
                 rate.runs - rate.failed,
                 rate.runs,
-                place(on),
+                describe_setting(on),
                 if findings.planted.is_empty() { "" } else { ", without the injected fault" }
             );
             if !otherwise.is_empty() {
@@ -397,7 +400,7 @@ pub(super) fn steps(findings: &Findings) -> String {
 }
 
 /// Describes how often the exported program showed the failure, in comparison with the reported failure rate.
-fn ran(exported: &Exported, verified: Rate, reported: Rate) -> String {
+fn export_result(exported: &ExportEvidence, verified: Rate, reported: Rate) -> String {
     let Rate { failed, runs } = verified;
     if failed == 0 {
         return format!(
@@ -414,7 +417,7 @@ fn ran(exported: &Exported, verified: Rate, reported: Rate) -> String {
     let rates = || {
         format!("{}, and that of its case is {}", with_interval(verified), with_interval(reported))
     };
-    match verified.compared(reported) {
+    match verified.compare(reported) {
         Ordering::Equal if failed == runs && reported.failed == reported.runs => {}
         Ordering::Equal => {
             let _ = write!(text, " Its rate is {}: these runs do not show a difference.", rates());
@@ -445,7 +448,7 @@ fn ran(exported: &Exported, verified: Rate, reported: Rate) -> String {
 }
 
 /// Describes a configuration: `ROCm 5.7.1 (debian:5.7.1) on the emulated gfx1100`.
-pub(super) fn place(on: &Setting) -> String {
+pub(super) fn describe_setting(on: &Setting) -> String {
     let rocm = on.rocm.as_ref().map_or(String::new(), |v| format!("ROCm {v} "));
     let emulated = if on.emulated { "the emulated " } else { "" };
     format!("{rocm}({}) on {emulated}{}", on.stack, on.gfx)

@@ -8,7 +8,7 @@ use crate::{evidence::Component, words::count};
 
 /// Results of one tested build.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Tested {
+pub struct TestedBuild {
     /// Name of the build.
     pub label: String,
     /// Number of runs that failed with the searched signature.
@@ -21,7 +21,7 @@ pub struct Tested {
 
 /// Range of builds between two neighbouring tested builds.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Stretch {
+pub struct BuildRange {
     /// Start of the range within the history: 0 is the first build, 1 the last one.
     pub from: f64,
     /// End of the range within the history, 0 to 1.
@@ -34,7 +34,7 @@ pub struct Stretch {
 
 /// Result of a single run, which the page draws as a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dot {
+pub enum RunMark {
     /// The run passed.
     Passed,
     /// The run failed with the searched signature.
@@ -60,11 +60,11 @@ pub struct SearchPage<'a> {
     /// change. `None` if no change was found.
     pub edge: Option<(f64, f64, &'a str, &'a str)>,
     /// Probability of the change for each range of builds.
-    pub stretches: &'a [Stretch],
+    pub stretches: &'a [BuildRange],
     /// Position in the history, 0 to 1, and result of each run, in the order in which the runs were made.
-    pub runs: &'a [(f64, Dot)],
+    pub runs: &'a [(f64, RunMark)],
     /// Results of each tested build.
-    pub tested: &'a [Tested],
+    pub tested: &'a [TestedBuild],
     /// Components that differ between the last good and the first bad build.
     pub moved: &'a [Component],
     /// Link, relative to this page, to the page of another search for the same change, and the text of the link.
@@ -156,9 +156,9 @@ impl SearchPage<'_> {
     /// Explains the marks that the drawing contains.
     fn key(&self) -> Markup {
         let names = [
-            (Dot::Passed, "passed"),
-            (Dot::Failed, "failed"),
-            (Dot::Other, "failed in another way"),
+            (RunMark::Passed, "passed"),
+            (RunMark::Failed, "failed"),
+            (RunMark::Other, "failed in another way"),
         ];
         let shown = names.into_iter().filter(|(dot, _)| self.runs.iter().any(|run| run.1 == *dot));
         html! {
@@ -178,7 +178,7 @@ impl SearchPage<'_> {
         }
     }
 
-    fn build_row(&self, build: &Tested) -> Markup {
+    fn build_row(&self, build: &TestedBuild) -> Markup {
         let at_edge = self.edge.is_some_and(|(.., a, b)| [a, b].contains(&build.label.as_str()));
         let runs = build.failed + build.passed;
         let bad = 100.0 * f64::from(build.failed) / f64::from(runs.max(1));
@@ -233,7 +233,7 @@ fn px(length: f64) -> String {
 }
 
 /// The bar of a range of builds, with its height in proportion to the probability.
-fn bar(stretch: &Stretch, most: f64) -> Markup {
+fn bar(stretch: &BuildRange, most: f64) -> Markup {
     let (from, to) = (stretch.from * WIDTH, stretch.to * WIDTH);
     // A single build among thousands must still be visible.
     let width = (to - from).max(3.0);
@@ -251,16 +251,16 @@ fn axis(y: f64) -> Markup {
 }
 
 /// Returns the mark that is drawn for a result. The marks differ in shape as well as in colour.
-fn mark(dot: Dot, x: f64, y: f64, r: f64) -> Markup {
+fn mark(dot: RunMark, x: f64, y: f64, r: f64) -> Markup {
     let (left, right, top, bottom) = (x - r, x + r, y - r, y + r);
     let cross = format!(
         "M{left:.1} {top:.1}L{right:.1} {bottom:.1}M{left:.1} {bottom:.1}L{right:.1} {top:.1}"
     );
     html! {
         @match dot {
-            Dot::Passed => circle.pass cx=(px(x)) cy=(px(y)) r=(r) {},
-            Dot::Failed => path.fail d=(cross) {},
-            Dot::Other => circle.other cx=(px(x)) cy=(px(y)) r=(r) {},
+            RunMark::Passed => circle.pass cx=(px(x)) cy=(px(y)) r=(r) {},
+            RunMark::Failed => path.fail d=(cross) {},
+            RunMark::Other => circle.other cx=(px(x)) cy=(px(y)) r=(r) {},
         }
     }
 }
@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     fn page(label: &str) -> String {
-        let tested = |label: &str, failed, passed, skipped: Option<&str>| Tested {
+        let tested = |label: &str, failed, passed, skipped: Option<&str>| TestedBuild {
             label: label.to_owned(),
             failed,
             passed,
@@ -284,10 +284,10 @@ mod tests {
             ends: (label, "7.15.0"),
             edge: Some((0.5, 1.0, label, "7.15.0")),
             stretches: &[
-                Stretch { from: 0.0, to: 0.5, labels: (label.into(), "b".into()), mass: 0.03 },
-                Stretch { from: 0.5, to: 1.0, labels: ("b".into(), label.into()), mass: 0.97 },
+                BuildRange { from: 0.0, to: 0.5, labels: (label.into(), "b".into()), mass: 0.03 },
+                BuildRange { from: 0.5, to: 1.0, labels: ("b".into(), label.into()), mass: 0.97 },
             ],
-            runs: &[(1.0, Dot::Failed), (0.0, Dot::Passed), (0.5, Dot::Other)],
+            runs: &[(1.0, RunMark::Failed), (0.0, RunMark::Passed), (0.5, RunMark::Other)],
             tested: &[
                 tested(label, 0, 4, None),
                 tested("7.14.0", 0, 0, Some(label)),

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     Record,
-    words::{count, rank, word},
+    words::{count, rank, verdict_label},
 };
 
 /// Maximum number of columns or cases that a section lists by name.
@@ -26,7 +26,7 @@ pub(super) struct Finding<'a> {
 
 type FindingKey<'a> = (&'a str, VerdictKind, &'a str);
 
-fn key(record: &Record) -> FindingKey<'_> {
+fn finding_key(record: &Record) -> FindingKey<'_> {
     (&record.case, record.verdict.kind, &record.outcome.signature)
 }
 
@@ -61,7 +61,7 @@ impl<'a> Findings<'a> {
                     }
                     _ => {
                         let new = || Finding { first: record, on: Vec::new() };
-                        let finding = found.entry(key(record)).or_insert_with(new);
+                        let finding = found.entry(finding_key(record)).or_insert_with(new);
                         match finding.on.last_mut() {
                             Some((last, trials)) if *last == name => *trials += 1,
                             _ => finding.on.push((name.clone(), 1)),
@@ -72,8 +72,11 @@ impl<'a> Findings<'a> {
         }
         let mut findings: Vec<_> = found.into_values().collect();
         findings.sort_by_key(|f| (rank(f.first.verdict.kind), f.first.case.clone()));
-        let numbers =
-            findings.iter().enumerate().map(|(n, found)| (key(found.first), n + 1)).collect();
+        let numbers = findings
+            .iter()
+            .enumerate()
+            .map(|(n, found)| (finding_key(found.first), n + 1))
+            .collect();
         Findings { findings, numbers, skips }
     }
 
@@ -84,7 +87,7 @@ impl<'a> Findings<'a> {
                 let at = self.skips.keys().position(|why| *why == record.outcome.summary)?;
                 Some(format!("s{}", at + 1))
             }
-            _ => self.numbers.get(&key(record)).map(|number| format!("f{number}")),
+            _ => self.numbers.get(&finding_key(record)).map(|number| format!("f{number}")),
         }
     }
 
@@ -134,7 +137,7 @@ impl Finding<'_> {
         let details = shortened(outcome.details.join("\n"), most);
         html! {
             section.found id=(format!("f{number}")) {
-                h3 { (word(first.verdict.kind)) " " (Text(&first.case)) ": " (Text(&outcome.signature)) }
+                h3 { (verdict_label(first.verdict.kind)) " " (Text(&first.case)) ": " (Text(&outcome.signature)) }
                 p { (Text(&first.title)) }
                 @if !first.upstream.is_empty() { p { "Upstream: " (issues(&first.upstream)) } }
                 p { "On " (Text(&names.join(", "))) "." }

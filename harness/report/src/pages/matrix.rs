@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     Record,
-    words::{count, counted, place, rank, word},
+    words::{count, count_label, describe_setup, rank, verdict_label},
 };
 
 /// Content of the page that compares several runs.
@@ -29,7 +29,8 @@ const MOST_BYTES: usize = 2_400_000;
 
 /// Settings that are tried one after the other until the page is small enough: maximum bytes of details per failure,
 /// and maximum number of runs drawn.
-const ROOM: [(usize, usize); 5] = [(3000, 6000), (1000, 2000), (300, 600), (100, 200), (0, 0)];
+const SIZE_LIMITS: [(usize, usize); 5] =
+    [(3000, 6000), (1000, 2000), (300, 600), (100, 200), (0, 0)];
 
 /// Choices of rows: the id of the choice, which is also the class of the rows that it shows, and its label.
 const CHOICES: [(&str, &str); 3] = [
@@ -73,9 +74,9 @@ impl<'a> Cell<'a> {
         let passed = format!("{passed}/{ran}");
         let words = match self.worst() {
             None => String::new(),
-            Some(VerdictKind::Skip) => word(VerdictKind::Skip).to_owned(),
+            Some(VerdictKind::Skip) => verdict_label(VerdictKind::Skip).to_owned(),
             Some(VerdictKind::Pass) => passed,
-            Some(worst) => format!("{passed} {}", word(worst)),
+            Some(worst) => format!("{passed} {}", verdict_label(worst)),
         };
         match (self.missing, words.as_str()) {
             (0, _) => words,
@@ -139,7 +140,7 @@ impl MatrixPage<'_> {
     /// the comparison of two columns and folding.
     pub fn html(&self) -> String {
         let mut page = String::new();
-        for (details, runs) in ROOM {
+        for (details, runs) in SIZE_LIMITS {
             page = self.page(details, runs);
             if page.len() < MOST_BYTES {
                 break;
@@ -161,7 +162,7 @@ impl MatrixPage<'_> {
         let header = html! {
             p { "rocrepro, " (Text(self.date)) }
             h1 { (title) }
-            p { (Text(&self.sum())) }
+            p { (Text(&self.totals_sentence())) }
         };
         let main = html! {
             (filter(&CHOICES, first_choice(&families), "cases, titles, issues and results"))
@@ -300,13 +301,13 @@ impl MatrixPage<'_> {
     }
 
     /// Returns a sentence with the number of trials for each verdict.
-    fn sum(&self) -> String {
+    fn totals_sentence(&self) -> String {
         let all = || self.columns.iter().flat_map(|column| &column.records);
         let mut kinds = VerdictKind::ALL.to_vec();
         kinds.sort_by_key(|kind| rank(*kind));
         let numbers = kinds.into_iter().filter_map(|kind| {
             let n = all().filter(|record| record.verdict.kind == kind).count();
-            (n > 0).then(|| format!("{n} {}", counted(kind)))
+            (n > 0).then(|| format!("{n} {}", count_label(kind)))
         });
         let missing: usize = self.columns.iter().map(|column| column.missing.len()).sum();
         let missing = (missing > 0).then(|| format!("{missing} planned but not run"));
@@ -414,7 +415,7 @@ fn stack(column: &Column) -> Markup {
     }
     html! {
         p {
-            (Text(&place(record))) ". " (count(column.records.len(), "trial")) ", from "
+            (Text(&describe_setup(record))) ". " (count(column.records.len(), "trial")) ", from "
             (Text(first.unwrap_or_default())) " to " (Text(last.unwrap_or_default())) "."
         }
         @if !column.missing.is_empty() {
@@ -428,7 +429,7 @@ fn stack(column: &Column) -> Markup {
 mod tests {
     use super::*;
     use crate::{
-        Past,
+        PastRun,
         fixture::{failed, known, passed, skipped, unproven},
     };
 
@@ -521,8 +522,8 @@ mod tests {
         };
         let check = |records: Vec<Record>| {
             let fine: Vec<Record> = (0..1000).map(|n| passed(&name(n))).collect();
-            let runs = [Past::of(&fine), Past::of(&records)];
-            let past: Vec<Past> = (0..20).map(|n| runs[n % 2].clone()).collect();
+            let runs = [PastRun::from_records(&fine), PastRun::from_records(&records)];
+            let past: Vec<PastRun> = (0..20).map(|n| runs[n % 2].clone()).collect();
             let column = |n: usize| Column {
                 name: format!("7.2.4 gfx{n}"),
                 records: records.clone(),
@@ -548,7 +549,7 @@ mod tests {
             name: "7.2.4 gfx1151".to_owned(),
             records: runs[2].clone(),
             missing: Vec::new(),
-            past: runs.iter().map(Past::of).collect(),
+            past: runs.iter().map(PastRun::from_records).collect(),
         };
         let page = MatrixPage { columns: &[column], date: "" }.html();
         let bars: Vec<&str> =

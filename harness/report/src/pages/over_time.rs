@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use super::layout::Text;
 use crate::{
     Record,
-    words::{count, rank, word},
+    words::{count, rank, verdict_label},
 };
 
 /// A column of the page: a run, and the earlier runs with the same configuration.
@@ -22,21 +22,21 @@ pub struct Column {
     pub missing: Vec<String>,
     /// All runs of the column, from the oldest to the newest, including the run of `records`. Empty if only that run is
     /// known.
-    pub past: Vec<Past>,
+    pub past: Vec<PastRun>,
 }
 
 /// Summary of one run in a column.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Past {
+pub struct PastRun {
     /// Date on which the run's last trial ended.
     pub date: String,
     /// For each case, the verdict that needs attention most.
     pub cases: BTreeMap<String, VerdictKind>,
 }
 
-impl Past {
+impl PastRun {
     /// Summarises a run, given its records.
-    pub fn of<'r>(records: impl IntoIterator<Item = &'r Record>) -> Past {
+    pub fn from_records<'r>(records: impl IntoIterator<Item = &'r Record>) -> PastRun {
         let mut cases: BTreeMap<String, VerdictKind> = BTreeMap::new();
         let mut date = String::new();
         for record in records {
@@ -46,7 +46,7 @@ impl Past {
                 *worst = record.verdict.kind;
             }
         }
-        Past { date, cases }
+        PastRun { date, cases }
     }
 }
 
@@ -61,18 +61,18 @@ pub(crate) fn class(kind: Option<VerdictKind>) -> &'static str {
 }
 
 /// Maximum number of runs that are drawn for each column. Earlier runs are left out.
-const LAST: usize = 40;
+const MAX_RUNS: usize = 40;
 
 /// A case whose results differ between the runs of a column.
-pub(crate) struct OverTime<'a> {
+pub(crate) struct CaseHistory<'a> {
     pub(crate) case: &'a str,
     /// Columns in which the case's results changed, each with the date and verdict of every run.
     columns: Vec<(&'a str, Vec<(&'a str, VerdictKind)>)>,
 }
 
 /// Returns the cases whose results changed within a column. Cases whose latest verdict needs attention most come first.
-pub(crate) fn over_time(columns: &[Column]) -> Vec<OverTime<'_>> {
-    let mut cases: BTreeMap<&str, OverTime<'_>> = BTreeMap::new();
+pub(crate) fn over_time(columns: &[Column]) -> Vec<CaseHistory<'_>> {
+    let mut cases: BTreeMap<&str, CaseHistory<'_>> = BTreeMap::new();
     for column in columns {
         let mut runs: BTreeMap<&str, Vec<(&str, VerdictKind)>> = BTreeMap::new();
         for past in &column.past {
@@ -82,13 +82,13 @@ pub(crate) fn over_time(columns: &[Column]) -> Vec<OverTime<'_>> {
         }
         for (case, runs) in runs {
             if runs.iter().any(|(_, kind)| *kind != runs[0].1) {
-                let new = || OverTime { case, columns: Vec::new() };
+                let new = || CaseHistory { case, columns: Vec::new() };
                 cases.entry(case).or_insert_with(new).columns.push((&column.name, runs));
             }
         }
     }
     let mut cases: Vec<_> = cases.into_values().collect();
-    let worst = |case: &OverTime<'_>| {
+    let worst = |case: &CaseHistory<'_>| {
         let last = case.columns.iter().filter_map(|(_, runs)| Some(rank(runs.last()?.1)));
         last.min()
     };
@@ -97,9 +97,9 @@ pub(crate) fn over_time(columns: &[Column]) -> Vec<OverTime<'_>> {
 }
 
 /// Returns the number of cases that are drawn, so that at most `room` runs are drawn.
-pub(crate) fn drawn(cases: &[OverTime<'_>], mut room: usize) -> usize {
-    let fits = |case: &&OverTime<'_>| {
-        let marks: usize = case.columns.iter().map(|(_, runs)| runs.len().min(LAST)).sum();
+pub(crate) fn drawn(cases: &[CaseHistory<'_>], mut room: usize) -> usize {
+    let fits = |case: &&CaseHistory<'_>| {
+        let marks: usize = case.columns.iter().map(|(_, runs)| runs.len().min(MAX_RUNS)).sum();
         let fits = marks <= room;
         room = room.saturating_sub(marks);
         fits
@@ -107,7 +107,7 @@ pub(crate) fn drawn(cases: &[OverTime<'_>], mut room: usize) -> usize {
     cases.iter().take_while(fits).count()
 }
 
-impl OverTime<'_> {
+impl CaseHistory<'_> {
     /// Renders the section of the case: a bar for each run of each column.
     pub(crate) fn markup(&self, number: usize) -> Markup {
         html! {
@@ -121,9 +121,9 @@ impl OverTime<'_> {
 
 /// Draws the last runs of a column.
 fn bars(name: &str, runs: &[(&str, VerdictKind)]) -> Markup {
-    let shown = &runs[runs.len().saturating_sub(LAST)..];
+    let shown = &runs[runs.len().saturating_sub(MAX_RUNS)..];
     let (first, last) = (shown[0].0, shown[shown.len() - 1].0);
-    let words: Vec<&str> = shown.iter().map(|(_, kind)| word(*kind)).collect();
+    let words: Vec<&str> = shown.iter().map(|(_, kind)| verdict_label(*kind)).collect();
     let earlier = match runs.len() - shown.len() {
         0 => String::new(),
         n => format!(", after {n} earlier ones"),
@@ -137,7 +137,7 @@ fn bars(name: &str, runs: &[(&str, VerdictKind)]) -> Markup {
                 // Worse results have taller bars, so that colour is not the only difference.
                 @let top = match class { "ok" | "none" => 10, "known" => 5, _ => 0 };
                 rect class=(class) x=(at * 12) y=(top) width="10" height=(20 - top) {
-                    title { (Text(date)) ": " (word(*kind)) }
+                    title { (Text(date)) ": " (verdict_label(*kind)) }
                 }
             }
         }

@@ -14,7 +14,7 @@ fn without_location(mut record: Record) -> Record {
 
 fn idle(mut record: Record) -> Record {
     record.exit = judge::End::Exited(plan::WORKER_DONE);
-    record.acts = record.faults.iter().map(|p| device::Acts::none(p.fault)).collect();
+    record.acts = record.faults.iter().map(|p| device::FaultActivations::new(p.fault)).collect();
     record
 }
 
@@ -125,7 +125,7 @@ fn reports_faults_that_a_gpu_cannot_have() {
 fn reports_statements_that_no_fault_needs() {
     let mut proof =
         proof(&[vec![passed("graphs/b"), with_fault(Fault::CopyZero, failed("graphs/b"))]]);
-    let unnoticed = Unnoticed {
+    let unnoticed = UnneededStatement {
         case: "graphs/b".to_owned(),
         line: 12,
         statement: "returns of hipFree".to_owned(),
@@ -153,7 +153,7 @@ fn faults_are_caught_or_missed() {
     let good = proof(&[healthy(), caught()]);
     assert_eq!(good.exit_status(), 0);
     let by = vec!["wrong-data:back:zero".to_owned()];
-    assert_eq!(good.rows[0].cells[&Fault::CopyZero], Cell::Caught { by });
+    assert_eq!(good.rows[0].cells[&Fault::CopyZero], FaultCell::Caught { by });
 
     let missed = vec![
         // This fault must be detected as a hang, not as wrong data.
@@ -184,7 +184,7 @@ fn rejects_trials_that_depend_on_the_schedule() {
     let eager = [passed("copies/a[x=1]"), passed("graphs/b")];
     let lazy = vec![failed("copies/a[x=1]"), passed("graphs/b")];
     let orders = [(Schedule::Lazy, lazy.clone()), (Schedule::Seeded(1), lazy)];
-    let found = racy(&eager, &orders);
+    let found = find_racy_trials(&eager, &orders);
     let trials: Vec<_> = found.iter().map(|r| (r.trial.as_str(), r.schedule)).collect();
     assert_eq!(trials, [("copies/a[x=1]", Schedule::Lazy)]);
     assert!(found[0].other.starts_with("wrong-data:back:zero"), "{}", found[0].other);

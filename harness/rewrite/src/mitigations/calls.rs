@@ -173,7 +173,7 @@ fn edit_steps(
 
 fn make_synchronous(mut step: Step) -> Step {
     if let Some(asynchronous) = step.call.asynchronous_mut()
-        && asynchronous.goes_on()
+        && asynchronous.is_asynchronous()
     {
         asynchronous.make_plain();
     }
@@ -226,8 +226,8 @@ fn merge_streams(plan: &mut Plan) -> bool {
 }
 
 fn replace_null_stream(plan: &mut Plan) -> bool {
-    const OWN: &str = "own";
-    if plan.streams.contains_key(OWN) {
+    const FRESH_STREAM: &str = "own";
+    if plan.streams.contains_key(FRESH_STREAM) {
         return false;
     }
     let mut changed = false;
@@ -248,12 +248,12 @@ fn replace_null_stream(plan: &mut Plan) -> bool {
             && let Some(stream) = call.stream_mut()
             && stream == DEFAULT_STREAM
         {
-            OWN.clone_into(stream);
+            FRESH_STREAM.clone_into(stream);
             changed = true;
         }
     });
     plan.body = body;
-    plan.streams.insert(OWN.to_owned(), StreamKind::Blocking);
+    plan.streams.insert(FRESH_STREAM.to_owned(), StreamKind::Blocking);
     changed
 }
 

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, ops::RangeInclusive};
 
-use plan::{Call, CaptureRole, Captures, CopyApi, DEFAULT_STREAM, Plan, Step, Thing};
+use plan::{Call, CaptureRole, Captures, CopyApi, DEFAULT_STREAM, ObjectKind, Plan, Step};
 
 use crate::uses::{block, calls};
 
@@ -183,6 +183,7 @@ impl<'a> Ungrapher<'a> {
 /// Returns true for calls that concern only captures and graphs. Such calls are dropped, because the edited plan
 /// contains neither.
 fn concerns_graphs(call: &Call) -> bool {
-    let graph = |named: &plan::Named<'_>| matches!(named.thing, Thing::Graph | Thing::Exec);
+    let graph =
+        |named: &plan::NamedObject<'_>| matches!(named.kind, ObjectKind::Graph | ObjectKind::Exec);
     matches!(call, Call::IsCapturing { .. }) || call.named().iter().any(graph)
 }

@@ -3,22 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plan::{
-    Accessor, Call, CapturedSteps, DEFAULT_STREAM, Dtype, Memory, Plan, Step, StreamKind, Thing,
-    WorkStream, captured_steps,
+    Accessor, Call, CapturedSteps, DEFAULT_STREAM, Dtype, Memory, ObjectKind, Plan, Step,
+    StreamKind, WorkStream, captured_steps,
 };
-use search::reduce::Tree;
+use search::reduce::EditTree;
 
 use super::{Edit, describe::is_read_back, sizes};
 use crate::uses::{block, buffers, calls, objects, reads, writes};
 
 /// Returns the edits to try, in order. If the failing step is known, steps on which it does not depend are dropped
 /// first.
-pub fn reductions(plan: &Plan, failing: Option<u32>) -> Tree<Edit> {
+pub fn reductions(plan: &Plan, failing: Option<u32>) -> EditTree<Edit> {
     let all = calls(&plan.body);
     // Calls during captures are not changed, whatever their stream, because a capture may forbid the changed call.
     let CapturedSteps { mut during, inside } = captured_steps(plan);
     during.extend(inside);
-    let edits = |edits: Vec<Edit>| edits.into_iter().map(|e| Tree::Edit(vec![e])).collect();
+    let edits = |edits: Vec<Edit>| edits.into_iter().map(|e| EditTree::Edit(vec![e])).collect();
     let mut slices = Vec::new();
     if let Some(failing) = failing {
         slices.push(Edit::Drop { steps: unrelated(&all, failing), preset: false });
@@ -27,24 +27,28 @@ pub fn reductions(plan: &Plan, failing: Option<u32>) -> Tree<Edit> {
     slices.retain(|e| !matches!(e, Edit::Drop { steps, .. } if steps.is_empty()));
     let ungraph =
         all.iter().any(|s| matches!(s.call, Call::EndCapture { .. } | Call::AddNode { .. }));
-    let structure = Tree::Each(vec![
-        Tree::Turn(vec![
-            Tree::Edit(slices),
-            Tree::Halves(groups(&all)),
-            Tree::Halves(singles(&all)),
+    let structure = EditTree::Each(vec![
+        EditTree::Turn(vec![
+            EditTree::Edit(slices),
+            EditTree::Halves(groups(&all)),
+            EditTree::Halves(singles(&all)),
         ]),
-        Tree::Each(edits(ungraph.then_some(Edit::Ungraph).into_iter().collect())),
-        Tree::Each(edits(in_captures(plan, Edit::EmptyGraph))),
-        Tree::Each(edits(in_captures(plan, Edit::ByHand))),
-        Tree::Each(lengths(&all)),
-        Tree::Halves(blocks(&plan.body)),
-        Tree::Halves(streams(plan, &all)),
-        Tree::Halves(edits(unused(plan, &all))),
-        Tree::Halves(edits(simplifications(plan, &all, &during))),
-        Tree::Halves(edits(guards(plan))),
-        Tree::Edit(sizes::targets(plan).into_iter().map(Edit::Scale).collect()),
+        EditTree::Each(edits(ungraph.then_some(Edit::Ungraph).into_iter().collect())),
+        EditTree::Each(edits(in_captures(plan, Edit::EmptyGraph))),
+        EditTree::Each(edits(in_captures(plan, Edit::ByHand))),
+        EditTree::Each(lengths(&all)),
+        EditTree::Halves(blocks(&plan.body)),
+        EditTree::Halves(streams(plan, &all)),
+        EditTree::Halves(edits(unused(plan, &all))),
+        EditTree::Halves(edits(simplifications(plan, &all, &during))),
+        EditTree::Halves(edits(guards(plan))),
+        EditTree::Edit(sizes::targets(plan).into_iter().map(Edit::Scale).collect()),
     ]);
-    Tree::Turn(vec![structure, Tree::Halves(problems(&all)), Tree::Halves(kernels(&all))])
+    EditTree::Turn(vec![
+        structure,
+        EditTree::Halves(problems(&all)),
+        EditTree::Halves(kernels(&all)),
+    ])
 }
 
 /// Calls `edit` for each capture and returns the resulting edits, which replace the captured graphs by other graphs.
@@ -54,14 +58,14 @@ fn in_captures(plan: &Plan, edit: fn(u32) -> Edit) -> Vec<Edit> {
 }
 
 /// Returns edits that shorten chains of empty nodes.
-fn lengths(all: &[&Step]) -> Vec<Tree<Edit>> {
+fn lengths(all: &[&Step]) -> Vec<EditTree<Edit>> {
     let chains = all.iter().filter_map(|step| {
         let Call::EmptyGraph { nodes, .. } = step.call else { return None };
         Some((step.id, nodes))
     });
     let levels = |(id, nodes): (u32, u32)| {
         let shorter = (0..31).map(|n| 1 << n).filter(|n| *n < nodes);
-        Tree::Edit(shorter.map(|n| Edit::Nodes(id, n)).collect())
+        EditTree::Edit(shorter.map(|n| Edit::Nodes(id, n)).collect())
     };
     chains.map(levels).collect()
 }
@@ -79,7 +83,7 @@ fn unrelated(all: &[&Step], failing: u32) -> Vec<u32> {
     }
     let mut needed = BTreeSet::from([failing]);
     let mut data: BTreeSet<&str> = reads(&check.call).into_iter().collect();
-    let mut named: BTreeSet<(Thing, &str)> = BTreeSet::new();
+    let mut named: BTreeSet<(ObjectKind, &str)> = BTreeSet::new();
     let mut used: BTreeSet<&str> = BTreeSet::new();
     loop {
         let before = needed.len();
@@ -113,8 +117,8 @@ fn is_check(call: &Call) -> bool {
 
 /// Returns groups of related calls. A group contains all calls that name one object or buffer, or all calls of one
 /// capture.
-fn groups(all: &[&Step]) -> Vec<Tree<Edit>> {
-    let mut of_objects: BTreeMap<(Thing, &str), Vec<u32>> = BTreeMap::new();
+fn groups(all: &[&Step]) -> Vec<EditTree<Edit>> {
+    let mut of_objects: BTreeMap<(ObjectKind, &str), Vec<u32>> = BTreeMap::new();
     let mut of_buffers: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
     for step in all {
         for object in objects(&step.call) {
@@ -139,8 +143,8 @@ fn groups(all: &[&Step]) -> Vec<Tree<Edit>> {
             .collect();
         let with = |s: &Step| {
             objects(&s.call).iter().any(|(thing, name)| {
-                *thing == Thing::Graph && name == graph
-                    || *thing == Thing::Exec && execs.contains(name)
+                *thing == ObjectKind::Graph && name == graph
+                    || *thing == ObjectKind::Exec && execs.contains(name)
             })
         };
         let inside = all[begin..=begin + end].iter().map(|s| s.id);
@@ -149,11 +153,11 @@ fn groups(all: &[&Step]) -> Vec<Tree<Edit>> {
     });
     let groups = of_objects.into_values().chain(of_buffers.into_values());
     let groups = captures.chain(groups.filter(|ids| ids.len() > 1));
-    groups.map(|steps| Tree::Edit(vec![Edit::Drop { steps, preset: false }])).collect()
+    groups.map(|steps| EditTree::Edit(vec![Edit::Drop { steps, preset: false }])).collect()
 }
 
 /// Returns edits that drop single calls. A check is dropped together with the copy of its buffer to the host.
-fn singles(all: &[&Step]) -> Vec<Tree<Edit>> {
+fn singles(all: &[&Step]) -> Vec<EditTree<Edit>> {
     let mut found = Vec::new();
     let mut pending: Vec<u32> = Vec::new();
     for step in all {
@@ -175,12 +179,12 @@ fn singles(all: &[&Step]) -> Vec<Tree<Edit>> {
         if !writes(&step.call).is_empty() && !host {
             levels.push(Edit::Drop { steps, preset: true });
         }
-        found.push(Tree::Edit(levels));
+        found.push(EditTree::Edit(levels));
     }
     found
 }
 
-fn blocks(steps: &[Step]) -> Vec<Tree<Edit>> {
+fn blocks(steps: &[Step]) -> Vec<EditTree<Edit>> {
     let mut found = Vec::new();
     for step in steps {
         let Some(body) = block(&step.call) else { continue };
@@ -191,13 +195,13 @@ fn blocks(steps: &[Step]) -> Vec<Tree<Edit>> {
             counts.sort_unstable();
             levels.extend(counts.into_iter().map(|n| Edit::Count(step.id, n)));
         }
-        found.push(Tree::Edit(levels));
+        found.push(EditTree::Edit(levels));
         found.extend(blocks(body));
     }
     found
 }
 
-fn streams(plan: &Plan, all: &[&Step]) -> Vec<Tree<Edit>> {
+fn streams(plan: &Plan, all: &[&Step]) -> Vec<EditTree<Edit>> {
     let names: BTreeSet<&str> =
         all.iter().filter_map(|s| s.call.stream()).filter(|s| *s != DEFAULT_STREAM).collect();
     let mut found = Vec::new();
@@ -205,11 +209,11 @@ fn streams(plan: &Plan, all: &[&Step]) -> Vec<Tree<Edit>> {
         let merge = |to: &str| Edit::Merge { from: (*name).to_owned(), to: to.to_owned() };
         let mut levels = vec![merge(DEFAULT_STREAM)];
         levels.extend(names.first().filter(|first| *first != name).map(|first| merge(first)));
-        found.push(Tree::Edit(levels));
+        found.push(EditTree::Edit(levels));
     }
     for (name, kind) in &plan.streams {
         if *kind != StreamKind::Blocking {
-            found.push(Tree::Edit(vec![Edit::Blocking(name.clone())]));
+            found.push(EditTree::Edit(vec![Edit::Blocking(name.clone())]));
         }
     }
     found
@@ -280,7 +284,7 @@ fn simplest_memory(name: &str, memory: Memory, all: &[&Step]) -> Option<Memory> 
         all.iter().any(|s| {
             let work = s.call.work();
             let by_device = needs_device(work);
-            let by_host = work.named().iter().any(|named| named.by == Accessor::Host);
+            let by_host = work.named().iter().any(|named| named.accessor == Accessor::Host);
             let by = if on_device { by_device } else { by_host };
             by && buffers(&s.call).contains(&name)
         })
@@ -302,7 +306,7 @@ fn needs_device(call: &Call) -> bool {
     library || call.kernels().next().is_some()
 }
 
-fn problems(all: &[&Step]) -> Vec<Tree<Edit>> {
+fn problems(all: &[&Step]) -> Vec<EditTree<Edit>> {
     let mut found = Vec::new();
     for step in all {
         let Call::BlasltHeuristic { problem, .. } = &step.call else { continue };
@@ -311,16 +315,16 @@ fn problems(all: &[&Step]) -> Vec<Tree<Edit>> {
             && !problem.transpose_b
             && !problem.bias;
         if !plain {
-            found.push(Tree::Edit(vec![Edit::PlainProblem(step.id)]));
+            found.push(EditTree::Edit(vec![Edit::PlainProblem(step.id)]));
         }
         let largest = problem.m.max(problem.n).max(problem.k);
         let sizes = (4..31).map(|n| 1 << n).filter(|size| *size < largest);
-        found.push(Tree::Edit(sizes.map(|size| Edit::Problem(step.id, size)).collect()));
+        found.push(EditTree::Edit(sizes.map(|size| Edit::Problem(step.id, size)).collect()));
     }
     found
 }
 
-fn kernels(all: &[&Step]) -> Vec<Tree<Edit>> {
+fn kernels(all: &[&Step]) -> Vec<EditTree<Edit>> {
     let mut found = Vec::new();
     for step in all {
         let Call::Launch { kernel, .. } = step.call.work() else { continue };
@@ -334,7 +338,7 @@ fn kernels(all: &[&Step]) -> Vec<Tree<Edit>> {
             _ => &["fill_u32", "copy_u32"],
         };
         let levels = simpler.iter().map(|name| Edit::Kernel(step.id, name)).collect();
-        found.push(Tree::Edit(levels));
+        found.push(EditTree::Edit(levels));
     }
     found
 }

@@ -1,6 +1,6 @@
 //! Scales all sizes in a plan together, so that the minimised case uses small buffers.
 
-use plan::{Arg, Call, MAX_BUFFER_BYTES, Place, Plan, kernel};
+use plan::{Arg, BufferAddress, Call, MAX_BUFFER_BYTES, Plan, kernel};
 
 use crate::uses::{each_mut, launches_own};
 
@@ -27,8 +27,8 @@ fn usable(bytes: &u64) -> bool {
 
 /// Scales all sizes in a plan so that the largest buffer has `target` bytes. Multiples of four stay multiples of four.
 pub(super) fn scale(plan: &mut Plan, target: u64) {
-    let ratio = Ratio { target, of: largest(plan) };
-    if ratio.of <= target {
+    let ratio = Ratio { target, original: largest(plan) };
+    if ratio.original <= target {
         return;
     }
     let old = plan.buffers.clone();
@@ -36,7 +36,7 @@ pub(super) fn scale(plan: &mut Plan, target: u64) {
         buffer.bytes = ratio.bytes(buffer.bytes).max(1);
     }
     let new = plan.buffers.clone();
-    let room = |place: &Place, of: &std::collections::BTreeMap<String, plan::Buffer>| {
+    let room = |place: &BufferAddress, of: &std::collections::BTreeMap<String, plan::Buffer>| {
         of.get(&place.buffer).map_or(0, |b| b.bytes.saturating_sub(place.offset))
     };
     each_mut(&mut plan.body, &mut |step| {
@@ -97,19 +97,20 @@ pub(super) fn scale(plan: &mut Plan, target: u64) {
 
 struct Ratio {
     target: u64,
-    of: u64,
+    original: u64,
 }
 
 impl Ratio {
     /// Scales a size in bytes, rounding up so that the content of a buffer still fits.
     fn bytes(&self, bytes: u64) -> u64 {
-        let exact = (u128::from(bytes) * u128::from(self.target)).div_ceil(u128::from(self.of));
+        let exact =
+            (u128::from(bytes) * u128::from(self.target)).div_ceil(u128::from(self.original));
         let exact = exact as u64;
         if bytes.is_multiple_of(4) { exact.next_multiple_of(4) } else { exact }
     }
 
     /// Scales the side of a square so that its area shrinks by the ratio, rounding down.
     fn side(&self, side: u64) -> u64 {
-        ((side as f64 * (self.target as f64 / self.of as f64).sqrt()) as u64).max(1)
+        ((side as f64 * (self.target as f64 / self.original as f64).sqrt()) as u64).max(1)
     }
 }

@@ -2,7 +2,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use case::{Case, Header, Kernels, lower, write};
 use plan::Plan;
-use search::reduce::Tree;
+use search::reduce::EditTree;
 
 use super::*;
 
@@ -28,10 +28,10 @@ fn library() -> (Vec<Case>, Kernels) {
     (cases.filter(|case| !case.is_program()).collect(), kernels.into_iter().collect())
 }
 
-fn leaves(tree: &Tree<Edit>) -> Vec<Edit> {
+fn leaves(tree: &EditTree<Edit>) -> Vec<Edit> {
     match tree {
-        Tree::Edit(levels) => levels.clone(),
-        Tree::Halves(all) | Tree::Each(all) | Tree::Turn(all) => {
+        EditTree::Edit(levels) => levels.clone(),
+        EditTree::Halves(all) | EditTree::Each(all) | EditTree::Turn(all) => {
             all.iter().flat_map(leaves).collect()
         }
     }

@@ -1,6 +1,6 @@
 //! Simulates a history, and bisects it with three strategies.
 
-use search::bisect::{Action, Event, Seen, Setup, State, next};
+use search::bisect::{Action, BisectSettings, BuildOutcome, Event, State, next_action};
 
 /// Pseudo-random numbers (SplitMix64). The generator makes the same bisects in every run, on every machine.
 pub(crate) struct Random(u64);
@@ -51,14 +51,15 @@ pub(crate) struct Spent {
 
 /// Bisects a simulated history with this crate's search.
 pub(crate) fn ours(model: &Model, random: &mut Random) -> Spent {
-    let mut setup = Setup::new(model.builds);
+    let mut setup = BisectSettings::new(model.builds);
     setup.patience = 1000;
     let mut state = State::new(setup);
     let answer = loop {
-        let event = match next(&state) {
+        let event = match next_action(&state) {
             Action::Install(build) => Event::Installed { build, seconds: 0.0 },
             Action::Run(build) => {
-                let seen = if model.fails(build, random) { Seen::Bad } else { Seen::Good };
+                let seen =
+                    if model.fails(build, random) { BuildOutcome::Bad } else { BuildOutcome::Good };
                 Event::Ran { build, seen, seconds: 0.0 }
             }
             Action::Finish(answer) => break answer,

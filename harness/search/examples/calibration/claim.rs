@@ -1,6 +1,8 @@
 //! Simulates one bisect and checks whether its answer agrees with the simulated history.
 
-use search::bisect::{Action, Answer, Edge, Event, Seen, Setup, State, next};
+use search::bisect::{
+    Action, Answer, BisectSettings, BuildOutcome, Edge, Event, State, next_action,
+};
 
 use super::worlds::{Lab, Model, Random, World};
 
@@ -30,15 +32,16 @@ pub(crate) fn bisect(model: &Model, seed: u64) -> Outcome {
     let world = (model.make)(&mut random);
     let mut lab = Lab::new(&world, &mut random);
     let listed = world.listed();
-    let mut state = State::new(Setup::new(listed.len() - 1));
+    let mut state = State::new(BisectSettings::new(listed.len() - 1));
     let answer = loop {
-        let event = match next(&state) {
+        let event = match next_action(&state) {
             Action::Install(build) if lab.install(listed[build]) => {
                 Event::Installed { build, seconds: 0.0 }
             }
             Action::Install(build) => Event::Unusable { build, seconds: 0.0 },
             Action::Run(build) => {
-                let seen = if lab.run(listed[build]) { Seen::Bad } else { Seen::Good };
+                let seen =
+                    if lab.run(listed[build]) { BuildOutcome::Bad } else { BuildOutcome::Good };
                 Event::Ran { build, seen, seconds: 0.0 }
             }
             Action::Finish(answer) => break answer,

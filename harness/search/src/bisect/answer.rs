@@ -41,7 +41,7 @@ pub enum Answer {
         edge: Edge,
     },
     /// One of the edge's two builds is an end of the search that belongs to another line of history
-    /// ([`super::Setup::other_line`]), so the failure begins outside of the builds between the ends.
+    /// ([`super::BisectSettings::other_line`]), so the failure begins outside of the builds between the ends.
     OtherLine {
         /// The two builds: either the good end and the first build after it, which fails; or the last build before the
         /// bad end, which passes, and the bad end.

@@ -19,16 +19,16 @@ pub(super) fn rare_passes() -> u32 {
 }
 
 /// Probability of missing a failure: a build counts as clean after so many passes that a failure would have shown with
-/// probability `1 - MISSED`.
-const MISSED: f64 = 0.01;
+/// probability `1 - MISS_PROBABILITY`.
+const MISS_PROBABILITY: f64 = 0.01;
 
 /// Minimum number of failures before the edge from which the answer says that the same failure occurs there at a lower
 /// rate. Fewer failures may be chance.
-const FAILURES: u32 = 3;
+const MIN_FAILURES: u32 = 3;
 
 /// Maximum number of runs that [`classify`] requests of one build without failures, however low the observed failure
 /// rate is.
-const MOST: f64 = 100.0;
+const MAX_RUNS: f64 = 100.0;
 
 /// Result of [`classify`].
 pub(super) enum Classification {
@@ -45,8 +45,9 @@ pub(super) enum Classification {
 /// often that a failure at the observed rate would have shown. If the last good build has failed, it is run until the
 /// number of failures cannot be chance.
 pub(super) fn classify(state: &State, edge: Edge) -> Classification {
-    let before =
-        || state.tallies().filter(|(build, tally)| *build <= edge.last_good && !tally.unusable());
+    let before = || {
+        state.tallies().filter(|(build, tally)| *build <= edge.last_good && !tally.is_unusable())
+    };
     if before().all(|(_, tally)| tally.bad == 0) {
         return match state.tally(edge.last_good).good < rare_passes() {
             true => Classification::NeedsRun(edge.last_good),
@@ -62,7 +63,7 @@ pub(super) fn classify(state: &State, edge: Edge) -> Classification {
     let from_there = own().filter(|(build, _)| *build >= failing);
     let (runs, bad) = from_there.fold((0, 0), |(n, k), (_, t)| (n + t.runs(), k + t.bad));
     let rate = (f64::from(bad) + 0.5) / (f64::from(runs) + 1.0);
-    let enough = (MISSED.ln() / (-rate).ln_1p()).ceil().min(MOST) as u32;
+    let enough = (MISS_PROBABILITY.ln() / (-rate).ln_1p()).ceil().min(MAX_RUNS) as u32;
     for build in [0, edge.last_good] {
         let tally = state.tally_not_after_failure(build);
         if tally.bad == 0 && tally.runs() < enough {
@@ -74,7 +75,7 @@ pub(super) fn classify(state: &State, edge: Edge) -> Classification {
     if state.tally(0).bad > 0 || last_good.bad == 0 {
         return Classification::Done(Answer::Increase { edge });
     }
-    if bad < FAILURES {
+    if bad < MIN_FAILURES {
         return match last_good.runs() < enough {
             true => Classification::NeedsRun(edge.last_good),
             false => Classification::Done(Answer::Increase { edge }),

@@ -4,22 +4,23 @@ use super::{Interval, Posterior, State, math::entropy};
 
 /// Factor on the information that a run gives, for a build that was installed before but is not active. Switching back
 /// to such a build costs little.
-const SWITCH: f64 = 0.9;
+const SWITCH_FACTOR: f64 = 0.9;
 
 /// Factor on the information that a run gives, for a build that has to be installed first; the factor of the active
-/// build is 1. `DEAR` applies if installing a build costs as much as many runs. Both were tuned in simulations so that
-/// both runs and builds stay within their limits.
-const FRESH: f64 = 0.45;
-const DEAR: f64 = 0.2;
+/// build is 1. `COSTLY_INSTALL_FACTOR` applies if installing a build costs as much as many runs. Both were tuned in
+/// simulations so that both runs and builds stay within their limits.
+const INSTALL_FACTOR: f64 = 0.45;
+const COSTLY_INSTALL_FACTOR: f64 = 0.2;
 
 /// Maximum number of builds that are examined one by one in an interval with broken builds.
 const MAX_EXAMINED: usize = 4096;
 
 /// Returns the build whose next run gives the most information about the place of the change, weighted by its cost.
 pub(super) fn choose(state: &State, posterior: &Posterior) -> usize {
-    let bits = Bits::from_posterior(posterior);
+    let bits = InformationTables::from_posterior(posterior);
     let at_ends = posterior.bits_at_ends();
-    let fresh = if state.setup().install_cost > 30.0 { DEAR } else { FRESH };
+    let fresh =
+        if state.setup().install_cost > 30.0 { COSTLY_INSTALL_FACTOR } else { INSTALL_FACTOR };
     let mut best = (f64::NEG_INFINITY, 0);
     let mut offer = |build: usize, worth: f64| {
         if worth > best.0 {
@@ -28,10 +29,10 @@ pub(super) fn choose(state: &State, posterior: &Posterior) -> usize {
     };
     for (index, interval) in posterior.intervals().iter().enumerate() {
         let worth = at_ends[index + 1];
-        if !state.unusable(interval.until) {
+        if !state.is_unusable(interval.until) {
             let price = match state.active() == Some(interval.until) {
                 true => 1.0,
-                false if state.installed(interval.until) => SWITCH,
+                false if state.installed(interval.until) => SWITCH_FACTOR,
                 false => fresh,
             };
             offer(interval.until, worth * price);
@@ -40,14 +41,14 @@ pub(super) fn choose(state: &State, posterior: &Posterior) -> usize {
             offer(build, worth * fresh);
         }
     }
-    offer(0, at_ends[0] * if state.active() == Some(0) { 1.0 } else { SWITCH });
+    offer(0, at_ends[0] * if state.active() == Some(0) { 1.0 } else { SWITCH_FACTOR });
     best.1
 }
 
 /// Returns the untested build of an interval whose run gives the most information, and the information in bits.
 fn best_within(
     state: &State,
-    bits: &Bits,
+    bits: &InformationTables,
     index: usize,
     interval: &Interval,
 ) -> Option<(usize, f64)> {
@@ -57,7 +58,7 @@ fn best_within(
     }
     let setup = state.setup();
     let whole = setup.prior(after, until);
-    let worth = |build: usize| bits.within(index, setup.prior(after, build) / whole);
+    let worth = |build: usize| bits.information_within(index, setup.prior(after, build) / whole);
     let broken = state.unusable_between(after, until);
     if broken.is_empty() {
         // Along an interval, the information first rises and then falls.
@@ -97,7 +98,7 @@ fn testable_probability(distance: usize, broken: usize) -> f64 {
 }
 
 /// Tables for computing how many bits of information about the place of the change one run of a build gives.
-struct Bits {
+struct InformationTables {
     /// For each hypothesis: its probability, and the failure rates of bad and of good builds. The first hypothesis is
     /// that the good end fails too.
     hypotheses: Vec<(f64, f64, f64)>,
@@ -109,8 +110,8 @@ struct Bits {
     good: Vec<(f64, f64)>,
 }
 
-impl Bits {
-    fn from_posterior(posterior: &Posterior) -> Bits {
+impl InformationTables {
+    fn from_posterior(posterior: &Posterior) -> InformationTables {
         let all = [posterior.nowhere()].into_iter().chain(posterior.intervals());
         let hypotheses: Vec<_> = all.map(|s| (s.mass, s.rate, s.noise)).collect();
         let part = |mass: f64, rate: f64| (mass * rate, mass * entropy(rate));
@@ -122,17 +123,17 @@ impl Bits {
         for (i, (mass, _, noise)) in hypotheses.iter().enumerate().rev() {
             good[i] = add(good[i + 1], part(*mass, *noise));
         }
-        Bits { hypotheses, bad, good }
+        InformationTables { hypotheses, bad, good }
     }
 
     /// Returns the information in bits that a run of a build inside an interval gives. `share` is the part of the
     /// interval's probability that belongs to places up to that build.
-    fn within(&self, interval: usize, share: f64) -> f64 {
+    fn information_within(&self, interval: usize, share: f64) -> f64 {
         let (mass, rate, noise) = self.hypotheses[interval + 1];
         let before = (mass * share * rate, mass * share * entropy(rate));
         let behind = (mass * (1.0 - share) * noise, mass * (1.0 - share) * entropy(noise));
         let others = add(self.bad[interval + 1], self.good[interval + 2]);
-        gain(add(others, add(before, behind)))
+        information_gain(add(others, add(before, behind)))
     }
 }
 
@@ -140,6 +141,6 @@ fn add(a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
     (a.0 + b.0, a.1 + b.1)
 }
 
-fn gain((failing, known): (f64, f64)) -> f64 {
+fn information_gain((failing, known): (f64, f64)) -> f64 {
     entropy(failing) - known
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{
-    DIFFERING, Edge, MODEL_MISFIT, State, UNEXCLUDED_RATE,
+    DIFFERING_PROBABILITY, Edge, MODEL_MISFIT, State, UNEXCLUDED_RATE,
     math::{entropy, log_add, log_sum},
     rates::{Joint, Likelihood, PerHypothesis, RateModel},
 };
@@ -15,7 +15,7 @@ const GOOD_END_FAILS: f64 = 0.02;
 const SEVERAL: f64 = 0.02;
 
 /// If the posterior probability of three changes is at least this, the search reports three changes instead of one.
-const SEVERAL_SURE: f64 = 0.99;
+const SEVERAL_THRESHOLD: f64 = 0.99;
 
 /// Probability that the reported range contains the change, if the budget is spent.
 const RANGE_MASS: f64 = 0.99;
@@ -42,7 +42,7 @@ pub struct Interval {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Posterior {
     model: RateModel,
-    tested: Tested,
+    tested: TestedBuilds,
     /// The hypothesis that the good end is bad too. Its `after` and `until` are 0.
     nowhere: Interval,
     /// All other hypotheses, in the order of the history.
@@ -53,7 +53,7 @@ pub struct Posterior {
 
 /// Builds with usable runs, including both ends, and the likelihoods of their runs.
 #[derive(Clone, Debug, PartialEq)]
-struct Tested {
+struct TestedBuilds {
     builds: Vec<usize>,
     likelihoods: Vec<Likelihood>,
     /// Entry n contains the log likelihoods of all runs of the first n builds: if all these builds are bad, and if all
@@ -61,13 +61,13 @@ struct Tested {
     sums: Vec<(PerHypothesis, PerHypothesis)>,
 }
 
-impl Tested {
-    fn from_state(state: &State, model: &RateModel) -> Tested {
+impl TestedBuilds {
+    fn from_state(state: &State, model: &RateModel) -> TestedBuilds {
         let bad = state.setup().bad();
         let mut builds: Vec<usize> = state
             .tallies()
             .filter(|(build, tally)| {
-                *build != 0 && *build != bad && tally.runs() > 0 && !tally.unusable()
+                *build != 0 && *build != bad && tally.runs() > 0 && !tally.is_unusable()
             })
             .map(|(build, _)| build)
             .collect();
@@ -75,22 +75,22 @@ impl Tested {
         builds.push(bad);
         let likelihood = |build: &usize| model.likelihood(state.tally(*build));
         let likelihoods: Vec<_> = builds.iter().map(likelihood).collect();
-        let mut sums = vec![model.nothing()];
+        let mut sums = vec![model.zero_likelihoods()];
         for of in &likelihoods {
             let (bad, good) = &sums[sums.len() - 1];
-            sums.push((plus(bad, &of.bad), plus(good, &of.good)));
+            sums.push((add_elements(bad, &of.bad), add_elements(good, &of.good)));
         }
-        Tested { builds, likelihoods, sums }
+        TestedBuilds { builds, likelihoods, sums }
     }
 
     /// Returns the log likelihood of the builds with indices `from..to` if they are bad.
     fn bad(&self, from: usize, to: usize) -> PerHypothesis {
-        minus(&self.sums[to].0, &self.sums[from].0)
+        subtract_elements(&self.sums[to].0, &self.sums[from].0)
     }
 
     /// Returns the log likelihood of the builds with indices `from..to` if they are good.
     fn good(&self, from: usize, to: usize) -> PerHypothesis {
-        minus(&self.sums[to].1, &self.sums[from].1)
+        subtract_elements(&self.sums[to].1, &self.sums[from].1)
     }
 }
 
@@ -101,12 +101,12 @@ fn rate_upper_bound(state: &State, build: usize) -> f64 {
     1.0 - crate::sequential::lower_bound(tally.good, tally.runs(), 0.01)
 }
 
-fn plus(a: &[f64], b: &[f64]) -> PerHypothesis {
+fn add_elements(a: &[f64], b: &[f64]) -> PerHypothesis {
     a.iter().zip(b).map(|(a, b)| a + b).collect()
 }
 
-/// Subtracts element by element. `IMPOSSIBLE` is finite, so the difference of two impossible sums is defined.
-fn minus(a: &[f64], b: &[f64]) -> PerHypothesis {
+/// Subtracts element by element. `LOG_ZERO` is finite, so the difference of two impossible sums is defined.
+fn subtract_elements(a: &[f64], b: &[f64]) -> PerHypothesis {
     a.iter().zip(b).map(|(a, b)| a - b).collect()
 }
 
@@ -115,7 +115,7 @@ impl Posterior {
     pub fn from_state(state: &State) -> Posterior {
         let setup = state.setup();
         let model = RateModel::new(setup.rate);
-        let tested = Tested::from_state(state, &model);
+        let tested = TestedBuilds::from_state(state, &model);
         let (builds, all) = (&tested.builds, tested.builds.len());
         let mut joints = Vec::with_capacity(all);
         let mut intervals: Vec<Interval> = (0..all)
@@ -170,7 +170,8 @@ impl Posterior {
 
     /// Returns true if the good builds seem to have different failure rates among themselves, or if the bad builds do.
     pub(super) fn rates_differ(&self) -> bool {
-        self.model.differing_probability(&self.joints[self.likeliest_index() + 1]) > DIFFERING
+        self.model.differing_probability(&self.joints[self.likeliest_index() + 1])
+            > DIFFERING_PROBABILITY
     }
 
     /// Returns the confidence to report for an interval. It is lower than the posterior probability, because the
@@ -252,14 +253,14 @@ impl Posterior {
     /// observations far better than one change.
     pub(super) fn several(&self, state: &State) -> Option<Vec<Edge>> {
         let setup = state.setup();
-        let Tested { builds, .. } = &self.tested;
+        let TestedBuilds { builds, .. } = &self.tested;
         let all = builds.len();
         let prior = |first_bad: usize| setup.prior(builds[first_bad - 1], builds[first_bad]);
         let one = (1..all).map(|n| prior(n).ln() + self.joints[n].ln);
         let one = log_sum(one);
-        let (three, [first, second, third]) = self.three(&prior);
+        let (three, [first, second, third]) = self.three_changes(&prior);
         let sure = 1.0 / (1.0 + (one - SEVERAL.ln() - three).exp());
-        if sure < SEVERAL_SURE {
+        if sure < SEVERAL_THRESHOLD {
             return None;
         }
         let joint = self.joint_of_three([first, second, third]);
@@ -277,16 +278,16 @@ impl Posterior {
     /// Returns the posterior of the failure rates if there are three changes at these places.
     fn joint_of_three(&self, [first, second, third]: [usize; 3]) -> Joint {
         let (tested, all) = (&self.tested, self.tested.builds.len());
-        let bad = plus(&tested.bad(first, second), &tested.bad(third, all));
-        let good = plus(&tested.good(0, first), &tested.good(second, third));
+        let bad = add_elements(&tested.bad(first, second), &tested.bad(third, all));
+        let good = add_elements(&tested.good(0, first), &tested.good(second, third));
         self.model.joint(&bad, &good)
     }
 
     /// Returns the log probability of all runs if there are three changes, and the likeliest places of the changes. For
     /// each pair of rates, one pass over the builds is enough, because the contribution of a change at one build does
     /// not depend on where the other changes are.
-    fn three(&self, prior: &impl Fn(usize) -> f64) -> (f64, [usize; 3]) {
-        let Tested { builds, sums, .. } = &self.tested;
+    fn three_changes(&self, prior: &impl Fn(usize) -> f64) -> (f64, [usize; 3]) {
+        let TestedBuilds { builds, sums, .. } = &self.tested;
         let all = builds.len();
         let priors: Vec<f64> = (1..all).map(|n| prior(n).ln()).collect();
         let of_pair = |(bad, good, ln_prior): (usize, usize, f64)| {
@@ -347,13 +348,13 @@ impl Paths {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bisect::{Event, Seen, Setup};
+    use crate::bisect::{BisectSettings, BuildOutcome, Event};
 
     /// Compares the result with an explicit sum over all triples of places.
     #[test]
     fn three_change_probability_matches_brute_force() {
         let weights: Vec<f64> = (0..13).map(|n| 1.0 + f64::from(n % 3)).collect();
-        let mut state = State::new(Setup::new(12).weighted(&weights));
+        let mut state = State::new(BisectSettings::new(12).with_weights(&weights));
         let runs = [
             (0, 4, 0),
             (2, 6, 0),
@@ -365,7 +366,7 @@ mod tests {
             (12, 2, 8),
         ];
         for (build, good, bad) in runs {
-            let all = [(Seen::Good, good), (Seen::Bad, bad)];
+            let all = [(BuildOutcome::Good, good), (BuildOutcome::Bad, bad)];
             for (seen, _) in all.into_iter().flat_map(|(seen, n)| (0..n).map(move |m| (seen, m))) {
                 state.observe(Event::Ran { build, seen, seconds: 0.0 });
             }
@@ -379,8 +380,8 @@ mod tests {
             for second in first + 1..all {
                 for third in second + 1..all {
                     let of = &posterior.tested;
-                    let bad = plus(&of.bad(first, second), &of.bad(third, all));
-                    let good = plus(&of.good(0, first), &of.good(second, third));
+                    let bad = add_elements(&of.bad(first, second), &of.bad(third, all));
+                    let good = add_elements(&of.good(0, first), &of.good(second, third));
                     let joint = posterior.model.joint(&bad, &good).ln;
                     let log = joint + (6.0 * prior(first) * prior(second) * prior(third)).ln();
                     logs.push(log);
@@ -390,7 +391,7 @@ mod tests {
                 }
             }
         }
-        let (three, places) = posterior.three(&prior);
+        let (three, places) = posterior.three_changes(&prior);
         assert!((three - log_sum(logs.into_iter())).abs() < 1e-6);
         assert_eq!(places, best.1);
     }

@@ -7,11 +7,11 @@
 use super::{Tally, math::ln_beta};
 
 /// Prior probability that bad builds always fail.
-const ALWAYS: f64 = 0.35;
+const ALWAYS_FAILS_PRIOR: f64 = 0.35;
 
 /// Beta prior of the failure rate of bad builds that fail only sometimes. The points of the grid follow this
 /// distribution.
-const SOMETIMES: (f64, f64) = (0.8, 0.8);
+const FAILURE_RATE_PRIOR: (f64, f64) = (0.8, 0.8);
 
 /// Failure rates of good builds, each with its prior probability. Most good builds never fail.
 const NOISE: [(f64, f64); 9] = [
@@ -38,7 +38,7 @@ const BAD_OUTLIERS: Outliers = Outliers { prior: 0.045, share: 0.4, rate: (0.8, 
 const GOOD_OUTLIERS: Outliers = Outliers { prior: 0.04, share: 0.05, rate: (1.0, 1.5) };
 
 /// Replacement for the logarithm of zero. The number is finite, so that it can be added to a sum and subtracted again.
-const IMPOSSIBLE: f64 = -1e5;
+const LOG_ZERO: f64 = -1e5;
 
 /// Prior of outliers among the good or the bad builds: the probability that there are any, the share of builds that are
 /// outliers in that case, and the parameters of the Beta prior of their failure rates.
@@ -100,7 +100,7 @@ pub(super) struct Joint {
 impl RateModel {
     /// Creates the hypotheses. `given` is the failure rate of bad builds if the user knows it, 0 to 1.
     pub(super) fn new(given: Option<f64>) -> RateModel {
-        let (a, b) = SOMETIMES;
+        let (a, b) = FAILURE_RATE_PRIOR;
         let grid: Vec<(f64, f64)> = (0..27)
             .map(|n| {
                 let logit = f64::from(n - 13) * 0.4;
@@ -109,9 +109,11 @@ impl RateModel {
             })
             .collect();
         let whole: f64 = grid.iter().map(|(_, weight)| weight).sum();
-        let mut rates: Vec<(f64, f64)> =
-            grid.iter().map(|(rate, weight)| (*rate, (1.0 - ALWAYS) * weight / whole)).collect();
-        rates.push((1.0, ALWAYS));
+        let mut rates: Vec<(f64, f64)> = grid
+            .iter()
+            .map(|(rate, weight)| (*rate, (1.0 - ALWAYS_FAILS_PRIOR) * weight / whole))
+            .collect();
+        rates.push((1.0, ALWAYS_FAILS_PRIOR));
         if let Some(given) = given {
             rates.iter_mut().for_each(|(_, prior)| *prior *= 1.0 - GIVEN_RATE);
             rates.push((given, GIVEN_RATE));
@@ -138,14 +140,11 @@ impl RateModel {
                 let outlier = hypothesis.outliers * own;
                 let all = common + outlier;
                 if all > 0.0 {
-                    (
-                        all.ln().max(IMPOSSIBLE),
-                        (common * hypothesis.rate + outlier * own_next) / all,
-                    )
+                    (all.ln().max(LOG_ZERO), (common * hypothesis.rate + outlier * own_next) / all)
                 } else {
                     // The product has underflowed, or the observation is impossible under the hypothesis.
                     let ln = times_ln(k, hypothesis.rate) + times_ln(n, 1.0 - hypothesis.rate);
-                    (ln.max(IMPOSSIBLE), hypothesis.rate)
+                    (ln.max(LOG_ZERO), hypothesis.rate)
                 }
             };
             hypotheses.iter().map(of).unzip()
@@ -165,7 +164,7 @@ impl RateModel {
     }
 
     /// Returns the log likelihoods without any run, which are zero for all hypotheses.
-    pub(super) fn nothing(&self) -> (PerHypothesis, PerHypothesis) {
+    pub(super) fn zero_likelihoods(&self) -> (PerHypothesis, PerHypothesis) {
         (vec![0.0; self.bad.len()], vec![0.0; self.good.len()])
     }
 
@@ -320,7 +319,7 @@ mod tests {
     fn thousands_of_runs_do_not_underflow() {
         let model = RateModel::new(None);
         let much = model.likelihood(tally(4000, 4000));
-        let joint = model.joint(&much.bad, &model.nothing().1);
+        let joint = model.joint(&much.bad, &model.zero_likelihoods().1);
         assert!(joint.ln.is_finite() && (joint.rate - 0.5).abs() < 0.02, "{joint:?}");
     }
 
@@ -328,7 +327,8 @@ mod tests {
     fn given_rate_is_trusted_until_runs_contradict_it() {
         let model = RateModel::new(Some(0.9));
         let supports = |good, bad| {
-            let joint = model.joint(&model.likelihood(tally(good, bad)).bad, &model.nothing().1);
+            let joint =
+                model.joint(&model.likelihood(tally(good, bad)).bad, &model.zero_likelihoods().1);
             model.supports_rate(&joint, 0.9)
         };
         assert!(supports(0, 0) > 0.7 && supports(1, 9) > 0.7);

@@ -7,7 +7,7 @@ use super::{
 
 /// Ratio of the number of runs that a search takes to the number that it would take if each run gave the maximum
 /// information. Tuned in simulations.
-const WASTE: f64 = 1.5;
+const RUN_OVERHEAD: f64 = 1.5;
 
 /// The last good build counts as good after so many passes that a bad build would pass as often with at most this
 /// probability.
@@ -56,6 +56,9 @@ impl Posterior {
         let enough = enough.max(f64::from(rare_passes()));
         let closing = (enough - f64::from(passes)).max(0.0)
             + f64::from(closing_failures(rate).saturating_sub(failures)) / rate;
-        Remaining { runs: (ends + WASTE * bits / bits_per_run + closing).max(1.0), builds: bits }
+        Remaining {
+            runs: (ends + RUN_OVERHEAD * bits / bits_per_run + closing).max(1.0),
+            builds: bits,
+        }
     }
 }

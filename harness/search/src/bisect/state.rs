@@ -19,7 +19,7 @@ pub const DEFAULT_RUNS: u32 = 2000;
 
 /// Settings of a bisect.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Setup {
+pub struct BisectSettings {
     bad: usize,
     /// For each n, the sum of the prior weights of the first n builds; `None` if all weights are equal.
     cumulated: Option<Vec<f64>>,
@@ -50,15 +50,15 @@ pub struct SearchBudget {
     pub seconds: Option<f64>,
 }
 
-impl Setup {
+impl BisectSettings {
     /// Returns the default settings for a history of the builds 0 to `bad`. Build 0 is the good end, and build `bad`
     /// the bad end.
     ///
     /// # Panics
     /// Panics if `bad` is 0, because a history of one build contains no change.
-    pub fn new(bad: usize) -> Setup {
+    pub fn new(bad: usize) -> BisectSettings {
         assert!(bad > 0, "a history has two ends");
-        Setup {
+        BisectSettings {
             bad,
             cumulated: None,
             install_cost: 5.0,
@@ -76,7 +76,7 @@ impl Setup {
     ///
     /// # Panics
     /// Panics if there is not one weight per build, or if a weight other than the first is not positive.
-    pub fn weighted(mut self, weights: &[f64]) -> Setup {
+    pub fn with_weights(mut self, weights: &[f64]) -> BisectSettings {
         assert_eq!(weights.len(), self.bad + 1);
         assert!(weights[1..].iter().all(|w| *w > 0.0));
         let mut sum = 0.0;
@@ -105,7 +105,7 @@ impl Setup {
 /// Outcome of one run of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Seen {
+pub enum BuildOutcome {
     /// The trial passed.
     Good,
     /// The trial failed with the signature that the search is about.
@@ -137,7 +137,7 @@ pub enum Event {
         /// Index of the active build.
         build: usize,
         /// Outcome of the run.
-        seen: Seen,
+        seen: BuildOutcome,
         /// Time that the run took, in seconds.
         seconds: f64,
     },
@@ -157,11 +157,11 @@ pub struct Tally {
 }
 
 impl Tally {
-    fn count(&mut self, seen: Seen) {
+    fn count(&mut self, seen: BuildOutcome) {
         match seen {
-            Seen::Good => self.good += 1,
-            Seen::Bad => self.bad += 1,
-            Seen::Other => self.other += 1,
+            BuildOutcome::Good => self.good += 1,
+            BuildOutcome::Bad => self.bad += 1,
+            BuildOutcome::Other => self.other += 1,
         }
     }
 
@@ -171,7 +171,7 @@ impl Tally {
     }
 
     /// Returns true if the build is broken, or if it certainly fails with other signatures too often.
-    pub fn unusable(&self) -> bool {
+    pub fn is_unusable(&self) -> bool {
         let often =
             || lower_bound(self.other, self.runs() + self.other, OTHER_ERROR) > MAX_OTHER_SHARE;
         self.broken || (self.other >= 2 && often())
@@ -181,9 +181,9 @@ impl Tally {
 /// Settings of a bisect, and all observations so far.
 #[derive(Clone, Debug, PartialEq)]
 pub struct State {
-    setup: Setup,
+    setup: BisectSettings,
     tallies: BTreeMap<usize, Tally>,
-    runs: Vec<(usize, Seen)>,
+    runs: Vec<(usize, BuildOutcome)>,
     active: Option<usize>,
     installed: Vec<usize>,
     seconds: f64,
@@ -191,7 +191,7 @@ pub struct State {
 
 impl State {
     /// Returns a state without observations.
-    pub fn new(setup: Setup) -> State {
+    pub fn new(setup: BisectSettings) -> State {
         State {
             setup,
             tallies: BTreeMap::new(),
@@ -203,7 +203,7 @@ impl State {
     }
 
     /// Returns the settings of the bisect.
-    pub fn setup(&self) -> &Setup {
+    pub fn setup(&self) -> &BisectSettings {
         &self.setup
     }
 
@@ -266,35 +266,35 @@ impl State {
         self.installed.contains(&build)
     }
 
-    pub(super) fn unusable(&self, build: usize) -> bool {
-        self.tallies.get(&build).is_some_and(Tally::unusable)
+    pub(super) fn is_unusable(&self, build: usize) -> bool {
+        self.tallies.get(&build).is_some_and(Tally::is_unusable)
     }
 
     /// Returns true if only further runs can show whether the build fails with other signatures too often.
-    pub(super) fn doubtful(&self, build: usize) -> bool {
+    pub(super) fn needs_more_runs(&self, build: usize) -> bool {
         let tally = self.tally(build);
         let seems = tally.other >= 2
             && f64::from(tally.other) > MAX_OTHER_SHARE * f64::from(tally.runs() + tally.other);
-        seems && !tally.unusable()
+        seems && !tally.is_unusable()
     }
 
     /// Returns the first build between two builds that is not known to be unusable.
     pub(super) fn usable_between(&self, after: usize, until: usize) -> Option<usize> {
-        (after + 1..until).find(|build| !self.unusable(*build))
+        (after + 1..until).find(|build| !self.is_unusable(*build))
     }
 
     /// Returns the unusable builds between two builds.
     pub(super) fn unusable_between(&self, after: usize, until: usize) -> Vec<usize> {
         self.tallies
             .range(after + 1..until.max(after + 1))
-            .filter(|(_, tally)| tally.unusable())
+            .filter(|(_, tally)| tally.is_unusable())
             .map(|(build, _)| *build)
             .collect()
     }
 
     /// Returns the name of the limit that one more run would exceed; if `install` is true, also considers one more
     /// installed build. Returns `None` if no limit would be exceeded.
-    pub(super) fn spent(&self, install: bool) -> Option<String> {
+    pub(super) fn exhausted_limit(&self, install: bool) -> Option<String> {
         let SearchBudget { runs, installs, seconds } = self.setup.budget;
         let over = |limit: Option<u32>, used: u32| limit.is_some_and(|limit| used >= limit);
         if over(runs, self.runs()) {
@@ -313,10 +313,10 @@ impl State {
     pub(super) fn alternations(&self, good: usize, bad: usize) -> u32 {
         let (mut count, mut last, mut before) = (0, None, None);
         for (build, seen) in &self.runs {
-            let after_failure = before.replace(*seen) == Some(Seen::Bad);
+            let after_failure = before.replace(*seen) == Some(BuildOutcome::Bad);
             let shows_bad = match seen {
-                Seen::Good if *build == good => false,
-                Seen::Bad if *build == bad && !after_failure => true,
+                BuildOutcome::Good if *build == good => false,
+                BuildOutcome::Bad if *build == bad && !after_failure => true,
                 _ => continue,
             };
             if last != Some(shows_bad) {
@@ -333,7 +333,7 @@ impl State {
         let mut tally = Tally { broken: self.tally(build).broken, ..Tally::default() };
         let mut before = None;
         for (of, seen) in &self.runs {
-            let after_failure = before.replace(*seen) == Some(Seen::Bad);
+            let after_failure = before.replace(*seen) == Some(BuildOutcome::Bad);
             if *of == build && !after_failure {
                 tally.count(*seen);
             }
@@ -341,19 +341,19 @@ impl State {
         tally
     }
 
-    pub(super) fn just_failed(&self) -> bool {
-        self.runs.last().is_some_and(|(_, seen)| *seen == Seen::Bad)
+    pub(super) fn last_run_failed(&self) -> bool {
+        self.runs.last().is_some_and(|(_, seen)| *seen == BuildOutcome::Bad)
     }
 
     /// Returns true if the most recent runs all failed, on at least `builds` different builds, and if none of them was
     /// a run of the good end.
-    pub(super) fn suspicious(&self, builds: usize) -> bool {
+    pub(super) fn is_suspicious(&self, builds: usize) -> bool {
         let mut failed: Vec<usize> = Vec::new();
         for (build, seen) in self.runs.iter().rev() {
             match seen {
-                Seen::Good => return false,
-                Seen::Bad if *build == 0 => return false,
-                Seen::Bad if !failed.contains(build) => failed.push(*build),
+                BuildOutcome::Good => return false,
+                BuildOutcome::Bad if *build == 0 => return false,
+                BuildOutcome::Bad if !failed.contains(build) => failed.push(*build),
                 _ => {}
             }
             if failed.len() >= builds {
@@ -366,7 +366,8 @@ impl State {
     /// Returns how often the good end has passed in all, and how often it has failed since its last pass.
     pub(super) fn good_end_turned(&self) -> (u32, u32) {
         let of_good_end = || self.runs.iter().filter(|(build, _)| *build == 0);
-        let failures = of_good_end().rev().take_while(|(_, seen)| *seen == Seen::Bad).count();
+        let failures =
+            of_good_end().rev().take_while(|(_, seen)| *seen == BuildOutcome::Bad).count();
         (self.tally(0).good, failures as u32)
     }
 }
@@ -379,7 +380,7 @@ mod tests {
     fn build_is_unusable_once_it_certainly_fails_otherwise_too_often() {
         let check = |runs: u32, other: u32, expected: bool| {
             let tally = Tally { good: runs - other, other, ..Tally::default() };
-            assert_eq!(tally.unusable(), expected, "{other} of {runs}");
+            assert_eq!(tally.is_unusable(), expected, "{other} of {runs}");
         };
         check(1, 1, false);
         check(2, 2, true);

@@ -33,14 +33,17 @@ pub fn find_band(runs: impl IntoIterator<Item = (usize, u32, u32)>) -> Option<Ba
 
 /// If more than this many points without a failure follow a point with a single failure, that failure is an outlier. A
 /// threshold would have caused failures at the following points too.
-const CLEAN: usize = 2;
+const MAX_POINTS_AFTER_OUTLIER: usize = 2;
 
 /// Returns the first point of the band: the first point with a failed run. A point with a single failure is skipped if
-/// more than [`CLEAN`] points without a failure follow. Each entry of `runs` is `(point, passes, failures)`.
+/// more than [`MAX_POINTS_AFTER_OUTLIER`] points without a failure follow. Each entry of `runs` is `(point, passes,
+/// failures)`.
 fn first_failing_point(runs: &[(usize, u32, u32)]) -> Option<usize> {
     let mut failing = (0..runs.len()).filter(|at| runs[*at].2 > 0).peekable();
     while let Some(at) = failing.next() {
-        let is_outlier = |next: &usize| runs[at].2 == 1 && runs[at].1 > 0 && next - at > CLEAN;
+        let is_outlier = |next: &usize| {
+            runs[at].2 == 1 && runs[at].1 > 0 && next - at > MAX_POINTS_AFTER_OUTLIER
+        };
         if !failing.peek().is_some_and(is_outlier) {
             return Some(runs[at].0);
         }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Made, Space};
+use super::{EditResult, SearchSpace};
 
 /// Cost of a reduction by plain delta debugging.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct DdminStats {
 ///
 /// The outcome of each candidate is cached, and a single run is trusted, so this works only for failures that occur in
 /// every run.
-pub fn ddmin<S: Space>(
+pub fn ddmin<S: SearchSpace>(
     space: &S,
     start: &S::Candidate,
     fails: &mut dyn FnMut(&S::Candidate, &str) -> bool,
@@ -34,9 +34,9 @@ pub fn ddmin<S: Space>(
         let applied: Vec<_> =
             (0..edits.len()).filter(|i| !kept.contains(i)).map(|i| edits[i].clone()).collect();
         let candidate = match space.apply(start, &applied) {
-            Made::Candidate(candidate) => candidate,
-            Made::Unchanged => start.clone(),
-            Made::IllFormed(_) => {
+            EditResult::Candidate(candidate) => candidate,
+            EditResult::Unchanged => start.clone(),
+            EditResult::IllFormed(_) => {
                 tests.unresolved += u32::from(refused.insert(kept.to_vec()));
                 return None;
             }

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{InvalidReason, Runner, Seen, Stopped, SubstituteFailure};
-use crate::sequential::{evidence, lower_bound, passes_needed};
+use super::{CandidateOutcome, InvalidReason, Runner, SearchEnded, SubstituteFailure};
+use crate::sequential::{log_likelihood_ratio, lower_bound, passes_needed};
 
 /// Settings of a reduction: error probability, and assumptions about the failure.
 #[derive(Clone, Copy, Debug)]
@@ -49,12 +49,12 @@ pub(super) enum Decision {
 
 /// Error probability of a rejection during the search. A wrong rejection only means that the edit is tried again later.
 const ERROR_ON_THE_WAY: f64 = 0.05;
-/// Probability of accepting a candidate that fails only at [`SHARE`] of the original's failure rate.
-const TOO_RARE: f64 = 0.01;
+/// Probability of accepting a candidate that fails only at [`RARE_SHARE`] of the original's failure rate.
+const RARE_ACCEPT_PROBABILITY: f64 = 0.01;
 /// A candidate fails too rarely if its failure rate is this share of the original's failure rate.
-const SHARE: f64 = 0.5;
+const RARE_SHARE: f64 = 0.5;
 /// Highest failure rate that is assumed. A failure that has occurred in every run so far may still be intermittent.
-const MOST_RATE: f64 = 0.98;
+const MAX_RATE: f64 = 0.98;
 /// If a candidate has this many more runs without a verdict than with one, it is rejected.
 const NO_VERDICTS: u32 = 3;
 /// Minimum number of runs from which the failure rate of an intermittent failure is first estimated.
@@ -62,7 +62,7 @@ const FIRST_RUNS: u32 = 20;
 /// If no run has passed, the first estimate needs only this many failures.
 const FIRST_HITS: u32 = 3;
 /// Number of failures with which a failure rate is estimated well enough.
-const HITS: u32 = 8;
+const ENOUGH_FAILURES: u32 = 8;
 
 pub(super) struct Sampler<C> {
     settings: ReduceSettings,
@@ -88,7 +88,7 @@ impl<C: Clone> Sampler<C> {
             runs: 0,
             others: BTreeMap::new(),
             other_failures: HashMap::new(),
-            rate: MOST_RATE,
+            rate: MAX_RATE,
             row: 0,
             flaky: false,
         }
@@ -119,25 +119,27 @@ impl<C: Clone> Sampler<C> {
         candidate: &C,
         key: &str,
         runner: &mut dyn Runner<C>,
-    ) -> Result<Counts, Stopped> {
-        let seen = runner.run(candidate, key).ok_or(Stopped)?;
+    ) -> Result<Counts, SearchEnded> {
+        let seen = runner.run(candidate, key).ok_or(SearchEnded)?;
         self.runs += 1;
         let counts = self.cache.entry(key.to_owned()).or_default();
         match seen {
-            Seen::Same => counts.same += 1,
-            Seen::Pass => counts.not += 1,
-            Seen::Other(_) | Seen::Invalid(..) => counts.not += 1,
-            Seen::NoVerdict => counts.none += 1,
+            CandidateOutcome::Same => counts.same += 1,
+            CandidateOutcome::Pass => counts.not += 1,
+            CandidateOutcome::Other(_) | CandidateOutcome::Invalid(..) => counts.not += 1,
+            CandidateOutcome::NoVerdict => counts.none += 1,
         }
         let counts = *counts;
         match seen {
-            Seen::Other(signature) => {
+            CandidateOutcome::Other(signature) => {
                 let new = || (0, candidate.clone());
                 self.others.entry(signature.clone()).or_insert_with(new).0 += 1;
                 self.count_other(key, signature, None);
             }
-            Seen::Invalid(signature, why) => self.count_other(key, signature, Some(why)),
-            Seen::Same | Seen::Pass | Seen::NoVerdict => {}
+            CandidateOutcome::Invalid(signature, why) => {
+                self.count_other(key, signature, Some(why))
+            }
+            CandidateOutcome::Same | CandidateOutcome::Pass | CandidateOutcome::NoVerdict => {}
         }
         Ok(counts)
     }
@@ -148,12 +150,12 @@ impl<C: Clone> Sampler<C> {
         start: &C,
         key: &str,
         runner: &mut dyn Runner<C>,
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), SearchEnded> {
         let mut counts = self.counts(key);
         loop {
             self.flaky |= counts.same > 0 && counts.not > 0;
             let enough = match self.flaky {
-                true => counts.same >= 2 * HITS && counts.runs() >= FIRST_RUNS,
+                true => counts.same >= 2 * ENOUGH_FAILURES && counts.runs() >= FIRST_RUNS,
                 false => counts.same >= if self.settings.deterministic { 1 } else { FIRST_HITS },
             };
             if enough || counts.runs() + counts.none >= 10 * FIRST_RUNS {
@@ -165,9 +167,9 @@ impl<C: Clone> Sampler<C> {
         // too rarely.
         let rate = match self.flaky {
             true => lower_bound(counts.same, counts.runs(), 0.1),
-            false => MOST_RATE,
+            false => MAX_RATE,
         };
-        self.rate = rate.clamp(self.settings.least_rate, MOST_RATE);
+        self.rate = rate.clamp(self.settings.least_rate, MAX_RATE);
         self.row = counts.same;
         Ok(())
     }
@@ -178,7 +180,7 @@ impl<C: Clone> Sampler<C> {
         candidate: &C,
         key: &str,
         runner: &mut dyn Runner<C>,
-    ) -> Result<Decision, Stopped> {
+    ) -> Result<Decision, SearchEnded> {
         self.run_until_decided(candidate, key, ERROR_ON_THE_WAY, 1, runner)
     }
 
@@ -193,11 +195,11 @@ impl<C: Clone> Sampler<C> {
         miss: f64,
         passes: u32,
         runner: &mut dyn Runner<C>,
-    ) -> Result<Decision, Stopped> {
+    ) -> Result<Decision, SearchEnded> {
         loop {
             let counts = self.counts(key);
             let fails = match self.flaky {
-                true => self.evidence(counts) >= -TOO_RARE.ln(),
+                true => self.evidence(counts) >= -RARE_ACCEPT_PROBABILITY.ln(),
                 false => counts.same > 0,
             };
             if fails {
@@ -214,9 +216,9 @@ impl<C: Clone> Sampler<C> {
         }
     }
 
-    /// Returns the log likelihood ratio of the original's failure rate against [`SHARE`] of it.
+    /// Returns the log likelihood ratio of the original's failure rate against [`RARE_SHARE`] of it.
     fn evidence(&self, counts: Counts) -> f64 {
-        evidence(counts.same, counts.not, self.rate, self.rate * SHARE)
+        log_likelihood_ratio(counts.same, counts.not, self.rate, self.rate * RARE_SHARE)
     }
 
     /// Accepts a candidate from which the search continues, and adds its failures to the count of consecutive failures.
@@ -231,7 +233,7 @@ impl<C: Clone> Sampler<C> {
         result: &C,
         key: &str,
         runner: &mut dyn Runner<C>,
-    ) -> Result<bool, Stopped> {
+    ) -> Result<bool, SearchEnded> {
         let before = self.counts(key);
         loop {
             let counts = self.counts(key);
@@ -241,8 +243,8 @@ impl<C: Clone> Sampler<C> {
                 self.flaky = true;
                 return Ok(false);
             }
-            let wanted = if self.flaky { HITS } else { self.deterministic_after() };
-            let most = (f64::from(HITS) / self.settings.least_rate) as u32;
+            let wanted = if self.flaky { ENOUGH_FAILURES } else { self.deterministic_after() };
+            let most = (f64::from(ENOUGH_FAILURES) / self.settings.least_rate) as u32;
             if hits >= wanted || fresh >= most || counts.none >= most {
                 break;
             }
@@ -254,7 +256,7 @@ impl<C: Clone> Sampler<C> {
 
     /// Returns the number of new failures in a row after which a failure counts as deterministic.
     fn deterministic_after(&self) -> u32 {
-        if self.settings.deterministic { 2 } else { HITS }
+        if self.settings.deterministic { 2 } else { ENOUGH_FAILURES }
     }
 
     /// Decides about a candidate again, with a smaller error probability: `elements` such decisions together err with
@@ -265,7 +267,7 @@ impl<C: Clone> Sampler<C> {
         key: &str,
         elements: u32,
         runner: &mut dyn Runner<C>,
-    ) -> Result<Decision, Stopped> {
+    ) -> Result<Decision, SearchEnded> {
         let error = self.settings.error / f64::from(elements.max(1));
         let passes = if self.settings.deterministic {
             1

@@ -17,17 +17,17 @@ enum Edit {
     Size(u32),
 }
 
-impl Space for Sets {
+impl SearchSpace for Sets {
     type Candidate = Set;
     type Edit = Edit;
 
-    fn edits(&self, set: &Set) -> Tree<Edit> {
-        let drops = set.numbers.iter().map(|n| Tree::Edit(vec![Edit::Drop(*n)])).collect();
+    fn edits(&self, set: &Set) -> EditTree<Edit> {
+        let drops = set.numbers.iter().map(|n| EditTree::Edit(vec![Edit::Drop(*n)])).collect();
         let sizes = (0..20).map(|n| 1 << n).filter(|n| *n < set.size).map(Edit::Size).collect();
-        Tree::Each(vec![Tree::Halves(drops), Tree::Edit(sizes)])
+        EditTree::Each(vec![EditTree::Halves(drops), EditTree::Edit(sizes)])
     }
 
-    fn apply(&self, set: &Set, edits: &[Edit]) -> Made<Set> {
+    fn apply(&self, set: &Set, edits: &[Edit]) -> EditResult<Set> {
         let mut smaller = set.clone();
         for edit in edits {
             match edit {
@@ -36,10 +36,12 @@ impl Space for Sets {
             }
         }
         match smaller {
-            same if same == *set => Made::Unchanged,
+            same if same == *set => EditResult::Unchanged,
             // A set with 7 is well-formed only if it also contains 8.
-            s if s.numbers.contains(&7) && !s.numbers.contains(&8) => Made::IllFormed("7".into()),
-            smaller => Made::Candidate(smaller),
+            s if s.numbers.contains(&7) && !s.numbers.contains(&8) => {
+                EditResult::IllFormed("7".into())
+            }
+            smaller => EditResult::Candidate(smaller),
         }
     }
 
@@ -71,20 +73,20 @@ impl Machine {
 }
 
 impl Runner<Set> for Machine {
-    fn run(&mut self, set: &Set, _: &str) -> Option<Seen> {
+    fn run(&mut self, set: &Set, _: &str) -> Option<CandidateOutcome> {
         self.left = self.left.checked_sub(1)?;
         let chance = self.chance();
         let helped = self.helper.is_none_or(|n| set.numbers.contains(&n));
         let rate = if helped { self.rate } else { self.rate / 5.0 };
         let there = self.wanted.iter().all(|n| set.numbers.contains(n)) && set.size >= self.size;
         Some(match there {
-            true if chance < rate => Seen::Same,
+            true if chance < rate => CandidateOutcome::Same,
             // Without 5, a candidate fails with another signature. Without 17, it is invalid.
-            _ if !set.numbers.contains(&5) => Seen::Other("five".into()),
+            _ if !set.numbers.contains(&5) => CandidateOutcome::Other("five".into()),
             _ if !set.numbers.contains(&17) => {
-                Seen::Invalid("seventeen".into(), InvalidReason::Answer)
+                CandidateOutcome::Invalid("seventeen".into(), InvalidReason::Answer)
             }
-            _ => Seen::Pass,
+            _ => CandidateOutcome::Pass,
         })
     }
 }
@@ -209,8 +211,9 @@ fn plain_delta_debugging_takes_more_runs() {
         left: 10_000,
         helper: None,
     };
-    let (_, tests) =
-        ddmin::ddmin(&Sets, &start, &mut |set, key| machine.run(set, key) == Some(Seen::Same));
+    let (_, tests) = ddmin::ddmin(&Sets, &start, &mut |set, key| {
+        machine.run(set, key) == Some(CandidateOutcome::Same)
+    });
     let ours = run(&[3, 5, 17], 1.0, 0, 1000, true).runs;
     assert!(ours < tests.runs, "{ours} and {tests:?}");
 }

@@ -9,7 +9,7 @@ mod oracle;
 
 use kinds::{KINDS, Kind, LAST, Random, World};
 use oracle::{Claim, at_least, judge};
-use search::bisect::{Action, Answer, Event, Seen, Setup, State, next};
+use search::bisect::{Action, Answer, BisectSettings, BuildOutcome, Event, State, next_action};
 
 const DEFAULT_HISTORIES: usize = 10;
 
@@ -18,11 +18,11 @@ const DEFAULT_HISTORIES: usize = 10;
 const LEAST_CHANCE: f64 = 0.01;
 
 fn search(world: &World, random: &mut Random) -> (Answer, State) {
-    let mut setup = Setup::new(LAST);
+    let mut setup = BisectSettings::new(LAST);
     setup.other_line[0] = world.release;
     let mut state = State::new(setup);
     loop {
-        let event = match next(&state) {
+        let event = match next_action(&state) {
             Action::Finish(answer) => return (answer, state),
             Action::Install(build) if world.unfetchable[build] => {
                 Event::Unusable { build, seconds: 0.0 }
@@ -31,9 +31,11 @@ fn search(world: &World, random: &mut Random) -> (Answer, State) {
             Action::Run(build) if world.silent[build] => Event::Unusable { build, seconds: 0.0 },
             Action::Run(build) => {
                 let seen = match random.share() {
-                    share if share < world.rates[build] => Seen::Bad,
-                    share if share < world.rates[build] + world.others[build] => Seen::Other,
-                    _ => Seen::Good,
+                    share if share < world.rates[build] => BuildOutcome::Bad,
+                    share if share < world.rates[build] + world.others[build] => {
+                        BuildOutcome::Other
+                    }
+                    _ => BuildOutcome::Good,
                 };
                 Event::Ran { build, seen, seconds: 0.0 }
             }

@@ -9,7 +9,7 @@ use super::names;
 use crate::{Components, Date};
 
 /// Minimum number of characters of an abbreviated commit hash.
-const SHORTEST: usize = 7;
+const MIN_ID_LENGTH: usize = 7;
 
 /// A build of ROCm that a source publishes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,7 +99,7 @@ impl Build {
     /// for `debian:6.4.3`), or its abbreviated commit.
     pub fn is_called(&self, text: &str) -> bool {
         let behind = || self.id.split_once(':').is_some_and(|(_, name)| name == text);
-        let begins = || text.len() >= SHORTEST && self.is_push() && self.id.starts_with(text);
+        let begins = || text.len() >= MIN_ID_LENGTH && self.is_push() && self.id.starts_with(text);
         self.id == text || self.version == text || behind() || begins()
     }
 

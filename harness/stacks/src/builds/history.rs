@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use version::Version;
 
-use super::listing::{self, Asking, Offered};
+use super::listing::{self, ListingClient, SourceListing};
 use super::{build::of_day, names};
 use crate::{Build, BuildLocation, BuildQuery, BuildSource, Date, FindError, ListError, Sources};
 
@@ -69,7 +69,7 @@ pub fn list_builds(
     wanted: &BuildQuery,
     stop: &AtomicBool,
 ) -> Result<History, ListError> {
-    let http = Asking { http: Http::new(BACKOFF), stop };
+    let http = ListingClient { http: Http::new(BACKOFF), stop };
     let families = sources.families_of(&wanted.gfx);
     let mut history = History::default();
     let mut left_out = 0;
@@ -82,7 +82,7 @@ pub fn list_builds(
             reason,
         };
         match listing::offered(source, &families, wanted, &http) {
-            Ok(Offered { builds, absent, troubles }) => {
+            Ok(SourceListing { builds, absent, troubles }) => {
                 let told = absent.iter().map(|reason| format!("{}: {reason}", source.name));
                 history.silent.extend(told);
                 history.holes.extend(troubles.into_iter().map(hole));
@@ -185,7 +185,7 @@ pub fn read_components(
     range: Range<usize>,
     stop: &AtomicBool,
 ) -> usize {
-    let http = &Asking { http: Http::new(BACKOFF), stop };
+    let http = &ListingClient { http: Http::new(BACKOFF), stop };
     let builds = history.builds.get_mut(range).unwrap_or_default();
     let learn = |build: &mut Build| {
         let named = |source: &&BuildSource| {
@@ -200,7 +200,7 @@ pub fn read_components(
     // Each build needs two small files, so most of the time is spent waiting for hosts.
     let todo = Mutex::new(builds.iter_mut().filter(|build| build.components.is_none()));
     let next = || todo.lock().ok()?.next();
-    download::crew(CONNECTIONS, || {
+    download::run_on_threads(CONNECTIONS, || {
         while let Some(build) = next() {
             learn(build);
         }

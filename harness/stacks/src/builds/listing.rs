@@ -5,7 +5,7 @@ mod runs;
 mod s3;
 mod wheels;
 
-use download::{Bound, DownloadError, Http};
+use download::{DownloadError, Http, SizeLimit};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,10 +33,10 @@ const PORTAL: &str = "a portal or proxy may require a login";
 
 /// Maximum number of days between a nightly build and the last push that it contains. Around Christmas there are few
 /// pushes.
-const QUIET: i64 = 10;
+const MAX_PUSH_AGE_DAYS: i64 = 10;
 
 #[derive(Default)]
-pub(crate) struct Offered {
+pub(crate) struct SourceListing {
     pub(crate) builds: Vec<Build>,
     /// Error messages for requested parts that the source does not have, for example the page of a family under its old
     /// name.
@@ -45,7 +45,7 @@ pub(crate) struct Offered {
     pub(crate) troubles: Vec<String>,
 }
 
-impl From<Vec<Build>> for Offered {
+impl From<Vec<Build>> for SourceListing {
     fn from(builds: Vec<Build>) -> Self {
         Self { builds, ..Self::default() }
     }
@@ -55,8 +55,8 @@ pub(crate) fn offered(
     source: &BuildSource,
     families: &[String],
     wanted: &BuildQuery,
-    http: &Asking<'_>,
-) -> Result<Offered, String> {
+    http: &ListingClient<'_>,
+) -> Result<SourceListing, String> {
     // The query is restricted to the days for which the source is used.
     let later = |a: Option<Date>, b: Option<Date>| a.max(b);
     let earlier = |a: Option<Date>, b: Option<Date>| match (a, b) {
@@ -65,17 +65,19 @@ pub(crate) fn offered(
     };
     let (from, to) = (later(source.from, wanted.from), earlier(source.to, wanted.to));
     if from.zip(to).is_some_and(|(from, to)| from > to) {
-        return Ok(Offered::default());
+        return Ok(SourceListing::default());
     }
-    let mut offered: Offered = match source.kind {
+    let mut offered: SourceListing = match source.kind {
         SourceKind::S3Xml => tarballs(source, families, s3::list(source, http)?).into(),
         SourceKind::IndexHtml => tarballs(source, families, index::list(source, http)?).into(),
         SourceKind::SimpleIndex => wheels::list(source, families, &wanted.gfx, http)?,
         SourceKind::Shards => {
             // The last push that a nightly build contains may be several days older than the build.
             let from =
-                from.map(|from| if source.runs.is_some() { from.plus(-QUIET) } else { from });
-            return runs::list(source, families, from, to, http).map(Offered::from);
+                from.map(
+                    |from| if source.runs.is_some() { from.plus(-MAX_PUSH_AGE_DAYS) } else { from },
+                );
+            return runs::list(source, families, from, to, http).map(SourceListing::from);
         }
         SourceKind::Dir => directory(Path::new(&source.url))?.into(),
         SourceKind::Debian => debian().into(),
@@ -141,15 +143,15 @@ fn debian() -> Vec<Build> {
 }
 
 /// HTTP client that gives up waiting when `stop` becomes true.
-pub(crate) struct Asking<'a> {
+pub(crate) struct ListingClient<'a> {
     pub(crate) http: Http,
     pub(crate) stop: &'a AtomicBool,
 }
 
 /// Maximum size of one page of a listing. A page of the largest known listing has 1 MB.
-const PAGE: Bound = Bound::new(64 << 20, "no page of a listing is longer");
+const PAGE: SizeLimit = SizeLimit::new(64 << 20, "no page of a listing is longer");
 
-impl Asking<'_> {
+impl ListingClient<'_> {
     fn get(&self, url: &str, accept: &str) -> Result<(String, String), DownloadError> {
         self.http.text(url, accept, PAGE, self.stop)
     }

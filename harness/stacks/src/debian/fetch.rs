@@ -19,7 +19,7 @@ use crate::debian::packages::Mirrors;
 use crate::debian::planned::{Absent, Planned, verify};
 use crate::keep::folder::remove_folder;
 use crate::unpack::deb;
-use crate::watch::Patience;
+use crate::watch::CleanupLimit;
 use crate::{
     Extra, FetchError, FetchEvent, FetchProgress, LockReleaseError, Manifest, Package, RELEASES,
     Release, Spec, Stack, StackCache, locate,
@@ -67,7 +67,7 @@ pub fn fetch(
         return Err(FetchError::BadMirror { mirror: other.clone() });
     }
     let source = || {
-        let lock = ReleaseLock::of(release);
+        let lock = ReleaseLock::for_release(release);
         let mirrors = match options.mirrors.as_slice() {
             [] => mirror::usual(Path::new("/etc"), &lock.read),
             named => named.to_vec(),
@@ -112,7 +112,7 @@ pub fn lock_release(
     ReleaseLock::join(release, now, groups).map_err(|detail| LockReleaseError::Conflict { detail })
 }
 
-struct Asked<'a> {
+struct FetchSession<'a> {
     stop: &'a AtomicBool,
     progress: &'a FetchProgress<'a>,
 }
@@ -155,13 +155,13 @@ fn wanted_packages(release: &Release, with: &BTreeSet<Extra>) -> (Vec<String>, V
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Wanted {
+struct RequestedContent {
     with: BTreeSet<Extra>,
     /// GPU architectures whose kernel files are wanted; empty means all architectures.
     architectures: BTreeSet<String>,
 }
 
-impl Wanted {
+impl RequestedContent {
     fn new(release: &Release, options: &FetchOptions) -> Result<Self, FetchError> {
         for extra in &options.with {
             if release.extra(*extra).is_none() {
@@ -192,7 +192,7 @@ impl Wanted {
 
     /// Returns this request extended by everything that a fetched stack contains; `None` if the stack already contains
     /// everything requested.
-    fn beyond(&self, manifest: &Manifest) -> Option<Self> {
+    fn extended_by(&self, manifest: &Manifest) -> Option<Self> {
         let had = Self {
             with: manifest.with.iter().copied().collect(),
             architectures: manifest.architectures.iter().cloned().collect(),
@@ -230,9 +230,9 @@ fn fetch_release(
     source: impl FnOnce() -> Source,
 ) -> Result<Stack, FetchError> {
     let spec = Spec::Debian(release);
-    let named = Wanted::new(release, options)?;
+    let named = RequestedContent::new(release, options)?;
     let missing = || match store.root(release).and_then(|root| Manifest::read(&root)) {
-        Some(manifest) => named.beyond(&manifest),
+        Some(manifest) => named.extended_by(&manifest),
         None => Some(named.clone().for_new_stack(release)),
     };
     if missing().is_none() {
@@ -247,8 +247,8 @@ fn fetch_release(
     };
     store.clean(release, &lock, &options.stop)?;
     let archives = store.apt(release).join("archives");
-    let asked = Asked { stop: &options.stop, progress };
-    let previous = Previous::of(store.root(release));
+    let asked = FetchSession { stop: &options.stop, progress };
+    let previous = Previous::open(store.root(release));
     let goal = Goal { wanted: &wanted, previous: previous.as_ref() };
     let (plan, mirror) =
         download_packages(release, &source, &goal, &archives, store, &lock, &asked)?;
@@ -273,7 +273,7 @@ fn fetch_release(
     if let Err(error) = built {
         // Removing the incomplete root frees space on a full disk. Errors are ignored, because the next fetch cleans up
         // anyway.
-        let _ = remove_folder(&root, &Patience::new(&*options.stop));
+        let _ = remove_folder(&root, &CleanupLimit::new(&*options.stop));
         return Err(error);
     }
     Ok(locate(&spec, store)?)
@@ -288,7 +288,7 @@ fn download_packages(
     archives: &Path,
     store: &StackCache,
     lock: &File,
-    asked: &Asked<'_>,
+    asked: &FetchSession<'_>,
 ) -> Result<(Vec<Planned>, String), FetchError> {
     let mirrors = Mirrors::new(&source.mirrors);
     let with = &goal.wanted.with;
@@ -372,7 +372,7 @@ fn unpack_all(
     previous: Option<&Previous>,
     archives: &Path,
     root: &Path,
-    asked: &Asked<'_>,
+    asked: &FetchSession<'_>,
 ) -> Result<Vec<Package>, FetchError> {
     deb::prepare(root)?;
     let shared = previous.map(|previous| previous.share(root)).transpose()?;
@@ -408,7 +408,7 @@ fn unpack_all(
         }
     };
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(4));
-    download::crew(threads, work);
+    download::run_on_threads(threads, work);
     if asked.stop.load(Ordering::Relaxed) {
         return Err(FetchError::Cancelled);
     }

@@ -49,7 +49,7 @@ pub struct LockedPackage {
 pub struct ExtraGroup(BTreeSet<Extra>);
 
 impl ReleaseLock {
-    pub(crate) fn of(release: &Release) -> Self {
+    pub(crate) fn for_release(release: &Release) -> Self {
         serde_json::from_str(release.lock).expect("a test reads the lock of every release")
     }
 
@@ -125,7 +125,7 @@ impl Release {
     }
 
     fn size_with(&self, extras: &[Extra]) -> u64 {
-        let plan = ReleaseLock::of(self).plan(&extras.iter().copied().collect());
+        let plan = ReleaseLock::for_release(self).plan(&extras.iter().copied().collect());
         plan.iter().map(|package| package.size).sum()
     }
 }
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn every_release_has_a_lock_with_its_runtime() {
         for release in RELEASES {
-            let lock = ReleaseLock::of(release);
+            let lock = ReleaseLock::for_release(release);
             assert_eq!(lock.release, release.version);
             assert_eq!(lock.to_text(), release.lock, "{release}: not as it would be written");
             let names = |with: &[Extra]| -> BTreeSet<String> {

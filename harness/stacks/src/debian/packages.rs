@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use download::{Bound, DownloadError, Http};
+use download::{DownloadError, Http, SizeLimit};
 
 use crate::debian::planned::{Absent, Planned, verify};
 use crate::keep::folder::{create, no_link};
@@ -48,14 +48,14 @@ impl<'a> Mirrors<'a> {
     pub(crate) fn read<T>(
         &self,
         path: &str,
-        bound: Bound,
+        bound: SizeLimit,
         stop: &AtomicBool,
         mut reader: impl FnMut(&mut dyn Read) -> T,
     ) -> Option<T> {
         self.each.iter().filter(|mirror| !mirror.is_silent()).find_map(|mirror| {
             match mirror.place(path) {
                 Place::File(_, path) => {
-                    Some(reader(&mut File::open(path).ok()?.take(bound.most())))
+                    Some(reader(&mut File::open(path).ok()?.take(bound.max_bytes())))
                 }
                 Place::Url(url) => {
                     let opened = self.http.open(&url, path, bound, stop, &|_| ());
@@ -99,7 +99,7 @@ impl<'a> Mirrors<'a> {
         // All downloads check the same flag. A failed download sets the flag, so that the other downloads stop. A
         // cancellation by the caller sets the flag too.
         let had_enough = || failed.store(true, Ordering::Relaxed);
-        watched(stop, had_enough, || download::crew(CONNECTIONS.min(plan.len()), work));
+        watched(stop, had_enough, || download::run_on_threads(CONNECTIONS.min(plan.len()), work));
         if stop.load(Ordering::Relaxed) {
             return Err(FetchError::Cancelled.into());
         }
@@ -216,7 +216,7 @@ impl<'a> Mirrors<'a> {
                 let part =
                     download::PartialDownload { there: have, size: Some(package.size), etag: None };
                 let bound =
-                    Bound::new(package.size, "that is the size of the package that is wanted");
+                    SizeLimit::new(package.size, "that is the size of the package that is wanted");
                 let opened = self.http.resume(&address, &package.name, part, bound, cancel, &quiet);
                 let trouble = |failure| match failure {
                     DownloadError::TooLong { .. } => {
@@ -269,7 +269,7 @@ impl Mirror<'_> {
 
 /// Checks that the disk that contains the folder has at least this much free space, in bytes.
 fn fits(bytes: u64, folder: &Path) -> Result<(), FetchError> {
-    let free = Bound::new(bytes, "").within_free_space(folder).most();
+    let free = SizeLimit::new(bytes, "").within_free_space(folder).max_bytes();
     if free < bytes { Err(FetchError::DiskFull { path: folder.to_owned() }) } else { Ok(()) }
 }
 

@@ -6,19 +6,19 @@ use std::sync::atomic::AtomicBool;
 
 use crate::debian::packages::Mirrors;
 use crate::debian::planned::Planned;
-use crate::unpack::budget::{Budget, Packed, Plain};
+use crate::unpack::budget::{Budget, CompressedReader, DecompressedReader};
 use crate::unpack::decode::xz;
 use crate::{FetchError, RELEASES, Release, ReleaseLock, Version};
-use download::Bound;
+use download::SizeLimit;
 
 /// Possible file names of the index of a suite, the preferred one first. Large mirrors compress the index.
 const INDEXES: [&str; 2] = ["Packages.xz", "Packages"];
 
 /// Maximum size of an index. The largest index in Debian has 60 MB.
-const INDEX: Bound = Bound::new(512 << 20, "no index of Debian is larger");
+const INDEX: SizeLimit = SizeLimit::new(512 << 20, "no index of Debian is larger");
 
 /// Maximum number of bytes that are read from a line of an index. The needed fields are shorter.
-const LONGEST_LINE: u64 = 1 << 12;
+const MAX_LINE_BYTES: u64 = 1 << 12;
 
 /// Returns the error for a package that the mirrors no longer have. The error contains the ROCm versions in the
 /// indexes, and the nearest release for which the mirrors have every package. The signatures of the indexes are not
@@ -66,9 +66,9 @@ fn versions(
         let path = format!("dists/{suite}/main/binary-amd64/{name}");
         mirrors.read(&path, INDEX, stop, |bytes| {
             let budget = Budget::new(stop);
-            let packed = Packed { inner: bytes, budget: &budget };
+            let packed = CompressedReader { inner: bytes, budget: &budget };
             match name.ends_with(".xz") {
-                true => named(Plain { inner: xz(packed), budget: &budget }, stem),
+                true => named(DecompressedReader { inner: xz(packed), budget: &budget }, stem),
                 false => named(packed, stem),
             }
         })
@@ -83,7 +83,7 @@ fn named(index: impl Read, stem: &str) -> Vec<Version> {
     loop {
         line.clear();
         // If an index cannot be read to its end, the versions found so far are returned.
-        match index.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line) {
+        match index.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut line) {
             Ok(0) | Err(_) => return versions,
             Ok(_) => {}
         }
@@ -108,8 +108,9 @@ fn nearest(
     let mut others: Vec<_> = (0..RELEASES.len()).filter(|at| *at != own).collect();
     others.sort_by_key(|at| at.abs_diff(own));
     others.into_iter().map(|at| &RELEASES[at]).find(|other| {
-        let plan = ReleaseLock::of(other).plan(&other.standard.iter().copied().collect());
-        let of = |package: &Planned| Bound::new(package.size, "that is the size of the package");
+        let plan = ReleaseLock::for_release(other).plan(&other.standard.iter().copied().collect());
+        let of =
+            |package: &Planned| SizeLimit::new(package.size, "that is the size of the package");
         plan.iter().all(|package| mirrors.read(&package.path, of(package), stop, |_| ()).is_some())
     })
 }

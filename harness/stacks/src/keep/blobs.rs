@@ -15,7 +15,7 @@ use xxhash_rust::xxh3::Xxh3;
 use super::folder::{Entry, Folder, create};
 use crate::PathError;
 use crate::transfer::{CopyError, copy};
-use crate::watch::Patience;
+use crate::watch::CleanupLimit;
 
 /// Folder of files whose names are a hash of their content. The prefixes of builds contain hard links to these files. A
 /// file is linked into a prefix before it is linked into this folder, so a file with only one link is unused.
@@ -101,7 +101,7 @@ impl Blobs {
 
     /// Removes files that no prefix uses. When the time limit `patience` has expired, the remaining files are left to a
     /// later sweep.
-    pub(crate) fn sweep<S: Deref<Target = AtomicBool>>(&self, patience: &Patience<S>) {
+    pub(crate) fn sweep<S: Deref<Target = AtomicBool>>(&self, patience: &CleanupLimit<S>) {
         for (folder, file) in self.each().take_while(|_| !patience.is_over()) {
             if file.links == 1 {
                 // Another process that has just begun to use the file has a link of its own.

@@ -7,9 +7,9 @@ use std::sync::atomic::AtomicBool;
 
 use rustix::fs::FileType;
 
-use super::file_lock::{FileLock, LONGEST_WAIT, LockMode};
+use super::file_lock::{FileLock, LockMode, MAX_LOCK_WAIT};
 use super::folder::{Entry, check_no_links, entries, remove_folder};
-use crate::watch::Patience;
+use crate::watch::CleanupLimit;
 use crate::{FetchError, Manifest, NoCacheError, Release};
 
 /// Directory of the cache. Its folder `stacks/` contains the stacks. Its folder `apt/` contains, for each stack, a
@@ -77,7 +77,7 @@ impl StackCache {
             check_no_links(&self.cache, &folder)?;
         }
         let lock = FileLock::open(self.stacks().join(format!(".{}.lock", name(release))))?;
-        lock.hold(LockMode::Alone, LONGEST_WAIT, stop, waiting)?;
+        lock.hold(LockMode::Alone, MAX_LOCK_WAIT, stop, waiting)?;
         Ok(lock.into_file())
     }
 
@@ -93,7 +93,7 @@ impl StackCache {
         _lock: &File,
         stop: &AtomicBool,
     ) -> Result<(), FetchError> {
-        let patience = Patience::new(stop);
+        let patience = CleanupLimit::new(stop);
         let current = fs::canonicalize(self.link(release)).ok();
         for (_, root) in self.roots(release) {
             let path = root.path;

@@ -14,7 +14,7 @@ use crate::{Hint, PathError};
 const POLL: Duration = Duration::from_millis(20);
 
 /// Maximum time to wait for a lock, two hours. At 4 MB/s, the download of the largest build takes less.
-pub const LONGEST_WAIT: Duration = Duration::from_secs(2 * 60 * 60);
+pub const MAX_LOCK_WAIT: Duration = Duration::from_secs(2 * 60 * 60);
 
 /// An open lock file.
 #[derive(Debug)]
@@ -198,6 +198,6 @@ mod tests {
     #[test]
     fn waits_longer_than_the_largest_download_takes() {
         let seconds_of_11_gb_at_4_mb_per_second = 11_000 / 4;
-        assert!(LONGEST_WAIT > Duration::from_secs(seconds_of_11_gb_at_4_mb_per_second));
+        assert!(MAX_LOCK_WAIT > Duration::from_secs(seconds_of_11_gb_at_4_mb_per_second));
     }
 }

@@ -18,7 +18,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::{PathError, watch::Patience};
+use crate::{PathError, watch::CleanupLimit};
 
 /// An open folder, which is not reached through a symbolic link.
 #[derive(Debug)]
@@ -107,7 +107,7 @@ impl Folder {
     }
 
     /// Removes everything in the folder, but not the folder itself.
-    fn empty<S: Deref<Target = AtomicBool>>(&self, patience: &Patience<S>) -> io::Result<()> {
+    fn empty<S: Deref<Target = AtomicBool>>(&self, patience: &CleanupLimit<S>) -> io::Result<()> {
         for entry in self.entries()? {
             if patience.is_over() {
                 return Err(io::Error::other("the removal was cancelled"));
@@ -135,7 +135,7 @@ pub(crate) fn entries(path: &Path) -> Vec<Entry> {
 /// file system reports an error.
 pub(crate) fn remove_folder<S: Deref<Target = AtomicBool>>(
     folder: &Path,
-    patience: &Patience<S>,
+    patience: &CleanupLimit<S>,
 ) -> io::Result<()> {
     Folder::open(folder)?.empty(patience)?;
     fs::remove_dir(folder)
@@ -228,7 +228,7 @@ mod tests {
             symlink(&theirs, mine.join(link)).unwrap();
         }
         symlink(theirs.join("file"), mine.join("file")).unwrap();
-        let patience: Patience<Arc<AtomicBool>> = Patience::new(Arc::default());
+        let patience: CleanupLimit<Arc<AtomicBool>> = CleanupLimit::new(Arc::default());
         assert!(Folder::open(&mine.join("link")).is_err());
         assert!(remove_folder(&mine.join("link"), &patience).is_err());
         assert!(create(&mine.join("file")).is_err());

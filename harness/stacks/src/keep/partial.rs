@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
-use download::{Bound, Download, DownloadError, DownloadProgress, Http, PartialDownload};
+use download::{Download, DownloadError, DownloadProgress, Http, PartialDownload, SizeLimit};
 use rustix::fs::FileType;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -17,11 +17,11 @@ use crate::transfer::hex;
 use crate::{FileLock as Lock, LockMode};
 
 /// Age at which an unfinished download is removed. A nightly build is usually tested within days.
-const OLD: Duration = Duration::from_secs(14 * 24 * 60 * 60);
+const MAX_AGE: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
 /// Description of a file, as the host reported it when the download began.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-struct Known {
+struct FileDescription {
     url: String,
     size: Option<u64>,
     etag: Option<String>,
@@ -50,7 +50,7 @@ impl<'a> Partial<'a> {
         folder: &Path,
         http: &'a Http,
         (url, name): (&'a str, &'a str),
-        bound: Bound,
+        bound: SizeLimit,
         cancel: &'a AtomicBool,
         progress: &'a DownloadProgress<'a>,
     ) -> Result<Self, DownloadError> {
@@ -80,9 +80,9 @@ impl<'a> Partial<'a> {
         let opened = http.open(url, name, bound, cancel, progress);
         let again = opened.as_ref().ok().and_then(|download| {
             let (size, etag) = (download.size(), download.etag().map(str::to_owned));
-            etag.is_some().then(|| Known { url: url.to_owned(), size, etag })
+            etag.is_some().then(|| FileDescription { url: url.to_owned(), size, etag })
         });
-        let begin = |again: Known| {
+        let begin = |again: FileDescription| {
             atomic::write(&known, serde_json::to_vec(&again).ok()?).ok()?;
             create(&bytes).ok()
         };
@@ -138,8 +138,8 @@ impl Read for Partial<'_> {
 
 /// Returns the description and the number of kept bytes of a download that an earlier process began; `None` if there is
 /// none that can be resumed.
-fn left(bytes: &Path, known: &Path) -> Option<(Known, u64)> {
-    let before: Known = serde_json::from_slice(&fs::read(known).ok()?).ok()?;
+fn left(bytes: &Path, known: &Path) -> Option<(FileDescription, u64)> {
+    let before: FileDescription = serde_json::from_slice(&fs::read(known).ok()?).ok()?;
     let there = no_link(File::options().read(true)).open(bytes).ok()?.metadata().ok()?.len();
     let fits = before.etag.is_some() && before.size.is_none_or(|size| there <= size);
     (there > 0 && fits).then_some((before, there))
@@ -184,7 +184,8 @@ pub(crate) fn evict(folder: &Path, spared: &[&str]) -> Option<String> {
         let known = bytes.with_extension("json");
         let _lock = alone(&bytes)?;
         let text = fs::read(&known).unwrap_or_default();
-        let url = serde_json::from_slice(&text).map_or_else(|_| String::new(), |k: Known| k.url);
+        let url = serde_json::from_slice(&text)
+            .map_or_else(|_| String::new(), |k: FileDescription| k.url);
         if spared.contains(&url.as_str()) {
             return None;
         }
@@ -195,7 +196,7 @@ pub(crate) fn evict(folder: &Path, spared: &[&str]) -> Option<String> {
 
 fn sweep(folder: &Path) {
     for file in files(folder) {
-        if SystemTime::now().duration_since(file.modified).is_ok_and(|age| age > OLD) {
+        if SystemTime::now().duration_since(file.modified).is_ok_and(|age| age > MAX_AGE) {
             let _ = fs::remove_file(file.path);
         }
     }

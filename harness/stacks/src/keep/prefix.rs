@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::folder::remove_folder;
-use crate::{Build, ObtainError, watch::Patience};
+use crate::{Build, ObtainError, watch::CleanupLimit};
 
 /// Returns the name of a build's folder. The name contains the family of architectures, because builds of the same
 /// version exist for several families.
@@ -29,7 +29,7 @@ pub(super) fn cleaned(id: &str) -> String {
 /// # Errors
 /// [`ObtainError::Cancelled`] if `stop` became true while the old content was being removed, and I/O errors.
 pub(super) fn empty(at: &Path, stop: &AtomicBool) -> Result<PathBuf, ObtainError> {
-    let patience = Patience::new(stop);
+    let patience = CleanupLimit::new(stop);
     if let Err(error) = remove_folder(at, &patience)
         && error.kind() != io::ErrorKind::NotFound
     {

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use download::{Bound, DownloadError, Http};
+use download::{DownloadError, Http, SizeLimit};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
@@ -22,10 +22,10 @@ use super::{
 };
 use crate::{
     Archive, Build, BuildLocation, Components, FetchError, FetchOptions, FileLock as Lock,
-    LONGEST_WAIT, LockMode, ObtainError, Spec, Stack, StackCache,
+    LockMode, MAX_LOCK_WAIT, ObtainError, Spec, Stack, StackCache,
     locate::check_loads,
     unpack::prefix::{Format, Unpacker},
-    watch::Patience,
+    watch::CleanupLimit,
 };
 
 /// Name of the file that is written last into a prefix. A prefix without this file is incomplete.
@@ -36,9 +36,9 @@ const RECORD: &str = ".rocrepro-build.json";
 const UNPACKED: u64 = 6;
 
 /// Maximum size of an archive whose listing contains no size. The largest known archive has 11 GB.
-const ARCHIVE: Bound = Bound::new(64 << 30, "no archive of ROCm is larger");
+const ARCHIVE: SizeLimit = SizeLimit::new(64 << 30, "no archive of ROCm is larger");
 
-const CHECKSUM: Bound = Bound::new(1 << 20, "a checksum is shorter");
+const CHECKSUM: SizeLimit = SizeLimit::new(1 << 20, "a checksum is shorter");
 
 /// Time to wait before the second attempt of a download. It doubles before each further attempt.
 const BACKOFF: Duration = Duration::from_secs(1);
@@ -282,7 +282,7 @@ impl BuildStore {
         };
         let mut downloaded = 0;
         loop {
-            lock.hold(LockMode::Shared, LONGEST_WAIT, cancel, &waiting)?;
+            lock.hold(LockMode::Shared, MAX_LOCK_WAIT, cancel, &waiting)?;
             if let Some(record) = self.record(&key, build) {
                 let prefix = self.prefix(&key);
                 if let Ok(file) = File::options().write(true).open(prefix.join(RECORD)) {
@@ -296,7 +296,7 @@ impl BuildStore {
                 obtained._lock = Some(lock);
                 return Ok(obtained);
             }
-            lock.hold(LockMode::Alone, LONGEST_WAIT, cancel, &waiting)?;
+            lock.hold(LockMode::Alone, MAX_LOCK_WAIT, cancel, &waiting)?;
             if self.record(&key, build).is_some() {
                 continue;
             }
@@ -329,7 +329,7 @@ impl BuildStore {
             .unpacked(build, &work, archives, cancel, progress)
             .and_then(|bytes| self.publish(&work, key, cancel).map(|()| bytes));
         if made.is_err() {
-            let patience = Patience::new(cancel);
+            let patience = CleanupLimit::new(cancel);
             let _ = remove_folder(&work, &patience);
             self.blobs().sweep(&patience);
         }
@@ -367,7 +367,7 @@ impl BuildStore {
         progress: &BuildProgress<'_>,
     ) -> Result<Fetched, ObtainError> {
         let (name, url) = (&archive.name, &archive.url);
-        let format = Format::of(name).ok_or_else(|| ObtainError::Damaged {
+        let format = Format::from_name(name).ok_or_else(|| ObtainError::Damaged {
             name: name.clone(),
             reason: "unknown archive extension".into(),
         })?;
@@ -380,7 +380,7 @@ impl BuildStore {
             }
             _ => {}
         };
-        let listed = |size| Bound::new(size, "that is the size in the listing");
+        let listed = |size| SizeLimit::new(size, "that is the size in the listing");
         let bound = archive.size.map_or(ARCHIVE, listed).within_free_space(unpacker.prefix);
         let mut download =
             Partial::open(&self.partial(), &self.http, (url, name), bound, cancel, &told)
@@ -518,7 +518,7 @@ impl BuildStore {
     /// is removed.
     fn publish(&self, work: &Path, key: &str, stop: &AtomicBool) -> Result<(), ObtainError> {
         let prefix = self.prefix(key);
-        let patience = Patience::new(stop);
+        let patience = CleanupLimit::new(stop);
         match remove_folder(&prefix, &patience) {
             Err(_) if patience.is_over() => return Err(ObtainError::Cancelled),
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -538,7 +538,7 @@ impl BuildStore {
         let key = cleaned(id);
         let lock = self.lock(&key)?;
         let never = AtomicBool::new(false);
-        lock.hold(LockMode::Alone, LONGEST_WAIT, &never, &|_| ())?;
+        lock.hold(LockMode::Alone, MAX_LOCK_WAIT, &never, &|_| ())?;
         let work = self.prefixes().join(format!(".{key}.work"));
         let made = empty(&work, &never).and_then(|prefix| {
             fill(&prefix)?;
@@ -546,10 +546,10 @@ impl BuildStore {
             self.publish(&work, &key, &never)
         });
         if made.is_err() {
-            let _ = remove_folder(&work, &Patience::new(&never));
+            let _ = remove_folder(&work, &CleanupLimit::new(&never));
         }
         made?;
-        lock.hold(LockMode::Shared, LONGEST_WAIT, &never, &|_| ())?;
+        lock.hold(LockMode::Shared, MAX_LOCK_WAIT, &never, &|_| ())?;
         let mut obtained = self.opened(id, &self.prefix(&key))?;
         obtained._lock = Some(lock);
         Ok(obtained)

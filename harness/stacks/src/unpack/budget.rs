@@ -9,21 +9,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::paths::relative;
 
 /// Number of bytes that the content of an archive may have in any case, however small the archive is.
-const FREE: u64 = 1 << 30;
+const BASE_BYTES: u64 = 1 << 30;
 
-/// Number of bytes that the content of an archive may have for each byte of the archive, in addition to [`FREE`]. The
-/// most compressible files of ROCm are its kernel libraries, which need eight.
-const EACH: u64 = 30;
+/// Number of bytes that the content of an archive may have for each byte of the archive, in addition to [`BASE_BYTES`].
+/// The most compressible files of ROCm are its kernel libraries, which need eight.
+const MAX_RATIO: u64 = 30;
 
 /// Maximum number of components in the path of a member. Paths in ROCm's archives have at most 20.
-const DEEPEST: usize = 64;
+const MAX_PATH_DEPTH: usize = 64;
 
 /// Maximum number of members of an archive. No archive of ROCm has as many.
-const MOST_MEMBERS: u64 = 1_000_000;
+const MAX_MEMBERS: u64 = 1_000_000;
 
 /// Maximum number of bytes in the headers of one member. The long names and PAX records of a tar are read into memory
 /// as a whole.
-const LONGEST_HEADER: u64 = 4 << 20;
+const MAX_HEADER_BYTES: u64 = 4 << 20;
 
 /// Counts the bytes and members of one archive while it is unpacked, and enforces the limits. Sizes in headers are not
 /// trusted. Also checks the flag with which the caller cancels.
@@ -51,12 +51,12 @@ pub(crate) enum Ended {
 
 /// Reason why a member of an archive is not unpacked.
 #[derive(Debug)]
-pub(crate) enum Refused {
+pub(crate) enum RejectedMember {
     /// The archive is damaged or exceeds a limit.
     Archive(io::Error),
     /// The member's path leads out of the folder into which the archive is unpacked.
     Outside,
-    /// The member's path has more than [`DEEPEST`] components.
+    /// The member's path has more than [`MAX_PATH_DEPTH`] components.
     Deep,
 }
 
@@ -107,12 +107,12 @@ impl<'s> Budget<'s> {
         let plain = self.plain.get().saturating_add(bytes);
         self.plain.set(plain);
         if let Some(left) = self.header.get() {
-            let longest = || format!("one of its headers has more than {LONGEST_HEADER} bytes");
+            let longest = || format!("one of its headers has more than {MAX_HEADER_BYTES} bytes");
             let left = left.checked_sub(bytes).ok_or_else(|| io::Error::other(longest()))?;
             self.header.set(Some(left));
         }
         let packed = self.packed.get();
-        if plain <= FREE.saturating_add(packed.saturating_mul(EACH)) {
+        if plain <= BASE_BYTES.saturating_add(packed.saturating_mul(MAX_RATIO)) {
             return Ok(());
         }
         Err(io::Error::other(format!(
@@ -126,18 +126,18 @@ impl<'s> Budget<'s> {
     /// unpacked.
     ///
     /// # Errors
-    /// There are more than [`MOST_MEMBERS`] members, the path has more than [`DEEPEST`] components or leads out of the
-    /// folder, or the caller cancelled.
-    pub(crate) fn member(&self, named: &Path) -> Result<PathBuf, Refused> {
-        self.go_on().map_err(Refused::Archive)?;
+    /// There are more than [`MAX_MEMBERS`] members, the path has more than [`MAX_PATH_DEPTH`] components or leads out
+    /// of the folder, or the caller cancelled.
+    pub(crate) fn member(&self, named: &Path) -> Result<PathBuf, RejectedMember> {
+        self.go_on().map_err(RejectedMember::Archive)?;
         self.members.set(self.members.get() + 1);
-        if self.members.get() > MOST_MEMBERS {
-            let reason = format!("it has more than {MOST_MEMBERS} members");
-            return Err(Refused::Archive(io::Error::other(reason)));
+        if self.members.get() > MAX_MEMBERS {
+            let reason = format!("it has more than {MAX_MEMBERS} members");
+            return Err(RejectedMember::Archive(io::Error::other(reason)));
         }
-        let path = relative(named).ok_or(Refused::Outside)?;
-        match path.components().count() > DEEPEST {
-            true => Err(Refused::Deep),
+        let path = relative(named).ok_or(RejectedMember::Outside)?;
+        match path.components().count() > MAX_PATH_DEPTH {
+            true => Err(RejectedMember::Deep),
             false => Ok(path),
         }
     }
@@ -151,14 +151,14 @@ impl<'s> Budget<'s> {
     pub(crate) fn each_of_tar<R: Read, E>(
         &self,
         archive: &mut tar::Archive<R>,
-        refused: &dyn Fn(&Path, Refused) -> E,
+        refused: &dyn Fn(&Path, RejectedMember) -> E,
         each: &mut OnMember<'_, R, E>,
     ) -> Result<u64, E> {
-        let damaged = |error| refused(Path::new(""), Refused::Archive(error));
+        let damaged = |error| refused(Path::new(""), RejectedMember::Archive(error));
         let mut entries = archive.entries().map_err(damaged)?;
         let mut members = 0;
         loop {
-            self.header.set(Some(LONGEST_HEADER));
+            self.header.set(Some(MAX_HEADER_BYTES));
             let next = entries.next();
             self.header.set(None);
             let Some(entry) = next else { return Ok(members) };
@@ -178,12 +178,12 @@ type OnMember<'f, R, E> = dyn FnMut(PathBuf, &mut tar::Entry<'_, R>) -> Result<(
 
 /// Reader that counts the compressed bytes of an archive.
 #[derive(Debug)]
-pub(crate) struct Packed<'b, R> {
+pub(crate) struct CompressedReader<'b, R> {
     pub(crate) inner: R,
     pub(crate) budget: &'b Budget<'b>,
 }
 
-impl<R: Read> Read for Packed<'_, R> {
+impl<R: Read> Read for CompressedReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let n = self.inner.read(buffer)?;
         self.budget.read(n as u64);
@@ -193,12 +193,12 @@ impl<R: Read> Read for Packed<'_, R> {
 
 /// Reader that counts the decompressed bytes of an archive, and fails if there are too many.
 #[derive(Debug)]
-pub(crate) struct Plain<'b, R> {
+pub(crate) struct DecompressedReader<'b, R> {
     pub(crate) inner: R,
     pub(crate) budget: &'b Budget<'b>,
 }
 
-impl<R: Read> Read for Plain<'_, R> {
+impl<R: Read> Read for DecompressedReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer);
         let n = read.inspect_err(|error| {
@@ -220,7 +220,8 @@ mod tests {
             let stop = AtomicBool::new(false);
             let budget = Budget::new(&stop);
             budget.read(packed);
-            let mut bytes = Plain { inner: io::repeat(0).take(plain), budget: &budget };
+            let mut bytes =
+                DecompressedReader { inner: io::repeat(0).take(plain), budget: &budget };
             io::copy(&mut bytes, &mut io::sink())
         };
         assert_eq!(unpack(0, 1 << 20).unwrap(), 1 << 20);
@@ -235,10 +236,10 @@ mod tests {
         let budget = Budget::new(&stop);
         let deep = |folders: usize| PathBuf::from("d/".repeat(folders) + "f");
         assert_eq!(budget.member(Path::new("./a//b/")).unwrap(), Path::new("a/b"));
-        assert!(budget.member(&deep(DEEPEST - 1)).is_ok());
-        assert!(matches!(budget.member(&deep(DEEPEST)), Err(Refused::Deep)));
-        assert!(matches!(budget.member(Path::new("a/../b")), Err(Refused::Outside)));
-        assert!((4..MOST_MEMBERS).all(|_| budget.member(Path::new("a")).is_ok()));
-        assert!(matches!(budget.member(Path::new("a")), Err(Refused::Archive(_))));
+        assert!(budget.member(&deep(MAX_PATH_DEPTH - 1)).is_ok());
+        assert!(matches!(budget.member(&deep(MAX_PATH_DEPTH)), Err(RejectedMember::Deep)));
+        assert!(matches!(budget.member(Path::new("a/../b")), Err(RejectedMember::Outside)));
+        assert!((4..MAX_MEMBERS).all(|_| budget.member(Path::new("a")).is_ok()));
+        assert!(matches!(budget.member(Path::new("a")), Err(RejectedMember::Archive(_))));
     }
 }

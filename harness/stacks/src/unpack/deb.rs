@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use super::budget::{Budget, Ended, Packed, Plain, Refused};
+use super::budget::{Budget, CompressedReader, DecompressedReader, Ended, RejectedMember};
 use super::decode::{MEMORY, xz};
 use super::kernels::Targets;
 use super::paths::{LinkError, leads_inside, make_link, make_room, relative, stays_inside};
@@ -96,7 +96,7 @@ fn members_of(
     read: &dyn Fn(u64),
 ) -> Result<Unpacked, FetchError> {
     let file = File::open(deb).map_err(FetchError::io("open", deb))?;
-    let counted = Packed { inner: Counted { inner: file, read }, budget };
+    let counted = CompressedReader { inner: Counted { inner: file, read }, budget };
     let mut members = ar::Archive::new(BufReader::with_capacity(1 << 17, counted));
     let damaged = |error: io::Error| archive(deb, error.to_string());
     while let Some(member) = members.next_entry() {
@@ -106,12 +106,12 @@ fn members_of(
                 let inner = BufReader::with_capacity(1 << 17, xz(member));
                 let unpacker =
                     Unpacker { deb, root, architectures, budget, out: Unpacked::default() };
-                return unpacker.tar(Plain { inner, budget });
+                return unpacker.tar(DecompressedReader { inner, budget });
             }
             b"data.tar" => {
                 let unpacker =
                     Unpacker { deb, root, architectures, budget, out: Unpacked::default() };
-                return unpacker.tar(Plain { inner: member, budget });
+                return unpacker.tar(DecompressedReader { inner: member, budget });
             }
             other if other.starts_with(b"data.tar") => {
                 let name = String::from_utf8_lossy(other).into_owned();
@@ -220,9 +220,9 @@ impl Unpacker<'_> {
         let (deb, budget) = (self.deb, self.budget);
         let refused = |named: &Path, error| {
             let reason = match error {
-                Refused::Archive(error) => return archive(deb, error.to_string()),
-                Refused::Outside => "leads out of the root",
-                Refused::Deep => "is in too many folders",
+                RejectedMember::Archive(error) => return archive(deb, error.to_string()),
+                RejectedMember::Outside => "leads out of the root",
+                RejectedMember::Deep => "is in too many folders",
             };
             archive(deb, format!("{} {reason}", named.display()))
         };
@@ -262,10 +262,12 @@ impl Unpacker<'_> {
         if kind.is_file() {
             let mut file = File::create(&at).map_err(FetchError::io("create", &at))?;
             let mut targets = Targets::default();
-            copy(entry, &mut file, |chunk| targets.see(chunk)).map_err(|error| match error {
-                CopyError::Read(error) => damaged(error),
-                CopyError::Write(error) => PathError::new("write", &at, error).into(),
-            })?;
+            copy(entry, &mut file, |chunk| targets.search_chunk(chunk)).map_err(
+                |error| match error {
+                    CopyError::Read(error) => damaged(error),
+                    CopyError::Write(error) => PathError::new("write", &at, error).into(),
+                },
+            )?;
             if path.file_name().is_some_and(|name| name.to_string_lossy().contains(".so")) {
                 self.out.inside.extend(targets.end());
             }

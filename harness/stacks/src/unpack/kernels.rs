@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 const TARGET: &[u8] = b"hipv4-amdgcn-amd-amdhsa--";
 
 /// Maximum length of an architecture's name without features, for example `gfx10-3-generic`.
-const LONGEST: usize = 24;
+const MAX_NAME_LENGTH: usize = 24;
 
 /// Collects the GPU architectures of the kernels in a file's uncompressed offload bundles. Compressed bundles are not
 /// searched.
@@ -20,24 +20,24 @@ pub(crate) struct Targets {
 
 impl Targets {
     /// Searches the next chunk of the file.
-    pub(crate) fn see(&mut self, chunk: &[u8]) {
+    pub(crate) fn search_chunk(&mut self, chunk: &[u8]) {
         self.tail.extend_from_slice(chunk);
         for at in memchr::memmem::find_iter(&self.tail, TARGET) {
             let name = &self.tail[at + TARGET.len()..];
             let part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-';
             let end = name.iter().position(|byte| !part(byte)).unwrap_or(name.len());
             // If the name reaches the end of the chunk, it is found again, completely, together with the next chunk.
-            if end < name.len() && end <= LONGEST && name.starts_with(b"gfx") {
+            if end < name.len() && end <= MAX_NAME_LENGTH && name.starts_with(b"gfx") {
                 self.found.insert(String::from_utf8_lossy(&name[..end]).into_owned());
             }
         }
-        let keep = self.tail.len().min(TARGET.len() + LONGEST + 1);
+        let keep = self.tail.len().min(TARGET.len() + MAX_NAME_LENGTH + 1);
         self.tail.drain(..self.tail.len() - keep);
     }
 
     /// Ends the search after the last chunk, and returns the architectures that were found.
     pub(crate) fn end(mut self) -> BTreeSet<String> {
-        self.see(b"\0");
+        self.search_chunk(b"\0");
         self.found
     }
 }
@@ -50,7 +50,7 @@ mod tests {
     fn check(file: &str, expected: &[&str]) {
         for size in [1, 7, 30, 64, 1 << 16] {
             let mut targets = Targets::default();
-            file.as_bytes().chunks(size).for_each(|chunk| targets.see(chunk));
+            file.as_bytes().chunks(size).for_each(|chunk| targets.search_chunk(chunk));
             let found: Vec<_> = targets.end().into_iter().collect();
             assert_eq!(found, expected, "{file:?} in pieces of {size}");
         }

@@ -84,7 +84,7 @@ pub(super) fn make_link(folder: &Path, path: &Path, target: &Path) -> Result<(),
 }
 
 /// Maximum number of symbolic links that Linux follows in one path.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// Returns true if a path, resolved step by step through the existing links, stays in the folder. The path may be
 /// missing, because a file that is created there later is in the folder too. A path with more links than Linux follows
@@ -113,7 +113,7 @@ pub(super) fn leads_inside(folder: &Path, path: &Path) -> Result<bool, PathError
         match fs::read_link(&at) {
             Ok(target) => {
                 links += 1;
-                if links > MOST_LINKS {
+                if links > MAX_LINKS {
                     return Ok(true);
                 }
                 left.extend(steps(&target));

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use ruzstd::decoding::errors::FrameDecoderError;
 
-use super::budget::{Budget, Ended, Packed, Plain, Refused};
+use super::budget::{Budget, CompressedReader, DecompressedReader, Ended, RejectedMember};
 use super::decode::{MEMORY, xz, zstd};
 use super::paths::{LinkError, leads_inside, make_link, make_room, relative, stays_inside};
 use crate::ObtainError;
@@ -23,7 +23,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    pub(crate) fn of(name: &str) -> Option<Self> {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         let endings = [
             (".tar.gz", Self::TarGz),
             (".tgz", Self::TarGz),
@@ -44,7 +44,7 @@ const PART_MANIFEST: &str = "artifact_manifest.txt";
 const OUTSIDE: &str = "links to a path outside the prefix";
 
 /// Maximum size of the member [`PART_MANIFEST`], which has a few lines.
-const LONGEST_MANIFEST: u64 = 1 << 20;
+const MAX_MANIFEST_BYTES: u64 = 1 << 20;
 
 /// Unpacks the archives of a build into one prefix.
 pub(crate) struct Unpacker<'a> {
@@ -85,7 +85,7 @@ impl<'a> Unpacker<'a> {
         from: &mut dyn Read,
         budget: &Budget<'_>,
     ) -> Result<(), ObtainError> {
-        let from = BufReader::with_capacity(1 << 16, Packed { inner: from, budget });
+        let from = BufReader::with_capacity(1 << 16, CompressedReader { inner: from, budget });
         let broken = |error: &dyn ToString| damaged(name, error);
         let plain: Box<dyn Read + '_> = match format {
             Format::TarGz => Box::new(flate2::bufread::MultiGzDecoder::new(from)),
@@ -96,7 +96,7 @@ impl<'a> Unpacker<'a> {
             })?),
             Format::Wheel => return Err(damaged(name, "a wheel is not a tar")),
         };
-        let mut plain = Plain { inner: plain, budget };
+        let mut plain = DecompressedReader { inner: plain, budget };
         let mut strip: Vec<PathBuf> = Vec::new();
         let mut first = true;
         let mut archive = tar::Archive::new(&mut plain);
@@ -104,7 +104,7 @@ impl<'a> Unpacker<'a> {
         let members = budget.each_of_tar(&mut archive, &refused, &mut |path, entry| {
             if std::mem::take(&mut first) && path == Path::new(PART_MANIFEST) {
                 let mut text = String::new();
-                let mut limited = entry.take(LONGEST_MANIFEST);
+                let mut limited = entry.take(MAX_MANIFEST_BYTES);
                 limited.read_to_string(&mut text).map_err(|error| broken(&error))?;
                 strip = text.lines().filter(|l| !l.is_empty()).map(PathBuf::from).collect();
                 return Ok(());
@@ -154,7 +154,12 @@ impl<'a> Unpacker<'a> {
             let mode = entry.header().mode().map_err(|error| damaged(name, &error))?;
             // The holes of a sparse file are not in the archive, so its bytes are counted when they are written. Bytes
             // that are in the archive are thus counted twice.
-            self.file(name, &at, &mut Plain { inner: entry, budget }, mode & 0o111 != 0)
+            self.file(
+                name,
+                &at,
+                &mut DecompressedReader { inner: entry, budget },
+                mode & 0o111 != 0,
+            )
         } else {
             Err(self::hostile(name, &path, "is neither a file nor a link"))
         }
@@ -193,7 +198,7 @@ impl<'a> Unpacker<'a> {
             } else if entry.is_dir() {
                 fs::create_dir_all(&at).map_err(ObtainError::io("create", &at))?;
             } else {
-                let mut content = Plain { inner: &mut entry, budget };
+                let mut content = DecompressedReader { inner: &mut entry, budget };
                 self.file(name, &at, &mut content, mode & 0o111 != 0)?;
             }
         }
@@ -250,11 +255,11 @@ impl<'a> Unpacker<'a> {
 }
 
 /// Returns the error for a member that must not be unpacked.
-fn refused(name: &str, named: &Path, error: Refused) -> ObtainError {
+fn refused(name: &str, named: &Path, error: RejectedMember) -> ObtainError {
     match error {
-        Refused::Archive(error) => damaged(name, &error),
-        Refused::Outside => hostile(name, named, "leads out of the prefix"),
-        Refused::Deep => hostile(name, named, "is in too many folders"),
+        RejectedMember::Archive(error) => damaged(name, &error),
+        RejectedMember::Outside => hostile(name, named, "leads out of the prefix"),
+        RejectedMember::Deep => hostile(name, named, "is in too many folders"),
     }
 }
 

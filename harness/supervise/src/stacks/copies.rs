@@ -38,7 +38,7 @@ pub(super) struct Registers {
 }
 
 /// Returns the eight bytes at an address from the content of a stack, which begins at the stack pointer `start`.
-pub(super) fn word_of(stack: &[u8], start: u64, address: u64) -> Option<u64> {
+pub(super) fn stack_word(stack: &[u8], start: u64, address: u64) -> Option<u64> {
     let offset: usize = address.checked_sub(start)?.try_into().ok()?;
     Some(u64::from_le_bytes(*stack.get(offset..)?.first_chunk()?))
 }

@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use super::copies::{Call, Copies, Registers, word_of};
+use super::copies::{Call, Copies, Registers, stack_word};
 use super::modules::Modules;
-use super::{PATIENCE, copy, looker};
+use super::{STOP_TIMEOUT, copy, looker};
 
 /// Maximum number of calls that are read of one thread, beginning with the innermost.
 const CALLS: usize = 256;
@@ -58,12 +58,12 @@ pub fn read_crash(numbers: &str) -> io::Result<CrashStacks> {
     let (pid, tid, signal) = (number(pid)?, number(tid)?, number(signal)?);
     looker::limit(FILE_BYTES)?;
     let (mut threads, mut copies) = (Vec::new(), Copies::default());
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + STOP_TIMEOUT;
     let registers = Registers { instruction, stack, frame };
     copy(pid, Some((tid, registers)), &mut threads, &mut copies, &|| Instant::now() < until);
     let process = copies.processes.first().ok_or_else(bad)?;
     let (maps, mut rest) = copies.bytes.split_at(process.maps);
-    let modules = Modules::of(pid, maps);
+    let modules = Modules::from_maps(pid, maps);
     let memory = File::open(format!("/proc/{pid}/mem"))?;
     let memory_word = |address| {
         let mut bytes = [0; 8];
@@ -80,8 +80,9 @@ pub fn read_crash(numbers: &str) -> io::Result<CrashStacks> {
             let read = memory.read_exact_at(&mut bytes, address).ok().filter(|()| crashed);
             read.map(|()| u64::from_le_bytes(bytes))
         };
-        let word =
-            |address| word_of(stack, copied.registers.stack, address).or_else(|| beyond(address));
+        let word = |address| {
+            stack_word(stack, copied.registers.stack, address).or_else(|| beyond(address))
+        };
         let (mut calls, is_complete) = modules.calls(&copied.registers, &word, CALLS);
         if crashed {
             // If another handler ran before, such as Python's `faulthandler`, the crash is in the code that this
@@ -93,7 +94,7 @@ pub fn read_crash(numbers: &str) -> io::Result<CrashStacks> {
         for call in calls {
             let callee = named.last();
             named.extend(callee.and_then(|callee| modules.jumped_from(call, callee, &memory_word)));
-            named.push(modules.named(call));
+            named.push(modules.symbolize(call));
         }
         let calls = named;
         read.push((crashed, ThreadCalls { name: thread.name.clone(), calls, is_complete }));

@@ -8,7 +8,7 @@ use rustix::process::{
     Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit,
 };
 
-use super::copies::{Call, Copies, word_of};
+use super::copies::{Call, Copies, stack_word};
 use super::modules::Modules;
 
 /// Limit of the process's processor time, in seconds. For a hung worker of ROCm, a tenth of a second is enough.
@@ -26,7 +26,7 @@ const CALLS: usize = 20;
 /// Runs as the process that unwinds the call stacks of a supervised process. It reads copies of threads (registers and
 /// stack memory) from standard input, and writes the call stack of each thread as a line of JSON to standard output.
 /// [`Limits::looker`](crate::Limits::looker) is the command line that starts this process.
-pub fn look() -> ExitCode {
+pub fn unwind_copies() -> ExitCode {
     let done = limit(0).and_then(|()| answer(BufReader::new(io::stdin()), io::stdout()));
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -63,13 +63,13 @@ fn answer(input: impl io::BufRead, mut output: impl Write) -> io::Result<()> {
     for process in &copies.processes {
         let (maps, stacks) = rest.split_at(process.maps);
         rest = stacks;
-        let modules = Modules::of(process.pid, maps);
+        let modules = Modules::from_maps(process.pid, maps);
         for thread in &process.threads {
             let (stack, others) = rest.split_at(thread.bytes);
             rest = others;
-            let word = |address| word_of(stack, thread.registers.stack, address);
+            let word = |address| stack_word(stack, thread.registers.stack, address);
             let (calls, _) = modules.calls(&thread.registers, &word, CALLS);
-            let calls: Vec<Call> = calls.into_iter().map(|call| modules.named(call)).collect();
+            let calls: Vec<Call> = calls.into_iter().map(|call| modules.symbolize(call)).collect();
             let mut line = serde_json::to_vec(&calls)?;
             match room.checked_sub(line.len()) {
                 Some(left) => room = left,

@@ -55,14 +55,14 @@ struct Symbol {
 const RETURN_FROM_SIGNAL: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
 
 /// Maximum length of a mangled name, in bytes. Functions with longer names are shown without a name.
-const LONGEST_MANGLED: usize = 1 << 12;
+const MAX_MANGLED_BYTES: usize = 1 << 12;
 
 /// Maximum length of a name as it is shown, in bytes. Longer names, such as those of C++ templates, are cut.
-const LONGEST: usize = 1 << 10;
+const MAX_NAME_BYTES: usize = 1 << 10;
 
 /// An executable range of a mapped file, as `/proc/PID/maps` lists it.
 #[derive(Debug, PartialEq, Eq)]
-struct Part {
+struct MappedRange {
     at: Range<u64>,
     offset: u64,
     path: String,
@@ -70,7 +70,7 @@ struct Part {
 
 impl Modules {
     /// Reads the unwind tables of the files in `maps`, the content of `/proc/PID/maps`.
-    pub(super) fn of(pid: i32, maps: &[u8]) -> Modules {
+    pub(super) fn from_maps(pid: i32, maps: &[u8]) -> Modules {
         let (mut unwinder, mut files) = (UnwinderX86_64::new(), Vec::new());
         let lines = maps.split(|byte| *byte == b'\n').filter_map(|line| str::from_utf8(line).ok());
         for part in lines.filter_map(part) {
@@ -168,7 +168,7 @@ impl Modules {
             let end = target.wrapping_add((bytes.len() - rest.len()) as u64);
             target = word(relative(end, [*a, *b, *c, *d]))?;
         }
-        let called = self.named(target);
+        let called = self.symbolize(target);
         let is_new = called.function.is_some() && called.function != callee.function;
         (is_new && called.offset == 0 && called.file == callee.file).then_some(called)
     }
@@ -186,7 +186,7 @@ impl Modules {
     }
 
     /// Returns the function at an address and its file, as far as they are known.
-    pub(super) fn named(&self, address: u64) -> Call {
+    pub(super) fn symbolize(&self, address: u64) -> Call {
         let file = self.files.iter().find(|file| file.at.contains(&address));
         let Some(file) = file else {
             return Call { offset: address, ..Call::default() };
@@ -196,7 +196,7 @@ impl Modules {
         let before = symbols.partition_point(|symbol| symbol.at.start <= inside);
         let symbol = symbols[..before].iter().rev().find(|symbol| symbol.at.contains(&inside));
         let function = symbol.and_then(|symbol| {
-            Some((plain(&name(&file.path, symbol.name)?), inside - symbol.at.start))
+            Some((demangle(&name(&file.path, symbol.name)?), inside - symbol.at.start))
         });
         let (function, offset) = function.map_or((None, inside), |(name, at)| (Some(name), at));
         let build_id = file.build_id.get_or_init(|| build_id(&file.path)).clone();
@@ -217,12 +217,12 @@ fn interrupted(context: u64, word: &dyn Fn(u64) -> Option<u64>) -> Option<Regist
     })
 }
 
-/// Text that is cut at [`LONGEST`] bytes, because a short mangled name can expand to an endless one.
+/// Text that is cut at [`MAX_NAME_BYTES`] bytes, because a short mangled name can expand to an endless one.
 struct BoundedText(String);
 
 impl fmt::Write for BoundedText {
     fn write_str(&mut self, part: &str) -> fmt::Result {
-        if self.0.len() + part.len() > LONGEST {
+        if self.0.len() + part.len() > MAX_NAME_BYTES {
             return Err(fmt::Error);
         }
         self.0.push_str(part);
@@ -231,7 +231,7 @@ impl fmt::Write for BoundedText {
 }
 
 /// Demangles the name of a C++ or Rust function.
-fn plain(name: &str) -> String {
+fn demangle(name: &str) -> String {
     let mut plain = BoundedText(String::new());
     // Rust is tried first, because its older mangled names look like C++ names.
     let rust = rustc_demangle::try_demangle(name).ok();
@@ -246,12 +246,12 @@ fn plain(name: &str) -> String {
     match written {
         Some(Ok(())) => plain.0,
         Some(Err(_)) if !plain.0.is_empty() => plain.0 + "...",
-        _ => name.chars().take(LONGEST).collect(),
+        _ => name.chars().take(MAX_NAME_BYTES).collect(),
     }
 }
 
 /// Parses a line of `/proc/PID/maps`; `None` unless it describes code in a file.
-fn part(line: &str) -> Option<Part> {
+fn part(line: &str) -> Option<MappedRange> {
     let mut fields = line.splitn(6, ' ');
     let (start, end) = fields.next()?.split_once('-')?;
     if !fields.next()?.contains('x') {
@@ -261,7 +261,7 @@ fn part(line: &str) -> Option<Part> {
     let offset = number(fields.next()?)?;
     let path = fields.nth(2)?.trim_start();
     let at = number(start)?..number(end)?;
-    path.starts_with('/').then(|| Part { at, offset, path: path.to_owned() })
+    path.starts_with('/').then(|| MappedRange { at, offset, path: path.to_owned() })
 }
 
 /// Opens a file; `None` if it is not a regular file. The process may have replaced the file by something else, such as
@@ -273,7 +273,7 @@ fn open(path: &Path) -> Option<File> {
 }
 
 /// Reads the unwind tables of a mapped range.
-fn read(part: &Part, path: PathBuf) -> Option<(Module<Vec<u8>>, Mapped)> {
+fn read(part: &MappedRange, path: PathBuf) -> Option<(Module<Vec<u8>>, Mapped)> {
     let (bias, sections) = unwind_tables(part, &open(&path)?)?;
     let name = part.path.rsplit('/').next().unwrap_or_default().to_owned();
     let module = Module::new(name.clone(), part.at.clone(), bias, sections);
@@ -292,7 +292,10 @@ fn build_id(path: &Path) -> Option<String> {
 }
 
 /// Returns the difference between addresses in memory and in the file, and the sections with unwind tables.
-fn unwind_tables(part: &Part, file: &File) -> Option<(u64, ExplicitModuleSectionInfo<Vec<u8>>)> {
+fn unwind_tables(
+    part: &MappedRange,
+    file: &File,
+) -> Option<(u64, ExplicitModuleSectionInfo<Vec<u8>>)> {
     let cache = ReadCache::new(file);
     let elf = object::File::parse(&cache).ok()?;
     // This finds the segment whose bytes are mapped there. Segments begin anywhere in a page, so two may share a page.
@@ -352,7 +355,7 @@ fn symbols(path: &Path) -> Vec<Symbol> {
 
 /// Reads the name that begins at an offset in a file.
 fn name(path: &Path, at: u64) -> Option<String> {
-    let mut bytes = vec![0; LONGEST_MANGLED];
+    let mut bytes = vec![0; MAX_MANGLED_BYTES];
     let read = open(path)?.read_at(&mut bytes, at).ok()?;
     let end = bytes[..read].iter().position(|byte| *byte == 0)?;
     String::from_utf8(bytes[..end].to_vec()).ok().filter(|name| !name.is_empty())
@@ -364,10 +367,10 @@ mod tests {
 
     #[test]
     fn demangles_cpp_and_rust_names() {
-        assert_eq!(plain("hipMemcpy"), "hipMemcpy");
-        assert_eq!(plain("_ZN6worker6memory4copy17h09c7ed967b3cbde5E"), "worker::memory::copy");
-        assert_eq!(plain("_ZN3hip6Stream4WaitEPS0_i"), "hip::Stream::Wait");
-        assert_eq!(plain("_Zx"), "_Zx");
+        assert_eq!(demangle("hipMemcpy"), "hipMemcpy");
+        assert_eq!(demangle("_ZN6worker6memory4copy17h09c7ed967b3cbde5E"), "worker::memory::copy");
+        assert_eq!(demangle("_ZN3hip6Stream4WaitEPS0_i"), "hip::Stream::Wait");
+        assert_eq!(demangle("_Zx"), "_Zx");
     }
 
     #[test]
@@ -382,15 +385,15 @@ mod tests {
         }
         let short = format!("{}EvT_", &name[..name.find("1bIS3_").unwrap()]);
         assert!(
-            plain(&short).starts_with("f<a<int, int>, b<a<int, int>, a<int, int>"),
+            demangle(&short).starts_with("f<a<int, int>, b<a<int, int>, a<int, int>"),
             "{}",
-            plain(&short)
+            demangle(&short)
         );
         let name = name + "EvT_";
         assert!(cpp_demangle::Symbol::new(&name).is_ok());
-        let cut = plain(&name);
+        let cut = demangle(&name);
         assert!(cut.starts_with("f<a<int, int>, b<") && cut.ends_with("..."), "{cut}");
-        assert!(cut.len() <= LONGEST + 3);
+        assert!(cut.len() <= MAX_NAME_BYTES + 3);
         // Each tuple contains the previous tuple twice: `B` refers back to an earlier offset in the name.
         let mut rust = "_RINvC1a1bTmm".to_owned();
         let mut before = rust.len() - 3;
@@ -400,9 +403,9 @@ mod tests {
             before = rust.len();
             rust += &format!("T{digits}{digits}");
         }
-        let cut = plain(&(rust + "EE"));
+        let cut = demangle(&(rust + "EE"));
         assert!(cut.starts_with("a::b::<(u32, u32), (") && cut.ends_with("..."), "{cut}");
-        assert!(cut.len() <= LONGEST + 3);
+        assert!(cut.len() <= MAX_NAME_BYTES + 3);
     }
 
     /// Formats a reference to an earlier offset in a mangled name of Rust; see Rust's v0 mangling scheme.
@@ -419,7 +422,7 @@ mod tests {
     #[test]
     fn parses_lines_of_maps() {
         let code = "7f22a0a00000-7f22a0b00000 r-xp 00028000 fe:00 123        /opt/a b/libx.so.1";
-        let expected = Part {
+        let expected = MappedRange {
             at: 0x7f22_a0a0_0000..0x7f22_a0b0_0000,
             offset: 0x28000,
             path: "/opt/a b/libx.so.1".to_owned(),

@@ -1,12 +1,12 @@
 //! Builds the command line that `rocrepro bisect` prints so that users can repeat the decisive part of a search.
 
-use crate::args::{Bisect, DeviceKind, On, Target};
+use crate::args::{Bisect, DeviceKind, ExecutionOptions, TargetOptions};
 use bisect::{Axis, AxisKind, PACKAGE_PREFIX};
 use engine::{DeviceChoice, rerun::quoted};
 
 /// Returns the name of a point for use as an end of a search. The name of a push includes its date, because servers
 /// list pushes by date.
-fn end(axis: &Axis, point: usize) -> String {
+fn end_name(axis: &Axis, point: usize) -> String {
     let day = axis.build(point).filter(|build| build.is_push()).and_then(|build| build.date);
     axis.label(point) + &day.map_or_else(String::new, |day| format!("@{day}"))
 }
@@ -32,7 +32,7 @@ pub(super) fn command(
     let on_device = axis.kind.runs_on_device() || args.program.is_some();
     // An axis with values contains its ends, but the ends of builds need `--good` and `--bad`.
     let builds = axis.kind == AxisKind::Builds;
-    let [good_end, bad_end] = [good, bad].map(|point| builds.then(|| end(axis, point)));
+    let [good_end, bad_end] = [good, bad].map(|point| builds.then(|| end_name(axis, point)));
     let between = skipped.iter().filter(|point| builds && good < **point && **point < bad);
     let again = Bisect {
         case: args.case.clone(),
@@ -63,8 +63,8 @@ pub(super) fn command(
         resume: false,
         replay: None,
         from: args.from.clone(),
-        on: On {
-            target: Target {
+        on: ExecutionOptions {
+            target: TargetOptions {
                 // The device is named, because `auto` may choose another one on another machine.
                 device: match device {
                     // A tested command that rocrepro does not run on the device chooses its own device.

@@ -23,10 +23,10 @@ const NAMES: usize = 12;
 
 pub(super) fn compare(args: &Compare) -> Result<ExitCode, Stop> {
     let files = read_all(args);
-    let asked = asked(args);
+    let asked = check_arguments(args);
     let (mut files, ()) = Stop::both(files, asked)?;
     if files.len() < 2 {
-        let found = probed(args)?;
+        let found = run_tests(args)?;
         if let Some(path) = &args.write {
             write(path, &found)?;
             let (path, count) = (path.display(), found.results.len());
@@ -41,7 +41,7 @@ pub(super) fn compare(args: &Compare) -> Result<ExitCode, Stop> {
 }
 
 /// Returns an error if the arguments cannot be combined.
-fn asked(args: &Compare) -> Result<(), Stop> {
+fn check_arguments(args: &Compare) -> Result<(), Stop> {
     match (args.files.len(), &args.write) {
         (0, None) => Err(Stop::usage(
             "error: nothing to compare: give one or two result files, or `--write FILE` to save the results of this \
@@ -88,7 +88,7 @@ fn write(path: &Path, file: &ResultFile) -> Result<(), Stop> {
 }
 
 /// Runs the conformance tests on the device, in a process that is started with the stack's libraries.
-fn probed(args: &Compare) -> Result<ResultFile, Stop> {
+fn run_tests(args: &Compare) -> Result<ResultFile, Stop> {
     let failed = |what: &str, e: &dyn std::error::Error| {
         Stop::no_verdict(format!("error: the probe process {what}: {}", chain(e)))
     };
@@ -129,7 +129,7 @@ fn probed(args: &Compare) -> Result<ResultFile, Stop> {
 }
 
 /// Runs the conformance tests, in the process that was started with the stack's libraries.
-pub(super) fn inside(args: &ProbeInside) -> Result<ExitCode, Stop> {
+pub(super) fn run_inside(args: &ProbeInside) -> Result<ExitCode, Stop> {
     let date = report::date(SystemTime::now());
     let file = conformance::run_on_device(args.stack.clone(), date, &args.decoder)
         .map_err(|e| Stop::no_verdict(format!("error: {}", chain(&e))))?;

@@ -2,7 +2,9 @@
 //! several streams, with synchronisation in between. The programs are well-formed, except that their accesses may be
 //! unordered.
 
-use plan::{Arg, ByVersion, Call, CaptureMode, CopyApi, DEFAULT_STREAM, HostFuncApi, Place, Step};
+use plan::{
+    Arg, BufferAddress, ByVersion, Call, CaptureMode, CopyApi, DEFAULT_STREAM, HostFuncApi, Step,
+};
 
 /// Size of each buffer, in bytes.
 const BYTES: u64 = 1024;
@@ -318,8 +320,8 @@ fn part(numbers: &mut Numbers) -> (u64, u64) {
     numbers.of(&[(0, BYTES), (0, BYTES), (0, BYTES / 2), (BYTES / 2, BYTES / 2)])
 }
 
-fn place(buffer: &str, offset: u64) -> Place {
-    Place { buffer: buffer.to_owned(), offset }
+fn place(buffer: &str, offset: u64) -> BufferAddress {
+    BufferAddress { buffer: buffer.to_owned(), offset }
 }
 
 fn any_buffer(numbers: &mut Numbers) -> &'static str {

@@ -103,8 +103,9 @@ fn program_draws_the_calls_that_are_refused() {
         let fault = format!(
             "call.refused,call=hipDeviceGetStreamPriorityRange,probability=0.5,seed={seed}"
         );
-        let planted: device::Planted = fault.parse().expect("a fault");
-        let first = ["one", "two", "three"].iter().zip(0..).find(|(_, n)| planted.takes(*n));
+        let planted: device::FaultSpec = fault.parse().expect("a fault");
+        let first =
+            ["one", "two", "three"].iter().zip(0..).find(|(_, n)| planted.takes_effect_at(*n));
         let wanted = first.map_or("pass".to_owned(), |(name, _)| format!("api-error:{name}:*"));
         let (_, records) = run(&file, &["--fault", &fault]);
         let got = signature(&records["calls"]);

@@ -196,11 +196,12 @@ fn classifies_wrong_values_alike_in_both_helpers() {
     let report = folder.path().join("report");
     let said = |n: usize| {
         let text = fs::read_to_string(&report).unwrap();
-        let checks =
-            text.lines().map(|line| serde_json::from_str::<judge::Said>(line).expect(line));
+        let checks = text
+            .lines()
+            .map(|line| serde_json::from_str::<judge::ProgramMessage>(line).expect(line));
         let classes: Vec<String> = checks
             .filter_map(|said| match said {
-                judge::Said::Check { wrong, .. } => {
+                judge::ProgramMessage::Check { wrong, .. } => {
                     Some(wrong.map_or("right".to_owned(), |wrong| wrong.class))
                 }
                 _ => None,
@@ -264,9 +265,11 @@ fn wrong_values_are_shown_with_their_indices() {
     let said = || {
         let text = fs::read_to_string(&report).unwrap();
         fs::remove_file(&report).unwrap();
-        let said = text.lines().map(|line| serde_json::from_str::<judge::Said>(line).expect(line));
+        let said = text
+            .lines()
+            .map(|line| serde_json::from_str::<judge::ProgramMessage>(line).expect(line));
         let wrong = said.filter_map(|said| match said {
-            judge::Said::Check { wrong, .. } => wrong,
+            judge::ProgramMessage::Check { wrong, .. } => wrong,
             _ => None,
         });
         wrong.map(|wrong| wrong.details.join("; ")).collect::<Vec<_>>()

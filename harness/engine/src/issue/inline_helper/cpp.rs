@@ -5,10 +5,10 @@ use std::{collections::BTreeSet, sync::LazyLock};
 use regex::{Captures, Regex};
 use serde_json::Value;
 
-use super::{Parameters, Plain, Values, arguments, behind_imports, initializer};
+use super::{Parameters, PlainHelper, Values, arguments, end_of_imports, initializer};
 
-pub(super) static PLAIN: LazyLock<Plain> =
-    LazyLock::new(|| Plain::parse(include_str!("plain.h"), "//: "));
+pub(super) static PLAIN: LazyLock<PlainHelper> =
+    LazyLock::new(|| PlainHelper::parse(include_str!("plain.h"), "//: "));
 
 /// Header that every program gets.
 const RUNTIME: &str = "hip/hip_runtime.h";
@@ -128,7 +128,7 @@ pub(super) fn with_buffered_output(text: &str) -> String {
 
 /// Returns the plain version for one kind of values. The sections for special kinds are left out for `Values::Any`, and
 /// otherwise replace the general ones.
-fn plain(values: Values) -> Plain {
+fn plain(values: Values) -> PlainHelper {
     let kind = |name: &'static str| name.split_once(" of ").map_or(name, |(name, _)| name);
     let is_kind = |name: &str| name.contains(" of ");
     let all = &PLAIN.parts;
@@ -138,7 +138,7 @@ fn plain(values: Values) -> Plain {
         Values::Flat | Values::Listed => !replaced(name),
     });
     let parts = parts.map(|(name, text)| (kind(name), text.clone())).collect();
-    Plain { head: PLAIN.head, parts }
+    PlainHelper { head: PLAIN.head, parts }
 }
 
 /// Replaces calls of the helper's `parameter` by the values of the trial.
@@ -183,7 +183,7 @@ pub(super) fn inline(text: &str, parameters: &Parameters, values: Values) -> Opt
     if opened {
         used.extend(called(text));
     }
-    if !used.iter().all(|name| plain.has(name)) {
+    if !used.iter().all(|name| plain.has_part(name)) {
         return None;
     }
     let is_needed = !used.is_empty();
@@ -208,7 +208,7 @@ pub(super) fn inline(text: &str, parameters: &Parameters, values: Values) -> Opt
         .map(|header| format!("#include <{header}>\n"))
         .filter(|line| !rest.contains(line.trim_end()))
         .collect();
-    let behind = behind_imports(&rest, place.start(), &["#include"]);
+    let behind = end_of_imports(&rest, place.start(), &["#include"]);
     let (before, after) = (&rest[..place.start()], rest[behind..].trim_start_matches('\n'));
     Some(format!("{before}{headers}{}{block}{after}", &rest[place.start()..behind]))
 }
@@ -234,6 +234,6 @@ fn called(text: &str) -> impl Iterator<Item = &str> {
         let name = name.as_str();
         // The function that closes a file descriptor has the same name as a function of the helper.
         let descriptor = name == "close" && arguments(&text[found.get_match().end()..]).len() < 4;
-        (PLAIN.has(name) && !of_another && !descriptor).then_some(name)
+        (PLAIN.has_part(name) && !of_another && !descriptor).then_some(name)
     })
 }

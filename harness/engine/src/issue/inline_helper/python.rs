@@ -4,10 +4,10 @@ use std::{collections::BTreeSet, ops::Range, sync::LazyLock};
 
 use regex::{Captures, Regex};
 
-use super::{HELPER, Parameters, Plain, Values, arguments, behind_imports, initializer};
+use super::{HELPER, Parameters, PlainHelper, Values, arguments, end_of_imports, initializer};
 
-pub(super) static PLAIN: LazyLock<Plain> =
-    LazyLock::new(|| Plain::parse(include_str!("plain.py"), "#: "));
+pub(super) static PLAIN: LazyLock<PlainHelper> =
+    LazyLock::new(|| PlainHelper::parse(include_str!("plain.py"), "#: "));
 
 /// Line in the head of the plain version that begins the class with its functions.
 const CLASS: &str = "# The checks of this program";
@@ -95,7 +95,7 @@ pub(super) fn inline(text: &str, parameters: &Parameters, values: Values) -> Opt
             continue;
         }
         match found.get(2).map(|name| name.as_str()) {
-            Some(name) if word == HELPER || aliases.contains(&word) && PLAIN.has(name) => {
+            Some(name) if word == HELPER || aliases.contains(&word) && PLAIN.has_part(name) => {
                 used.insert(name);
             }
             // The program uses the module itself as a value, or imports it by a string.
@@ -106,7 +106,7 @@ pub(super) fn inline(text: &str, parameters: &Parameters, values: Values) -> Opt
     if used.is_empty() && imports.is_empty() {
         return Some(text.to_owned());
     }
-    let known = used.iter().all(|name| PLAIN.has(name) && !VARIANTS.contains(name));
+    let known = used.iter().all(|name| PLAIN.has_part(name) && !VARIANTS.contains(name));
     if !known || imports.is_empty() {
         return None;
     }
@@ -216,10 +216,10 @@ fn block(used: BTreeSet<&str>, parameters: &Parameters) -> String {
 /// Replaces the imports of the helper, and inserts the plain version after the program's other imports.
 fn insert(text: &str, imports: &[Import], block: &str) -> Option<String> {
     let place = match imports.iter().find(|import| import.indent.is_empty()) {
-        Some(import) => behind_imports(text, with_newline(text, import), &["import ", "from "]),
+        Some(import) => end_of_imports(text, with_newline(text, import), &["import ", "from "]),
         // No statement may precede an import of this module.
         None if text.contains("__future__") => return None,
-        None => behind_imports(text, 0, &["#"]),
+        None => end_of_imports(text, 0, &["#"]),
     };
     let mut edits: Vec<(Range<usize>, String)> = Vec::new();
     let mut names = String::new();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use case::Kernels;
-use plan::{Arg, Call, KernelCode, OwnKernel, Scalar, ScalarType, digest};
+use plan::{Arg, Call, CaseKernel, KernelCode, Scalar, ScalarType, digest};
 use recorder::trace::{ArgumentValue, CONTENTS, TraceCall};
 
 use super::{
@@ -31,7 +31,7 @@ impl<'t> Converter<'t> {
                     }
                     _ => return Err("its source was not recorded".to_owned()),
                 };
-                self.programs.insert(call.made("prog")?, source);
+                self.programs.insert(call.output_handle("prog")?, source);
             }
             "hiprtcGetCode" => {
                 let program = call.address("prog")?;
@@ -41,7 +41,7 @@ impl<'t> Converter<'t> {
             }
             "__hipRegisterFatBinary" => {
                 if let Some(code) = &call.end.code {
-                    let module = call.made("modules")?;
+                    let module = call.output_handle("modules")?;
                     self.modules.insert(module, code.xxh3.clone());
                 }
             }
@@ -53,13 +53,13 @@ impl<'t> Converter<'t> {
             }
             "hipModuleLoad" | "hipModuleLoadData" | "hipModuleLoadDataEx" if call.succeeded() => {
                 let code = call.end.code.as_ref().ok_or("its code was not recorded")?;
-                self.modules.insert(call.made("module")?, code.xxh3.clone());
+                self.modules.insert(call.output_handle("module")?, code.xxh3.clone());
             }
             "hipModuleGetFunction" if call.succeeded() => {
                 let Some(ArgumentValue::Text(kernel)) = call.argument("kname") else {
                     return Err("its name was not recorded".to_owned());
                 };
-                let (module, function) = (call.address("module")?, call.made("function")?);
+                let (module, function) = (call.address("module")?, call.output_handle("function")?);
                 let words = |text: &str| text.split_whitespace().collect::<String>();
                 let source = self.modules.get(&module).and_then(|code| self.code.get(code));
                 match self.library.get(kernel).filter(|_| !self.uses_code) {
@@ -166,7 +166,7 @@ impl<'t> Converter<'t> {
         let file = self.code_of(&xxh3)?;
         let name = self.new_name("k");
         let code = Some(KernelCode { file, kernel });
-        self.plan.own_kernels.insert(name.clone(), OwnKernel { code, ..OwnKernel::default() });
+        self.plan.own_kernels.insert(name.clone(), CaseKernel { code, ..CaseKernel::default() });
         self.plan.kernels.insert(name.clone(), String::new());
         self.names.insert(function, name.clone());
         Ok(name)

@@ -1,8 +1,8 @@
 //! Converts allocations, copies and memsets.
 
 use plan::{
-    Buffer, Call, CopyApi, DEFAULT_STREAM, FileContent, GUARD_BYTE, GUARD_BYTES, Memory,
-    POISON_BYTE, Place, Step,
+    Buffer, BufferAddress, Call, CopyApi, DEFAULT_STREAM, FileContent, GUARD_BYTE, GUARD_BYTES,
+    Memory, POISON_BYTE, Step,
 };
 
 use recorder::trace::CONTENTS;
@@ -10,7 +10,7 @@ use recorder::trace::CONTENTS;
 use super::{super::arguments::RecordedCall, Allocation, Converter};
 
 /// Largest total size of the files of a case, in bytes.
-const MOST_BYTES: usize = 64 << 20;
+const MAX_BYTES: usize = 64 << 20;
 
 impl<'t> Converter<'t> {
     /// Converts allocations, and calls that free memory. Returns false for other calls.
@@ -30,7 +30,7 @@ impl<'t> Converter<'t> {
         if !call.succeeded() {
             return Err("a failing allocation".to_owned());
         }
-        let (at, size) = (call.made(result)?, call.number("size")?);
+        let (at, size) = (call.output_handle(result)?, call.number("size")?);
         let guarded = self.take_poison(at, size, rest);
         let is_declared = self.in_setup && memory != Memory::DeviceAsync;
         let buffer = self.new_name("b");
@@ -109,14 +109,14 @@ impl<'t> Converter<'t> {
         }) else {
             return;
         };
-        let to = Place { buffer: buffer.to_owned(), offset: 0 };
+        let to = BufferAddress { buffer: buffer.to_owned(), offset: 0 };
         let stream = DEFAULT_STREAM.to_owned();
         let call = match next.name() {
             "hipMemset" if next.number("value") == Ok(0) => {
                 Call::Set { to, value: 0, words: false, bytes, asynchronous: false, stream }
             }
             "hipMemcpy" if next.content().is_some() && !self.uses_code => {
-                let from = Place { buffer: format!("{buffer}.initial"), offset: 0 };
+                let from = BufferAddress { buffer: format!("{buffer}.initial"), offset: 0 };
                 Call::Copy { to, from, bytes, api: CopyApi::Memcpy, stream }
             }
             _ => return,
@@ -176,7 +176,8 @@ impl<'t> Converter<'t> {
         let (to_place, from_place) =
             (self.place_or_host(to, bytes)?, self.place_or_host(from, bytes)?);
         if let Ok(kind) = call.number("kind") {
-            let memory = |place: &Place| self.plan.buffers.get(&place.buffer).map(|b| b.memory);
+            let memory =
+                |place: &BufferAddress| self.plan.buffers.get(&place.buffer).map(|b| b.memory);
             let managed =
                 [&to_place, &from_place].iter().any(|p| memory(p) == Some(Memory::Managed));
             let (a, b) = (self.is_on_host(&from_place.buffer), self.is_on_host(&to_place.buffer));
@@ -206,13 +207,17 @@ impl<'t> Converter<'t> {
                 self.copies.insert(to_place.buffer.clone(), copy);
             }
             let written = call.end.wrote.as_ref().map(|content| content.xxh3.clone());
-            self.know(&to_place, bytes, written);
+            self.remember_content(&to_place, bytes, written);
         }
         Ok(Call::Copy { to: to_place, from: from_place, bytes, api, stream })
     }
 
     /// Adds a step that fills a host buffer before a copy from it, unless the buffer already has the recorded content.
-    pub(super) fn fill(&mut self, from: &Place, call: RecordedCall<'t>) -> Result<(), String> {
+    pub(super) fn fill(
+        &mut self,
+        from: &BufferAddress,
+        call: RecordedCall<'t>,
+    ) -> Result<(), String> {
         let Some(content) = call.content() else { return Ok(()) };
         if self.contents.get(&from.buffer) == Some(&content.xxh3) {
             return Ok(());
@@ -243,26 +248,31 @@ impl<'t> Converter<'t> {
             }
         };
         self.step(None, step);
-        self.know(from, content.bytes, Some(content.xxh3.clone()));
+        self.remember_content(from, content.bytes, Some(content.xxh3.clone()));
         Ok(())
     }
 
     /// Remembers the content of a host buffer, as its XXH3; `None` if it is unknown.
-    pub(super) fn know(&mut self, place: &Place, bytes: u64, content: Option<String>) {
+    pub(super) fn remember_content(
+        &mut self,
+        place: &BufferAddress,
+        bytes: u64,
+        content: Option<String>,
+    ) {
         match content.filter(|_| self.is_whole(place, bytes)) {
             Some(content) => drop(self.contents.insert(place.buffer.clone(), content)),
             None => drop(self.contents.remove(&place.buffer)),
         }
     }
 
-    fn is_whole(&self, place: &Place, bytes: u64) -> bool {
+    fn is_whole(&self, place: &BufferAddress, bytes: u64) -> bool {
         place.offset == 0
             && self.plan.buffers.get(&place.buffer).is_some_and(|of| of.bytes == bytes)
     }
 
     /// Searches bytes for the address of a buffer. Returns the offset in the bytes of the first address found, and the
     /// place to which this address leads.
-    pub(super) fn address_in(&self, bytes: &[u8]) -> Option<(usize, Place)> {
+    pub(super) fn address_in(&self, bytes: &[u8]) -> Option<(usize, BufferAddress)> {
         let (words, _) = bytes.as_chunks::<8>();
         let place = |word: &[u8; 8]| self.place(u64::from_le_bytes(*word), 1);
         words.iter().enumerate().find_map(|(index, word)| Some((8 * index, place(word)?)))
@@ -286,8 +296,8 @@ impl<'t> Converter<'t> {
     /// Reports a case whose files are too large.
     pub(super) fn check_size(&mut self) {
         let bytes: usize = self.plan.files.values().map(|file| file.bytes().len()).sum();
-        if bytes > MOST_BYTES {
-            let [has, most] = [bytes, MOST_BYTES].map(|bytes| bytes >> 20);
+        if bytes > MAX_BYTES {
+            let [has, most] = [bytes, MAX_BYTES].map(|bytes| bytes >> 20);
             self.problems
                 .push(format!("its files would have {has} MiB; at most {most} are allowed"));
         }

@@ -118,7 +118,7 @@ impl Objects {
     ) -> Vec<&'t str> {
         let mut created = Vec::new();
         let function = call.function.as_str();
-        let is_of_compiler = function.starts_with(super::super::OF_COMPILER);
+        let is_of_compiler = function.starts_with(super::super::COMPILER_PREFIX);
         if end.status != 0 && !is_of_compiler {
             return created;
         }

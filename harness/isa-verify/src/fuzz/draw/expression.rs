@@ -72,13 +72,13 @@ impl Writer {
     fn any_condition(&mut self, depth: usize) -> String {
         if depth > 0 && self.draw.one_in(4) {
             let (a, b) = (self.condition(depth - 1), self.condition(depth - 1));
-            let what = self.draw.of(&["&&", "||", "!=", "=="]);
+            let what = self.draw.pick(&["&&", "||", "!=", "=="]);
             return format!("(({a}) {what} ({b}))");
         }
         let all: Vec<_> = INTEGERS.into_iter().chain(FLOATS).collect();
-        let of = self.draw.of(&all);
+        let of = self.draw.pick(&all);
         let (a, b) = (self.expression(of, depth), self.expression(of, depth));
-        let what = self.draw.of(&["<", ">", "<=", ">=", "==", "!="]);
+        let what = self.draw.pick(&["<", ">", "<=", ">=", "==", "!="]);
         // A constant on the left side would cause a compiler warning.
         format!("({a} {what} {b})")
     }
@@ -164,7 +164,7 @@ impl Writer {
                 32 => &F32,
                 _ => &F64,
             };
-            let bits = if self.draw.one_in(4) { any } else { self.draw.of(ends) };
+            let bits = if self.draw.one_in(4) { any } else { self.draw.pick(ends) };
             return match of.bits {
                 16 => format!("as_f16((u16){:#x})", bits & 0xffff),
                 32 => format!("as_f32({:#x}u)", bits & 0xffff_ffff),
@@ -174,7 +174,7 @@ impl Writer {
         let value = match self.draw.below(4) {
             0 => any,
             1 => any % 64,
-            _ => self.draw.of(&ENDS),
+            _ => self.draw.pick(&ENDS),
         };
         format!("({})({:#x}ull)", of.name(), value & (u64::MAX >> (64 - of.bits)))
     }
@@ -185,7 +185,7 @@ impl Writer {
         let u32s = |this: &mut Writer| this.some::<3>(U32, depth);
         match self.draw.below(16) {
             0..=3 => {
-                let what = self.draw.of(&["+", "-", "*", "&", "|", "^", "+"]);
+                let what = self.draw.pick(&["+", "-", "*", "&", "|", "^", "+"]);
                 format!("({name})(({wide}){a} {what} ({wide}){b})")
             }
             4 => {
@@ -197,18 +197,18 @@ impl Writer {
                 }
             }
             5 => {
-                let what = self.draw.of(&["/", "%"]);
+                let what = self.draw.pick(&["/", "%"]);
                 // C does not define the division of the smallest number by minus one.
                 let half = if of.kind == 'i' { ">> 1" } else { "+ 0" };
                 format!("({name})(({name})({a} {half}) {what} ({name})({b} | 1))")
             }
             6 => format!("({name})({} ? {a} : {b})", self.condition(depth)),
             7 => {
-                let from = self.draw.of(&INTEGERS);
+                let from = self.draw.pick(&INTEGERS);
                 format!("({name}){}", self.expression(from, depth))
             }
             8 => {
-                let from = self.draw.of(&FLOATS);
+                let from = self.draw.pick(&FLOATS);
                 let to = match (from.bits, of.bits) {
                     (16, _) => scalar(of.kind, 16),
                     (_, 64) => of,
@@ -222,7 +222,7 @@ impl Writer {
                 }
             }
             9 => {
-                let what = self.draw.of(&["plus", "minus", "min", "max"]);
+                let what = self.draw.pick(&["plus", "minus", "min", "max"]);
                 format!("{what}_{name}({a}, {b})")
             }
             10 => format!("med_{name}({a}, {b}, {c})"),
@@ -323,29 +323,29 @@ impl Writer {
         let [a, b, c] = self.some(of, depth);
         match self.draw.below(16) {
             0..=4 => {
-                let what = self.draw.of(&["+", "-", "*", "+", "*", "/"]);
+                let what = self.draw.pick(&["+", "-", "*", "+", "*", "/"]);
                 format!("({name})({a} {what} {b})")
             }
             5 | 6 => {
-                let sign = self.draw.of(&["", "-"]);
+                let sign = self.draw.pick(&["", "-"]);
                 format!("fma{bits}({sign}{a}, {b}, {c})")
             }
             7 => {
-                let what = self.draw.of(&["sqrt", "floor", "ceil", "trunc", "rint", "abs"]);
+                let what = self.draw.pick(&["sqrt", "floor", "ceil", "trunc", "rint", "abs"]);
                 format!("{what}{bits}({a})")
             }
             8 => format!("({name})-{a}"),
             9 => {
-                let what = self.draw.of(&["min", "max"]);
+                let what = self.draw.pick(&["min", "max"]);
                 format!("{what}{bits}({a}, {b})")
             }
             10 => format!("{} ? {a} : {b}", self.condition(depth)),
             11 | 12 => {
-                let from = self.draw.of(&FLOATS);
+                let from = self.draw.pick(&FLOATS);
                 format!("({name}){}", self.expression(from, depth))
             }
             13 => {
-                let from = self.draw.of(&INTEGERS);
+                let from = self.draw.pick(&INTEGERS);
                 let value = self.expression(from, depth);
                 // The value is so small that a half float represents it exactly. Therefore the result does not depend
                 // on how the compiler converts it.
@@ -400,7 +400,7 @@ impl Writer {
                 }
             }
             10.. if !of.is_float() && of.bits < 64 => {
-                let what = self.draw.of(&["vmin", "vmax", "vplus", "vminus"]);
+                let what = self.draw.pick(&["vmin", "vmax", "vplus", "vminus"]);
                 format!("{what}_{name}({a}, {b})")
             }
             0..=3 => {
@@ -409,7 +409,7 @@ impl Writer {
                 } else {
                     &["+", "-", "*", "&", "|", "^"]
                 };
-                format!("{a} {} {b}", self.draw.of(what))
+                format!("{a} {} {b}", self.draw.pick(what))
             }
             4 => {
                 let lanes: Vec<_> = (0..of.lanes).map(|_| self.draw.below(of.lanes)).collect();
@@ -423,13 +423,13 @@ impl Writer {
             }
             6 if !of.is_float() => {
                 let most = splat(&format!("({})({})", element.name(), of.bits - 1));
-                let what = self.draw.of(&["<<", ">>"]);
+                let what = self.draw.pick(&["<<", ">>"]);
                 // The left shift of a signed vector is undefined in C.
                 let what = if of.kind == 'i' { ">>" } else { what };
                 format!("{a} {what} ({b} & {most})")
             }
             7 if !of.is_float() => {
-                let what = self.draw.of(&["<", ">", "==", "<="]);
+                let what = self.draw.pick(&["<", ">", "==", "<="]);
                 let mask = format!("({name})({a} {what} {b})");
                 format!("({mask} & {a}) | (~{mask} & {b})")
             }

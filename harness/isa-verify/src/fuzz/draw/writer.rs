@@ -21,7 +21,7 @@ impl Writer {
     pub(super) fn phase(&mut self, phase: usize, number: u64) -> Phase {
         self.phase = phase;
         self.left = 1 + self.draw.below(self.size.statements);
-        self.atomic = self.draw.of(&["", "Add", "Or", "Xor", "Min", "Max", "And"]);
+        self.atomic = self.draw.pick(&["", "Add", "Or", "Xor", "Min", "Max", "And"]);
         let mut body = Vec::new();
         if phase == 0 {
             body.extend(self.basics(number).into_iter().map(Statement::Line));
@@ -76,10 +76,10 @@ impl Writer {
             _ => {
                 let n = 1 + self.draw.below(15);
                 let any = self.draw.below(256);
-                let control = self.draw.of(&[any, 0x100 + n, 0x110 + n, 0x120 + n, 0x140, 0x141]);
-                let rows = self.draw.of(&[15, 15, 5, 10]);
+                let control = self.draw.pick(&[any, 0x100 + n, 0x110 + n, 0x120 + n, 0x140, 0x141]);
+                let rows = self.draw.pick(&[15, 15, 5, 10]);
                 let every = self.draw.below(16);
-                let banks = self.draw.of(&[15, 15, every]);
+                let banks = self.draw.pick(&[15, 15, every]);
                 let zero = self.draw.below(2);
                 (
                     format!(
@@ -140,12 +140,12 @@ impl Writer {
             ),
             5 | 6 if !self.atomic.is_empty() => {
                 let (name, value) = (self.atomic, self.expression(U32, 2));
-                let place = self.draw.of(&["both", "all"]);
+                let place = self.draw.pick(&["both", "all"]);
                 format!("ATOMIC_{name}({place} + (({word}) & {}), {value});", SHARED - 1)
             }
             20 => self.exchange(&word),
             7 if in_loop => {
-                let what = self.draw.of(&["break", "continue"]);
+                let what = self.draw.pick(&["break", "continue"]);
                 format!("if ({}) {what};", self.condition(1))
             }
             _ => {
@@ -167,10 +167,10 @@ impl Writer {
     /// Returns an atomic on a word that only one work-item uses. The old value of this word does not depend on the
     /// order of the work-items.
     fn exchange(&mut self, word: &str) -> String {
-        let place = self.draw.of(&["own + t * 4", "far"]);
+        let place = self.draw.pick(&["own + t * 4", "far"]);
         let what = self
             .draw
-            .of(&["Add", "Sub", "And", "Or", "Xor", "Min", "Max", "Exch", "CAS", "Inc", "Dec"]);
+            .pick(&["Add", "Sub", "And", "Or", "Xor", "Min", "Max", "Exch", "CAS", "Inc", "Dec"]);
         let [of, at] = match self.draw.below(3) {
             0 => ["u64", "2"],
             1 => ["i32", "3"],

@@ -16,7 +16,7 @@ pub(super) struct Cell {
     pub(super) synchronises: bool,
     pub(super) is_swapped: bool,
     /// True if the last write and the write before it are unordered, but stored the same value.
-    pub(super) agreed: bool,
+    pub(super) wrote_same_value: bool,
 }
 
 const PAGE: u64 = 4096;
@@ -38,7 +38,7 @@ pub(super) struct Cells {
 }
 
 /// The part of an address range that is in one page, with its cells.
-pub(super) struct Part<'a> {
+pub(super) struct PageRange<'a> {
     pub(super) start: u64,
     pub(super) size: u64,
     pub(super) cells: &'a mut [Cell],
@@ -47,7 +47,7 @@ pub(super) struct Part<'a> {
 }
 
 impl Cells {
-    pub(super) fn part(&mut self, start: u64, end: u64) -> Part<'_> {
+    pub(super) fn part(&mut self, start: u64, end: u64) -> PageRange<'_> {
         let number = start / PAGE;
         let end = end.min((number + 1).saturating_mul(PAGE));
         let recent = &mut self.recent[number as usize % 32];
@@ -72,7 +72,7 @@ impl Cells {
         }
         let first = (start % PAGE / page.size) as usize;
         let count = ((end - start) / page.size) as usize;
-        Part { start, size: page.size, cells: &mut page.cells[first..first + count], end }
+        PageRange { start, size: page.size, cells: &mut page.cells[first..first + count], end }
     }
 
     /// Returns the cell of a byte. If the byte has not been accessed, returns a default cell.
@@ -87,7 +87,7 @@ impl Cells {
     pub(super) fn agree(&mut self, address: u64) {
         if let Some(index) = self.index.get(&(address / PAGE)) {
             let page = &mut self.pages[*index as usize];
-            page.cells[(address % PAGE / page.size) as usize].agreed = true;
+            page.cells[(address % PAGE / page.size) as usize].wrote_same_value = true;
         }
     }
 

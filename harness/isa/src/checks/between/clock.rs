@@ -41,14 +41,14 @@ impl Clock {
     }
 
     /// Returns the entry for a wave.
-    pub fn of(&self, wave: u32) -> Option<&Entry> {
+    pub fn entry(&self, wave: u32) -> Option<&Entry> {
         let found = self.0.binary_search_by_key(&wave, |entry| entry.wave);
         found.ok().map(|index| &self.0[index])
     }
 
     fn holds(&self, other: &Clock) -> bool {
         let known = |entry: &Entry| {
-            let own = self.of(entry.wave);
+            let own = self.entry(entry.wave);
             own.is_some_and(|own| own.made >= entry.made && own.come >= entry.come)
         };
         other.0.iter().all(known)

@@ -3,30 +3,30 @@
 
 use std::sync::Arc;
 
-use super::{Access, Between, Clock, Event, Time, Worker};
+use super::{Access, Clock, Event, MemoryRaceDetector, Time, WaveOrder};
 use crate::{
     checks::{access::Kind, scope::Scope, scoreboard::Origin},
-    sync::Synced,
+    sync::SyncEffect,
 };
 
 #[derive(Default)]
-pub(super) struct Meeting {
+pub(super) struct SyncResource {
     /// Vector clock with everything that waves released when they arrived at the resource.
     gathered: Arc<Clock>,
     /// Value of `gathered` when the resource last opened. Waves that pass the resource acquire this clock.
     opened: Arc<Clock>,
 }
 
-impl Between {
+impl MemoryRaceDetector {
     /// Records a global-wave-sync instruction that has run.
     pub(crate) fn syncs(
         &mut self,
-        worker: &mut Worker,
+        worker: &mut WaveOrder,
         origin: &Origin,
-        synced: &Synced,
+        synced: &SyncEffect,
         outstanding: Option<Time>,
     ) {
-        self.forget_all_where_there_is_much();
+        self.drop_large_state();
         self.renew(worker);
         if synced.lets_go {
             let scope = &Scope::NOTHING;
@@ -37,7 +37,7 @@ impl Between {
             let point = self.point(worker, &access, now);
             self.events.push(Event { wave: worker.number, site, point });
             let mut entries = Vec::new();
-            self.let_go(now, &mut entries);
+            self.append_released_entries(now, &mut entries);
             let released = Arc::new(Clock::new(entries));
             self.entries += released.entries().len();
             let before = self.meetings.entry(synced.resource).or_default().gathered.clone();
@@ -54,7 +54,7 @@ impl Between {
     }
 
     /// Records that the wave has waited for the counter of its global-wave-sync instruction, so that the wave acquires.
-    pub(crate) fn passes(&mut self, worker: &mut Worker) {
+    pub(crate) fn passes(&mut self, worker: &mut WaveOrder) {
         self.renew(worker);
         let Some(resource) = worker.comes_to.take() else { return };
         let Some(meeting) = self.meetings.get(&resource) else { return };

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use super::{Event, Kind, Rival, Site, Strength, Time, Why, Worker};
+use super::{Event, Kind, RaceReason, Site, Strength, SuspectedRace, Time, WaveOrder};
 
 /// The current access, and the results of comparisons for those bytes that have already been checked.
-pub(super) struct Visit<'a> {
+pub(super) struct CheckedAccess<'a> {
     pub(super) now: Time,
     pub(super) site: u32,
     /// Numbers of the waves that belong to the workgroup of the current access.
@@ -23,22 +23,22 @@ pub(super) enum Order {
     Before,
     /// One of the two accesses is, or may be, a spin-loop read that waits for the other.
     Waits,
-    Not(Why),
+    Not(RaceReason),
 }
 
-pub(super) struct Look<'a> {
+pub(super) struct OrderCheck<'a> {
     pub(super) events: &'a [Event],
     pub(super) sites: &'a [Site],
-    pub(super) visit: &'a Visit<'a>,
-    pub(super) worker: &'a Worker,
+    pub(super) visit: &'a CheckedAccess<'a>,
+    pub(super) worker: &'a WaveOrder,
     pub(super) apart: bool,
 }
 
-impl Look<'_> {
+impl OrderCheck<'_> {
     /// Returns the order of the access at time `then` and the current one. Accesses that cannot race are reported as
     /// ordered.
     pub(super) fn order(&self, then: Time) -> Order {
-        let Look { events, sites, visit, worker, apart } = self;
+        let OrderCheck { events, sites, visit, worker, apart } = self;
         let event = events[then as usize];
         if then == 0 || event.wave == worker.number {
             return Order::Before;
@@ -61,15 +61,15 @@ impl Look<'_> {
         if has_met && has_come() {
             return Order::Before;
         }
-        let known = clock.of(event.wave).filter(|known| known.made >= then);
+        let known = clock.entry(event.wave).filter(|known| known.made >= then);
         let why = match known {
             Some(known) if comes || known.come >= then => return Order::Before,
-            Some(_) => Why::NotCome,
-            None if has_met => Why::NotCome,
-            None if is_own && then <= worker.met => Why::Stale,
-            None => match worker.heard.of(event.wave) {
-                Some(heard) if heard.made >= then => Why::Stale,
-                _ => Why::Unordered,
+            Some(_) => RaceReason::NotArrived,
+            None if has_met => RaceReason::NotArrived,
+            None if is_own && then <= worker.met => RaceReason::Stale,
+            None => match worker.heard.entry(event.wave) {
+                Some(heard) if heard.made >= then => RaceReason::Stale,
+                _ => RaceReason::Unordered,
             },
         };
         match before.conflicts(site, is_own) {
@@ -86,10 +86,15 @@ impl Look<'_> {
         self.visit.own.contains(&self.events[then as usize].wave)
     }
 
-    pub(super) fn rival(&self, then: Time, address: u64, why: Why) -> Rival {
-        let Look { events, sites, visit, worker, .. } = self;
+    pub(super) fn rival(&self, then: Time, address: u64, why: RaceReason) -> SuspectedRace {
+        let OrderCheck { events, sites, visit, worker, .. } = self;
         let event = events[then as usize];
         let side = |wave, site: u32| (wave, site, sites[site as usize].clone());
-        Rival::new(address, why, side(event.wave, event.site), side(worker.number, visit.site))
+        SuspectedRace::new(
+            address,
+            why,
+            side(event.wave, event.site),
+            side(worker.number, visit.site),
+        )
     }
 }

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::{Between, Clock, Entry, Time, Worker};
+use super::{Clock, Entry, MemoryRaceDetector, Time, WaveOrder};
 
-impl Between {
+impl MemoryRaceDetector {
     /// Records a barrier, at which each wave of the workgroup acquires from all others. `outstanding` contains, for
     /// each wave, the first of its writes that may not have reached memory.
     pub(crate) fn meet(
         &mut self,
-        workers: &mut [Worker],
+        workers: &mut [WaveOrder],
         outstanding: impl Iterator<Item = Option<Time>>,
     ) {
         let now = self.now();
@@ -34,14 +34,14 @@ impl Between {
     /// Records that the wave with this index acquired through the LDS. `others` contains two values for each wave of
     /// the workgroup: the time up to which its accesses are now ordered, and the first of its writes that may not have
     /// reached memory.
-    pub(crate) fn learns(
+    pub(crate) fn record_acquire(
         &mut self,
-        workers: &mut [Worker],
+        workers: &mut [WaveOrder],
         index: usize,
         others: impl Iterator<Item = (Time, Option<Time>)>,
     ) {
         workers.iter_mut().for_each(|worker| self.renew(worker));
-        let Worker { number, met, .. } = workers[index];
+        let WaveOrder { number, met, .. } = workers[index];
         let [mut known, mut heard] = [&workers[index].known, &workers[index].heard].map(Arc::clone);
         let (mut stale, mut entries) = (workers[index].stale, Vec::new());
         for (other, (made, outstanding)) in workers.iter().zip(others) {
@@ -49,7 +49,7 @@ impl Between {
             if other.number == number || made == 0 {
                 continue;
             }
-            let before = heard.of(other.number).map_or(0, |entry| entry.made);
+            let before = heard.entry(other.number).map_or(0, |entry| entry.made);
             if made > met.max(before) {
                 let first = outstanding.filter(|_| self.apart).unwrap_or(Time::MAX);
                 entries.push(Entry { wave: other.number, made, come: made.min(first - 1) });

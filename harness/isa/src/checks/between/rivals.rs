@@ -7,19 +7,19 @@ use super::{Cells, Kind, Origin, Site, Strength};
 
 /// Reason why two accesses race.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum RaceReason {
     /// No synchronisation orders the two accesses.
     Unordered,
     /// The second wave acquired from the first one. But the first wave had released before its earlier write reached
     /// memory.
-    NotCome,
+    NotArrived,
     /// The second wave acquired from the first one, but did not invalidate its caches afterwards.
     Stale,
 }
 
 /// One of two racing accesses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Side {
+pub struct RacingAccess {
     pub(crate) kind: Kind,
     pub(crate) workgroup: u64,
     pub(crate) wave: u32,
@@ -32,29 +32,29 @@ pub struct Side {
 pub struct Race {
     pub(crate) address: u64,
     /// Reason why the accesses race.
-    pub why: Why,
+    pub why: RaceReason,
     /// The two racing accesses.
-    pub sides: [Side; 2],
+    pub sides: [RacingAccess; 2],
 }
 
 /// Two accesses that may race, in the order of execution.
 #[derive(Clone)]
-pub(super) struct Rival {
+pub(super) struct SuspectedRace {
     address: u64,
-    why: Why,
+    why: RaceReason,
     sides: [(u32, Site); 2],
     sites: [u32; 2],
 }
 
-impl Rival {
+impl SuspectedRace {
     pub(super) fn new(
         address: u64,
-        why: Why,
+        why: RaceReason,
         (before, first_site, first): (u32, u32, Site),
         (now, second_site, second): (u32, u32, Site),
-    ) -> Rival {
+    ) -> SuspectedRace {
         let sites = [first_site.min(second_site), first_site.max(second_site)];
-        Rival { address, why, sides: [(before, first), (now, second)], sites }
+        SuspectedRace { address, why, sides: [(before, first), (now, second)], sites }
     }
 
     fn both_write(&self) -> bool {
@@ -62,7 +62,7 @@ impl Rival {
     }
 
     /// Returns true if all accesses to the location confirm that the suspected race is a race.
-    fn stands(&self, cells: &Cells) -> bool {
+    fn is_confirmed(&self, cells: &Cells) -> bool {
         let cell = cells.at(self.address);
         let has = |kind| self.sides.iter().any(|(_, site)| site.kind == kind);
         // A compare-and-swap loop starts with a plain read. Compilers emit such loops for atomics that the architecture
@@ -72,7 +72,7 @@ impl Rival {
         }
         // If it is unknown whether two stores are atomic, they are assumed to be atomic if another access to the
         // location synchronises.
-        let unsaid = |(_, site): &(u32, Site)| site.strength == Strength::Unsaid;
+        let unsaid = |(_, site): &(u32, Site)| site.strength == Strength::Unknown;
         !(self.both_write() && self.sides.iter().all(unsaid) && cell.synchronises)
     }
 }
@@ -81,23 +81,23 @@ impl Rival {
 const EXAMPLES: usize = 16;
 
 #[derive(Default)]
-pub(super) struct Rivals {
-    open: BTreeMap<[u32; 2], Vec<Rival>>,
+pub(super) struct SuspectedRaces {
+    open: BTreeMap<[u32; 2], Vec<SuspectedRace>>,
     /// Suspected races with the write that is being executed, each with the old bytes at its address.
-    fresh: Vec<(Rival, Vec<Option<u8>>)>,
-    found: BTreeMap<[u32; 2], Rival>,
+    fresh: Vec<(SuspectedRace, Vec<Option<u8>>)>,
+    found: BTreeMap<[u32; 2], SuspectedRace>,
 }
 
-impl Rivals {
-    pub(super) fn add(&mut self, rival: Rival) {
+impl SuspectedRaces {
+    pub(super) fn add(&mut self, rival: SuspectedRace) {
         let examples = self.open.entry(rival.sites).or_default();
-        let is_known = |known: &Rival| known.address == rival.address;
+        let is_known = |known: &SuspectedRace| known.address == rival.address;
         if examples.len() < EXAMPLES && !examples.iter().any(is_known) {
             examples.push(rival);
         }
     }
 
-    pub(super) fn add_if_it_changes(&mut self, rival: Rival, bytes: Vec<Option<u8>>) {
+    pub(super) fn add_unless_unchanged(&mut self, rival: SuspectedRace, bytes: Vec<Option<u8>>) {
         self.fresh.push((rival, bytes));
     }
 
@@ -117,7 +117,7 @@ impl Rivals {
     /// Decides which of the remaining suspected races are races. Called when all accesses are known.
     pub(super) fn settle(&mut self, cells: &Cells) {
         for (sites, examples) in std::mem::take(&mut self.open) {
-            let stands = examples.into_iter().find(|rival| rival.stands(cells));
+            let stands = examples.into_iter().find(|rival| rival.is_confirmed(cells));
             if let Some(rival) = stands {
                 self.found.entry(sites).or_insert(rival);
             }
@@ -125,8 +125,8 @@ impl Rivals {
     }
 
     pub(super) fn take(&mut self, waves: u32) -> Vec<Race> {
-        let race = |Rival { address, why, sides, .. }: Rival| {
-            let mut sides = sides.map(|(wave, Site { kind, origin, .. })| Side {
+        let race = |SuspectedRace { address, why, sides, .. }: SuspectedRace| {
+            let mut sides = sides.map(|(wave, Site { kind, origin, .. })| RacingAccess {
                 kind,
                 workgroup: u64::from(wave / waves),
                 wave: wave % waves,

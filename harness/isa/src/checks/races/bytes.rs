@@ -1,7 +1,7 @@
 //! Records the last accesses to each byte of the LDS. Most accesses are to whole dwords. The bytes of a dword that was
 //! only accessed as a whole share one history.
 
-use super::{Clock, Come, Kind, Number, Time};
+use super::{AccessPosition, Clock, CompletedCounts, Kind, Time};
 
 /// Last access of one kind to a byte. The type is small, because the history contains many such values.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,11 +22,11 @@ pub struct Byte {
     /// Last atomic on the byte, and last atomic on it by another wave.
     pub atomics: [Touch; 2],
     /// Positions of the last write and of the last atomic among the accesses of their waves.
-    pub numbers: [Number; 2],
+    pub numbers: [AccessPosition; 2],
     /// Number of memory accesses in the launch before the last write.
     pub in_memory: Time,
     /// True if several waves have written the same value and no synchronisation orders these writes.
-    pub agreed: bool,
+    pub wrote_same_value: bool,
     /// Two reads by different waves.
     pub reads: [Touch; 2],
 }
@@ -34,11 +34,11 @@ pub struct Byte {
 impl Byte {
     /// Records a load or a store if all conflicting accesses have completed and are ordered before it. Otherwise
     /// records nothing and returns false.
-    pub fn settles(&mut self, kind: Kind, touch: &Touch, settled: &Settled<'_>) -> bool {
+    pub fn record_if_ordered(&mut self, kind: Kind, touch: &Touch, settled: &WaveView<'_>) -> bool {
         let [number, atomic] = self.numbers;
         let [last, other] = &self.atomics;
-        let is_settled = settled.has_come(&self.write, number)
-            && settled.has_come(last, atomic)
+        let is_settled = settled.has_completed(&self.write, number)
+            && settled.has_completed(last, atomic)
             && settled.is_before(other);
         if !is_settled {
             return false;
@@ -50,7 +50,7 @@ impl Byte {
                 }
             }
             Kind::Store if self.reads.iter().all(|read| settled.is_before(read)) => {
-                (self.write, self.agreed) = (*touch, false);
+                (self.write, self.wrote_same_value) = (*touch, false);
             }
             Kind::Store | Kind::Atomic => return false,
         }
@@ -76,7 +76,7 @@ impl Byte {
                     *read = *touch;
                 }
                 let [first, second] = both(self.atomics, Kind::Atomic);
-                [write.filter(|_| !self.agreed), first, second, None, None]
+                [write.filter(|_| !self.wrote_same_value), first, second, None, None]
             }
             Kind::Atomic => {
                 let [first, second] = both(self.reads, Kind::Load);
@@ -92,7 +92,7 @@ impl Byte {
             Kind::Store => {
                 let [first, second] = both(self.reads, Kind::Load);
                 let [last, other] = both(self.atomics, Kind::Atomic);
-                self.agreed = write.is_some() && !changed;
+                self.wrote_same_value = write.is_some() && !changed;
                 self.write = *touch;
                 [write.filter(|_| changed), last, other, first, second]
             }
@@ -100,9 +100,9 @@ impl Byte {
     }
 }
 
-/// The part of the race check's state that [`Byte::settles`] needs. For most accesses to the LDS, it is sufficient to
-/// decide that the access is not a race.
-pub struct Settled<'a> {
+/// The part of the race check's state that [`Byte::record_if_ordered`] needs. For most accesses to the LDS, it is
+/// sufficient to decide that the access is not a race.
+pub struct WaveView<'a> {
     /// Number of the wave in the workgroup.
     pub wave: u32,
     /// Vector clock of the wave.
@@ -112,22 +112,23 @@ pub struct Settled<'a> {
     /// Time of the last barrier of the workgroup.
     pub met: Time,
     /// For each wave, the accesses that had certainly completed at the last barrier.
-    pub come: &'a [Come],
+    pub come: &'a [CompletedCounts],
     /// Accesses of this wave that have completed.
-    pub own: Come,
+    pub own: CompletedCounts,
 }
 
-impl Settled<'_> {
+impl WaveView<'_> {
     /// Returns true if the access is ordered before the next access of the current wave.
     pub fn is_before(&self, touch: &Touch) -> bool {
         touch.time == 0 || touch.wave == self.wave || self.clock.knows(touch)
     }
 
-    fn has_come(&self, touch: &Touch, number: Number) -> bool {
-        let come = || self.come.get(touch.wave as usize).is_none_or(|come| number.has_come(*come));
+    fn has_completed(&self, touch: &Touch, number: AccessPosition) -> bool {
+        let come =
+            || self.come.get(touch.wave as usize).is_none_or(|come| number.has_completed(*come));
         match touch.wave == self.wave {
             // The wave needs no wait for its own LDS accesses, because they complete in order with the current one.
-            true => !number.is_moved() || touch.time < self.begun || number.has_come(self.own),
+            true => !number.is_moved() || touch.time < self.begun || number.has_completed(self.own),
             false => touch.time < self.begun || touch.time <= self.met && come(),
         }
     }

@@ -6,7 +6,7 @@
 
 use device::{Arch, MatrixSums};
 
-use super::{MOST_VALUES, Multiply, Shape, dense, element::Input};
+use super::{MAX_VALUES, Multiply, Shape, dense, element::Input};
 use crate::{
     exec::{Bound, Lanes, bind_lanes},
     small_float::SmallFloat,
@@ -37,13 +37,13 @@ pub(super) enum Sums {
 }
 
 /// Exponent that is used for zero, and minimum exponent of the addend.
-const LEAST: i32 = -126;
+const MIN_EXPONENT: i32 = -126;
 
 fn least(input: Input) -> i32 {
     match input {
         Input::F16 => -14,
         Input::Fp8(format) => SmallFloat::least_exponent(format),
-        _ => LEAST,
+        _ => MIN_EXPONENT,
     }
 }
 
@@ -85,12 +85,12 @@ fn power(exponent: i32) -> f64 {
 }
 
 /// Returns two to the power of the exponent of `value`, at least `least`. For zero, returns two to the power of
-/// [`LEAST`].
+/// [`MIN_EXPONENT`].
 #[inline(always)]
 fn exponent(value: f32, least: f64) -> f64 {
     let wide = f64::from(value);
     let exponent = f64::from_bits(wide.to_bits() & 0x7ff << 52);
-    if wide == 0.0 { power(LEAST) } else { exponent.max(least) }
+    if wide == 0.0 { power(MIN_EXPONENT) } else { exponent.max(least) }
 }
 
 /// Returns +0 for a denormal, which is a number whose absolute value is below `least`. Returns any other number
@@ -107,11 +107,11 @@ fn floor(value: f64) -> f64 {
 }
 
 /// Elements of A or B. The first index is the number of the element in its lane, the second index is the lane.
-type Side<T> = [[T; 64]; MOST_VALUES];
+type Side<T> = [[T; 64]; MAX_VALUES];
 
 #[inline(always)]
 fn exponents(sides: [&Side<f32>; 2], values: usize, least: [i32; 2]) -> [Side<f64>; 2] {
-    let mut exponents = [[[0f64; 64]; MOST_VALUES]; 2];
+    let mut exponents = [[[0f64; 64]; MAX_VALUES]; 2];
     for ((exponents, side), least) in exponents.iter_mut().zip(sides).zip(least) {
         for (exponents, side) in exponents.iter_mut().zip(side).take(values) {
             *exponents = side.map(|value| exponent(value, power(least)));
@@ -293,7 +293,7 @@ fn fuse<const N: usize>(
             [false, true] => return f32::NEG_INFINITY,
             [false, false] => {}
         }
-        let of_addend = exponent(addend[lane], power(LEAST));
+        let of_addend = exponent(addend[lane], power(MIN_EXPONENT));
         let top = greatest[lane].max(of_addend);
         // The unit is 2^-31 of the largest number. The addend is a multiple of 2^7 units.
         let products = floor(sum[lane] * (greatest[lane] / top) * power(7));

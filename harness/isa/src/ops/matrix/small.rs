@@ -27,7 +27,7 @@ const ELEMENTS: usize = 2048;
 /// Number of elements of A in each lane.
 const VALUES: usize = ELEMENTS / 64;
 /// Maximum number of elements of C and D in each lane: 16 by 16 or 32 by 32 elements in 64 lanes.
-const MOST_RESULTS: usize = 16;
+const MAX_RESULTS: usize = 16;
 
 #[derive(Clone, Copy)]
 struct Factor {
@@ -184,7 +184,7 @@ impl<const N: usize> Lanes for Multiply<N> {
     fn run(&self, wave: &mut Wave) {
         let (a, b) = (self.a.load::<N>(wave), self.b.load::<N>(wave));
         // All results are computed before the first write, because D may overlap A, B or C.
-        let mut results = [[0f32; 64]; MOST_RESULTS];
+        let mut results = [[0f32; 64]; MAX_RESULTS];
         for row in 0..N {
             let mut sums = [0f32; N];
             for (column, sum) in sums.iter_mut().enumerate() {

@@ -30,7 +30,7 @@ fn check(line: &str, coordinates: [u32; 2], kind: Kind, expected: &[(u64, u64)])
     wave.scalar[..8].copy_from_slice(&image.words(Gfx1151).expect("a known format"));
     wave.scalar[8..12].copy_from_slice(&sampler.words(Gfx1151));
     coordinates.iter().enumerate().for_each(|(at, value)| wave.set_lane(8 + at, 5, *value));
-    let text = Text::parse(line, &Site::of(Gfx1151)).expect(line);
+    let text = Text::parse(line, &Site::for_arch(Gfx1151)).expect(line);
     let pieces = pieces(&text).expect(line);
     assert!(pieces.iter().all(|piece| piece.kind == kind), "{line}");
     let touched: Vec<_> = pieces
@@ -57,7 +57,7 @@ fn texels_are_memory_accesses() {
     let two = [(0x1000, 4), (0x1004, 4)];
     check(sample, [1f32, 0.5].map(f32::to_bits), Kind::Load, &two);
     // A filtered texel is not a copy of memory. Therefore its registers must be treated as initialised.
-    let text = Text::parse(sample, &Site::of(Gfx1151)).expect(sample);
+    let text = Text::parse(sample, &Site::for_arch(Gfx1151)).expect(sample);
     let flow = flow(&text).expect(sample);
     assert_eq!(flow.rule, Rule::Forget);
     assert_eq!(address(&text).len(), 2 + 8 + 4);
@@ -67,7 +67,7 @@ fn texels_are_memory_accesses() {
 /// their errors.
 #[test]
 fn unknown_memory_instructions_are_unsupported() {
-    let of = |line: &str| pieces(&Text::parse(line, &Site::of(Gfx1151)).expect(line));
+    let of = |line: &str| pieces(&Text::parse(line, &Site::for_arch(Gfx1151)).expect(line));
     for line in ["global_inv", "global_wb", "global_wbinv", "buffer_gl0_inv", "buffer_wbl2"] {
         assert!(of(line).expect(line).is_empty(), "{line}");
     }

@@ -15,5 +15,5 @@ fn join_takes_the_later_entries() {
     let (same, made) = Clock::join(&both, &one);
     assert!(Arc::ptr_eq(&same, &both) && made == 0);
     assert!(Arc::ptr_eq(&Clock::join(&one, &both).0, &both));
-    assert_eq!(both.of(2), None);
+    assert_eq!(both.entry(2), None);
 }

@@ -8,7 +8,7 @@ use isa::inside::{
 
 #[track_caller]
 fn check(line: &str, rule: Rule, targets: &[Register], sources: &[&[Register]]) {
-    let text = Text::parse(line, &Site::of(Gfx1151)).expect(line);
+    let text = Text::parse(line, &Site::for_arch(Gfx1151)).expect(line);
     let expected = Flow {
         rule,
         targets: targets.to_vec(),
@@ -73,7 +73,7 @@ fn targets_precede_sources_with_exceptions() {
 #[test]
 fn address_operands_depend_on_the_kind_of_access() {
     let check = |line: &str, expected: &[Register]| {
-        let text = Text::parse(line, &Site::of(Gfx1151)).expect(line);
+        let text = Text::parse(line, &Site::for_arch(Gfx1151)).expect(line);
         assert_eq!(address(&text), expected, "{line}");
     };
     check("global_load_b32 v0, v1, s[2:3]", &[Row(1), Scalar(2), Scalar(3)]);

@@ -2,7 +2,7 @@
 
 use device::Arch;
 use isa::inside::{
-    checks::polls::Looks,
+    checks::polls::ReadUse,
     text::{Site, Text},
 };
 
@@ -20,10 +20,10 @@ fn check_in_turns(lines: &str, at: usize, waits: bool, turns: bool, decides: boo
         let words: Vec<&str> = line.split_whitespace().collect();
         let immediate = words.last().and_then(|word| word.parse::<i16>().ok()).unwrap_or(0);
         let site =
-            Site { address, size: 4, immediate: immediate as u16, ..Site::of(Arch::Gfx1151) };
+            Site { address, size: 4, immediate: immediate as u16, ..Site::for_arch(Arch::Gfx1151) };
         Some([Text::parse(line, &site).expect(line)].into())
     };
-    assert_eq!(Looks::at(at as u64 * 4, &code), Looks { waits, turns, decides }, "{lines:#?}");
+    assert_eq!(ReadUse::at(at as u64 * 4, &code), ReadUse { waits, turns, decides }, "{lines:#?}");
 }
 
 #[test]

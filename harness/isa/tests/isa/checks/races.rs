@@ -5,11 +5,11 @@ use std::sync::Arc;
 use isa::{
     AccessKind::{self as Kind, *},
     inside::checks::{
-        Found,
-        polls::Looks,
+        CheckError,
+        polls::ReadUse,
         races::{
-            By, Clock, Come, Known, Number, Races,
-            bytes::{Byte, Settled, Touch},
+            AccessPosition, Clock, ClockEntry, CompletedCounts, CurrentAccess, Races,
+            bytes::{Byte, Touch, WaveView},
         },
     },
 };
@@ -34,14 +34,14 @@ use Act::{Barrier, Does, Learns, Swaps, Takes, Tells};
 
 /// Returns the races in a list of offsets and actions, as pairs of indices in the list. `look` returns the analysis of
 /// the instruction at an index.
-fn races(list: &[(u64, Act)], look: impl Fn(u64) -> Looks) -> Vec<(u64, u64)> {
+fn races(list: &[(u64, Act)], look: impl Fn(u64) -> ReadUse) -> Vec<(u64, u64)> {
     races_at(list, |index| index as u64, look)
 }
 
 fn races_at(
     list: &[(u64, Act)],
     place: impl Fn(usize) -> u64,
-    look: impl Fn(u64) -> Looks,
+    look: impl Fn(u64) -> ReadUse,
 ) -> Vec<(u64, u64)> {
     let (mut races, mut found) = (Races::default(), Vec::new());
     races.begin(3);
@@ -51,24 +51,34 @@ fn races_at(
             Takes(wave) | Swaps(wave) => (wave, Atomic, true, true),
             Tells(wave) => (wave, Store, true, false),
             Learns(wave, of) => {
-                races.learns(wave, of);
+                races.record_acquire(wave, of);
                 continue;
             }
             Barrier => {
-                races.barrier([Come { local: u32::MAX, moved: u32::MAX }; 3].into_iter());
+                races
+                    .barrier([CompletedCounts { local: u32::MAX, moved: u32::MAX }; 3].into_iter());
                 continue;
             }
         };
         let bytes = (&[0][..], &[u8::from(changed)][..]);
-        let (swaps, lets_go) = (matches!(act, Swaps(_)), matches!(act, Tells(_)));
-        let (number, come) = (Number::default(), Come::default());
-        let by = By { kind, wave, pc: place(index), number, come, returns, swaps, lets_go };
+        let (swaps, may_release) = (matches!(act, Swaps(_)), matches!(act, Tells(_)));
+        let (number, come) = (AccessPosition::default(), CompletedCounts::default());
+        let by = CurrentAccess {
+            kind,
+            wave,
+            pc: place(index),
+            number,
+            come,
+            returns,
+            swaps,
+            may_release,
+        };
         races.runs(by.pc, &Arc::from(""), 0);
         races.touch(&by, *offset, bytes, &mut |pc| look(pc), &mut found);
     }
     found.extend(Races::end(vec![&mut races]));
-    let pair = |found: &Found| match found {
-        Found::LdsRace { first, second, .. } => (first.pc, second.pc),
+    let pair = |found: &CheckError| match found {
+        CheckError::LdsRace { first, second, .. } => (first.pc, second.pc),
         other => panic!("{other:?}"),
     };
     found.iter().map(pair).collect()
@@ -77,7 +87,7 @@ fn races_at(
 #[track_caller]
 fn check(list: &[Act], expected: &[(u64, u64)]) {
     let list: Vec<_> = list.iter().map(|act| (7, *act)).collect();
-    assert_eq!(races(&list, |_| Looks::default()), expected, "{list:?}");
+    assert_eq!(races(&list, |_| ReadUse::default()), expected, "{list:?}");
 }
 
 fn write(wave: u32) -> Act {
@@ -128,7 +138,7 @@ fn atomic_and_plain_read_need_a_barrier() {
 fn spin_and_guard_reads_do_not_race() {
     let waits = |list: &[Act], places: &[u64]| {
         let list: Vec<_> = list.iter().map(|act| (7, *act)).collect();
-        races(&list, |pc| Looks { waits: places.contains(&pc), decides: true, turns: false })
+        races(&list, |pc| ReadUse { waits: places.contains(&pc), decides: true, turns: false })
     };
     // `places` contains the code address of each action. The instruction at address 1 waits in a spin loop.
     let again = |list: &[Act], places: &[u64]| {
@@ -136,7 +146,7 @@ fn spin_and_guard_reads_do_not_race() {
         races_at(
             &list,
             |index| places[index],
-            |pc| Looks { waits: pc == 1, decides: true, turns: false },
+            |pc| ReadUse { waits: pc == 1, decides: true, turns: false },
         )
     };
     assert_eq!(waits(&[atomic(0), read(1)], &[1]), []);
@@ -164,7 +174,7 @@ fn spin_and_guard_reads_do_not_race() {
 /// Offsets 0 and 1 contain data. Atomics access the offsets 8 and 12.
 #[test]
 fn atomics_and_spin_loops_order_waves() {
-    let plain = |list: &[(u64, Act)]| races(list, |_| Looks::default());
+    let plain = |list: &[(u64, Act)]| races(list, |_| ReadUse::default());
     // The wave whose atomic is the last one acquires from all others.
     let last = |takes| [(0, write(0)), (8, takes), (8, Takes(1)), (0, read(1))];
     assert_eq!(plain(&last(atomic(0))), []);
@@ -180,7 +190,7 @@ fn atomics_and_spin_loops_order_waves() {
         let list =
             [(0, write(0)), (8, flag), (8, read(1)), (0, read(1)), (1, read(1)), (1, write(0))];
         assert_eq!(
-            races(&list, |pc| Looks { waits: pc == 2, decides: true, turns: false }),
+            races(&list, |pc| ReadUse { waits: pc == 2, decides: true, turns: false }),
             [(4, 5)]
         );
     }
@@ -256,7 +266,7 @@ fn races_equal_unordered_pairs_in_the_reference() {
         };
         let list: Vec<_> = (0..9).map(|_| act()).collect();
         let expected = races_by_paths(&list);
-        let found = races(&list, |_| Looks::default());
+        let found = races(&list, |_| ReadUse::default());
         assert!(found.iter().all(|pair| expected.contains(pair)), "{list:?}: {found:?}");
         // If more than two waves access a byte and no synchronisation orders them, only two of the races are recorded.
         assert!(waves > 2 || found.is_empty() == expected.is_empty(), "{list:?}: {expected:?}");
@@ -269,14 +279,14 @@ fn races_equal_unordered_pairs_in_the_reference() {
 #[test]
 fn try_locks_and_flags_after_waits_order_waves() {
     let (data, word) = (0, 8);
-    let race = |list: &[(u64, Act)], waits: Looks| races(list, |_| waits);
-    let decides = Looks { decides: true, ..Looks::default() };
-    let turns = Looks { turns: true, ..decides };
+    let race = |list: &[(u64, Act)], waits: ReadUse| races(list, |_| waits);
+    let decides = ReadUse { decides: true, ..ReadUse::default() };
+    let turns = ReadUse { turns: true, ..decides };
     let lock = |give, take| {
         [(word, Swaps(0)), (data, write(0)), (word, give), (word, take), (data, write(1))]
     };
     assert_eq!(race(&lock(write(0), Swaps(1)), decides), []);
-    assert_eq!(race(&lock(write(0), Swaps(1)), Looks::default()), [(2, 3), (1, 4)]);
+    assert_eq!(race(&lock(write(0), Swaps(1)), ReadUse::default()), [(2, 3), (1, 4)]);
     assert_eq!(race(&lock(write(0), Takes(1)), decides), [(2, 3), (1, 4)]);
     // Another wave has tried to take the lock before, without success.
     assert_eq!(race(&[(word, Swaps(0)), (word, Swaps(1)), (word, write(0))], decides), []);
@@ -294,7 +304,7 @@ fn try_locks_and_flags_after_waits_order_waves() {
         let flagged = [(data, write(0)), (word, Tells(0)), (word, read(1)), (16, Tells(0))];
         [&flagged[..], &[(16, Does(second, Store, false)), (16, read(2)), (data, read(2))]].concat()
     };
-    let waits = Looks { waits: true, ..decides };
+    let waits = ReadUse { waits: true, ..decides };
     assert_eq!(race(&relay(1), waits), []);
     assert_eq!(race(&[(data, write(0)), (data, Learns(1, 0)), (data, read(1))], decides), []);
     assert_eq!(race(&[(data, write(0)), (data, Learns(2, 0)), (data, read(1))], decides), [(0, 2)]);
@@ -320,7 +330,7 @@ fn by_history(list: &[(u32, u8, u64, u64, u8)], of_bytes: bool) -> Vec<String> {
             8 => (Atomic, true),
             _ => {
                 let come = u32::from(value) * index as u32;
-                races.barrier([Come { local: come, moved: come / 2 }; 3].into_iter());
+                races.barrier([CompletedCounts { local: come, moved: come / 2 }; 3].into_iter());
                 continue;
             }
         };
@@ -331,32 +341,35 @@ fn by_history(list: &[(u32, u8, u64, u64, u8)], of_bytes: bool) -> Vec<String> {
         if kind != Load {
             lds[range.clone()].copy_from_slice(&[value, 1, 0, 1, 1, value, 1, 0][..size as usize]);
         }
-        let (swaps, lets_go) = (value == 1, value == 2);
+        let (swaps, may_release) = (value == 1, value == 2);
         let index = index as u32;
-        let made = Come { local: index, moved: index };
-        let number = if place % 3 == 0 { Number::moved(made) } else { Number::local(made) };
-        let come = Come { local: index, moved: u32::from(value) * index / 2 };
-        let by = By { kind, wave, pc, number, come, returns, swaps, lets_go };
+        let made = CompletedCounts { local: index, moved: index };
+        let number =
+            if place % 3 == 0 { AccessPosition::moved(made) } else { AccessPosition::local(made) };
+        let come = CompletedCounts { local: index, moved: u32::from(value) * index / 2 };
+        let by = CurrentAccess { kind, wave, pc, number, come, returns, swaps, may_release };
         races.runs(pc, &Arc::from(""), 0);
-        let mut look = |pc| Looks { waits: pc % 5 == 1, decides: pc % 3 == 0, turns: pc % 4 == 2 };
+        let mut look =
+            |pc| ReadUse { waits: pc % 5 == 1, decides: pc % 3 == 0, turns: pc % 4 == 2 };
         races.touch(&by, at, (&before[range.clone()], &lds[range]), &mut look, &mut found);
     }
     found.extend(Races::end(vec![&mut races]));
-    let pair = |found: &Found| match found {
-        Found::LdsRace { first, second, .. } => format!("{first:?} {second:?}"),
-        Found::LdsEarly { write, read, .. } => format!("early {write:?} {read:?}"),
+    let pair = |found: &CheckError| match found {
+        CheckError::LdsRace { first, second, .. } => format!("{first:?} {second:?}"),
+        CheckError::LdsEarly { write, read, .. } => format!("early {write:?} {read:?}"),
         other => panic!("{other:?}"),
     };
     found.iter().map(pair).collect()
 }
 
-fn come() -> impl Strategy<Value = Come> {
-    (0..3u32, 0..3u32).prop_map(|(local, moved)| Come { local, moved })
+fn come() -> impl Strategy<Value = CompletedCounts> {
+    (0..3u32, 0..3u32).prop_map(|(local, moved)| CompletedCounts { local, moved })
 }
 
-fn number() -> impl Strategy<Value = Number> {
-    (come(), proptest::bool::ANY)
-        .prop_map(|(made, moved)| if moved { Number::moved(made) } else { Number::local(made) })
+fn number() -> impl Strategy<Value = AccessPosition> {
+    (come(), proptest::bool::ANY).prop_map(|(made, moved)| {
+        if moved { AccessPosition::moved(made) } else { AccessPosition::local(made) }
+    })
 }
 
 proptest::proptest! {
@@ -379,23 +392,23 @@ proptest::proptest! {
         let [write, atomic, other, first, second] =
             touches.map(|(time, wave)| Touch { time, wave, pc: u64::from(time) });
         let reads = [first, second];
-        let mut byte = Byte { write, atomics: [atomic, other], numbers, in_memory: 0, agreed, reads };
+        let mut byte = Byte { write, atomics: [atomic, other], numbers, in_memory: 0, wrote_same_value: agreed, reads };
         let mut looked_at = byte;
         // All accesses before the last barrier happen before the wave's next access.
-        let known = known.map(|here| Known { here: here.max(begun + met), in_memory: 0 });
+        let known = known.map(|here| ClockEntry { here: here.max(begun + met), in_memory: 0 });
         let clock = Clock(known.to_vec());
-        let settled = Settled { wave: 1, own, clock: &clock, begun, met: begun + met, come: &come };
+        let settled = WaveView { wave: 1, own, clock: &clock, begun, met: begun + met, come: &come };
         let (kind, touch) = (if is_load { Load } else { Store }, Touch { time: 9, wave: 1, pc: 9 });
-        if byte.settles(kind, &touch, &settled) {
+        if byte.record_if_ordered(kind, &touch, &settled) {
             let rivals = looked_at.add(kind, &touch, true, |other| settled.is_before(other));
             proptest::prop_assert!(rivals.iter().all(Option::is_none));
             for (write, number) in [(write, numbers[0]), (atomic, numbers[1])] {
                 let since = begun <= write.time && write.time <= begun + met;
-                let has_come = match write.wave {
-                    1 => !number.is_moved() || write.time < begun || number.has_come(own),
-                    other => !since || number.has_come(come[other as usize]),
+                let has_completed = match write.wave {
+                    1 => !number.is_moved() || write.time < begun || number.has_completed(own),
+                    other => !since || number.has_completed(come[other as usize]),
                 };
-                proptest::prop_assert!(has_come);
+                proptest::prop_assert!(has_completed);
             }
         }
         proptest::prop_assert_eq!(format!("{byte:?}"), format!("{looked_at:?}"));

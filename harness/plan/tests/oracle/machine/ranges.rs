@@ -1,4 +1,4 @@
-use plan::{Arg, Box3d, Call, Parameter, Place};
+use plan::{Arg, Box3d, BufferAddress, Call, Parameter};
 
 fn box_range(
     of: &Box3d,
@@ -18,7 +18,7 @@ fn box_range(
 /// Returns the accesses that a call declares. A kernel is assumed to access its buffers from the given place to the end
 /// of the buffer, and a copy of rows to access the whole range from the first to the last byte.
 pub(super) fn declared(call: &Call) -> Vec<(String, u64, u64, bool)> {
-    let flat = |place: &Place, bytes: u64, write: bool| {
+    let flat = |place: &BufferAddress, bytes: u64, write: bool| {
         (place.buffer.clone(), place.offset, place.offset + bytes, write)
     };
     let whole = |buffer: &String, write: bool| (buffer.clone(), 0, u64::MAX, write);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plan::{Box3d, Call, Place};
+use plan::{Box3d, BufferAddress, Call};
 
 use super::{Action, Machine, Results};
 use crate::memory::{At, Block, Illegal, Memory, in_box};
@@ -148,8 +148,8 @@ impl Machine<'_> {
     }
 }
 
-fn rows(call: &Call) -> Vec<(Place, Place)> {
-    let at = |place: &Place, more: u64| Place {
+fn rows(call: &Call) -> Vec<(BufferAddress, BufferAddress)> {
+    let at = |place: &BufferAddress, more: u64| BufferAddress {
         buffer: place.buffer.clone(),
         offset: place.offset + more,
     };
@@ -165,7 +165,7 @@ fn rows(call: &Call) -> Vec<(Place, Place)> {
             .collect(),
         Call::Copy3d { to, from, width, height, depth, .. } => {
             let size = [*width, *height, *depth];
-            let place = |of: &Box3d, offset| Place { buffer: of.buffer.clone(), offset };
+            let place = |of: &Box3d, offset| BufferAddress { buffer: of.buffer.clone(), offset };
             let both = in_box(to, size)
                 .into_iter()
                 .flatten()

@@ -1,8 +1,8 @@
 use super::*;
-use crate::{FORMAT, Over, fixture::passed, to_line};
+use crate::{FORMAT, RunEnd, fixture::passed, to_line};
 
 fn opened(run: &str) -> String {
-    let opened = Opened {
+    let opened = RunPlan {
         format: FORMAT,
         opened: "2026-11-22T01:02:03Z".to_owned(),
         run: run.to_owned(),
@@ -30,10 +30,13 @@ fn invalid_lines_are_reported_with_their_numbers() {
     let whole = trial("p", 0);
     let text = [&whole, &whole[..whole.len() / 2], "", "hello", r#"{"format":9}"#, "{}"];
     let index = RecordIndex::read(text.join("\n").as_bytes()).unwrap();
-    let places = |lines: &OddLines| lines.first.iter().map(|odd| odd.line).collect::<Vec<_>>();
+    let places = |lines: &InvalidLines| lines.first.iter().map(|odd| odd.line).collect::<Vec<_>>();
     assert_eq!((places(&index.torn), places(&index.foreign)), (vec![2], vec![4, 5, 6]));
     let many = RecordIndex::read("x\n".repeat(100).as_bytes()).unwrap();
-    assert_eq!((many.foreign.first.len(), many.foreign.more), (KEPT, 100 - KEPT));
+    assert_eq!(
+        (many.foreign.first.len(), many.foreign.more),
+        (MAX_KEPT_LINES, 100 - MAX_KEPT_LINES)
+    );
 }
 
 /// If the time grew quadratically with the number of lines, this test would take minutes.
@@ -43,8 +46,8 @@ fn reads_many_begun_trials_in_linear_time() {
     let line = |over: bool, number: usize| {
         let (format, run, date) = (FORMAT, "o".to_owned(), "2026-11-22T01:02:03Z".to_owned());
         let line = match over {
-            true => Line::Over(Over { format, over: date, run }),
-            false => Line::Begun(Begun {
+            true => Line::Over(RunEnd { format, over: date, run }),
+            false => Line::Begun(TrialStart {
                 format,
                 begun: date,
                 run,
@@ -61,7 +64,7 @@ fn reads_many_begun_trials_in_linear_time() {
     let begun = format!("{}\n{}", opened("o"), lines(false));
     let lost = |text: &str| {
         let index = RecordIndex::read(text.as_bytes()).unwrap();
-        index.runs[0].held(text.as_bytes(), false).unwrap().lost.len()
+        index.runs[0].read_run(text.as_bytes(), false).unwrap().lost.len()
     };
     assert_eq!(lost(&begun), TRIALS);
     assert_eq!(lost(&(begun + &lines(true))), 0);

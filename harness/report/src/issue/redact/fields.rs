@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use super::names::{Private, QUERY, is_harmless, is_plural, private, words};
+use super::names::{PrivateKind, QUERY, is_harmless, is_plural, private_kind, words};
 
 /// Replaces the values of private fields in a text. The lines and their layout do not change.
 pub(crate) fn fields(text: &str) -> String {
@@ -13,7 +13,7 @@ pub(crate) fn fields(text: &str) -> String {
     // Indentation of a line that ends with the name of a secret, if the secret is on the lines below, as in YAML.
     let mut below: Option<usize> = None;
     // For each column of a Markdown table, the kind of private value that it contains.
-    let mut columns: Vec<Option<Private>> = Vec::new();
+    let mut columns: Vec<Option<PrivateKind>> = Vec::new();
     let mut lines = text.split_inclusive('\n').peekable();
     while let Some(line) = lines.next() {
         let body = line.trim_end_matches(['\n', '\r']);
@@ -51,7 +51,7 @@ fn pairs(text: &str) -> String {
         );
         Regex::new(pattern).expect("a valid pattern")
     });
-    let replaced = |found: &Captures| match private(&found[2]) {
+    let replaced = |found: &Captures| match private_kind(&found[2]) {
         Some(kind) if !is_harmless(kind, &found[3]) && !found[3].starts_with('-') => {
             format!("{}{}", &found[1], kind.word())
         }
@@ -66,12 +66,16 @@ fn opens_block(line: &str) -> bool {
     let line = line.trim_end_matches(['|', '>', '-', '+']).trim_end();
     let Some(name) = line.strip_suffix(':') else { return false };
     let name = name.trim().trim_start_matches("- ").trim_matches(['"', '\'', '*', '`']);
-    !name.contains(' ') && private(name).is_some_and(Private::is_secret)
+    !name.contains(' ') && private_kind(name).is_some_and(PrivateKind::is_secret)
 }
 
 /// Replaces private cells in a row of a Markdown table: those to the right of a private name, and those in a column
 /// that has a private name.
-fn cells(line: &str, columns: &mut Vec<Option<Private>>, names_columns: bool) -> (String, bool) {
+fn cells(
+    line: &str,
+    columns: &mut Vec<Option<PrivateKind>>,
+    names_columns: bool,
+) -> (String, bool) {
     // The table may be inside a quotation or a list.
     let body = line.trim_start_matches([' ', '\t', '>', '*', '+', '-']);
     let (mark, body) = match body.starts_with('|') {
@@ -144,11 +148,11 @@ fn is_rule(line: &str) -> bool {
     line.contains('|') && line.contains("-") && line.chars().all(|c| "|-: ".contains(c))
 }
 
-fn cell_name(cell: &str) -> Option<Private> {
+fn cell_name(cell: &str) -> Option<PrivateKind> {
     let name = cell.trim().trim_matches(['*', '`', '"', '_']).trim_end_matches(':');
     // The name of a column may be a link or have a remark: `[Password](x)`, `password (root)`.
     let name = name.trim_start_matches('[').split(['(', ']']).next().unwrap_or(name).trim();
-    (name.split(' ').count() <= 3).then(|| private(name)).flatten()
+    (name.split(' ').count() <= 3).then(|| private_kind(name)).flatten()
 }
 
 /// Replaces the values of all private fields in one line.
@@ -169,25 +173,25 @@ fn line_fields(line: &str) -> String {
 }
 
 /// Returns the private value in a line that consists of two columns, such as `Serial Number    0123`.
-fn column(line: &str) -> Option<Found> {
+fn column(line: &str) -> Option<PrivateSpan> {
     let from = line.len() - line.trim_start().len();
     let (tab, spaces) = (line[from..].find('\t'), line[from..].find("  "));
     let at = from + tab.into_iter().chain(spaces).min()?;
     let name = &line[from..at];
     let is_name = name.len() < 40 && name.chars().all(|c| c.is_alphanumeric() || "_- ".contains(c));
-    let private = is_name.then(|| private(name)).flatten()?;
+    let private = is_name.then(|| private_kind(name)).flatten()?;
     let found = value(line, at, private, true)?;
     line[found.end..].trim().is_empty().then_some(found)
 }
 
 /// Position and kind of a private value in a line.
-struct Found {
+struct PrivateSpan {
     start: usize,
     end: usize,
-    private: Private,
+    private: PrivateKind,
 }
 
-fn next_value(line: &str, from: usize) -> Option<Found> {
+fn next_value(line: &str, from: usize) -> Option<PrivateSpan> {
     let bytes = line.as_bytes();
     let starts = from..bytes.len();
     for at in starts {
@@ -204,13 +208,13 @@ fn next_value(line: &str, from: usize) -> Option<Found> {
 }
 
 /// Returns at most 300 bytes of the line that precede the position `at`.
-fn near(line: &str, at: usize) -> &str {
-    since(line, 0, at)
+fn preceding_text(line: &str, at: usize) -> &str {
+    text_between(line, 0, at)
 }
 
 /// Returns the bytes of the line between two positions, but at most 300. Without this limit, the time for a line would
 /// be quadratic in its length.
-fn since(line: &str, from: usize, at: usize) -> &str {
+fn text_between(line: &str, from: usize, at: usize) -> &str {
     let mut from = at.saturating_sub(300).max(from);
     while !line.is_char_boundary(from) {
         from -= 1;
@@ -219,8 +223,8 @@ fn since(line: &str, from: usize, at: usize) -> &str {
 }
 
 /// Returns the private value of an option, as in `--name value`, or of `login name password value` in a `.netrc`.
-fn after_option(line: &str, from: usize, at: usize) -> Option<Found> {
-    let before = since(line, from, at);
+fn after_option(line: &str, from: usize, at: usize) -> Option<PrivateSpan> {
+    let before = text_between(line, from, at);
     let word = before.rsplit(|c: char| c.is_whitespace() || "\"'`([".contains(c)).next()?;
     let name = word.trim_start_matches('-');
     let dashes = word.len() - name.len();
@@ -235,8 +239,8 @@ fn after_option(line: &str, from: usize, at: usize) -> Option<Found> {
         let is_netrc = is_alone
             || name == "login" && rest.split_whitespace().nth(1) == Some("password")
             || name == "password"
-                && near(line, at).split_whitespace().rev().nth(2) == Some("login");
-        let private = if name == "login" { Private::Login } else { Private::Secret };
+                && preceding_text(line, at).split_whitespace().rev().nth(2) == Some("login");
+        let private = if name == "login" { PrivateKind::Login } else { PrivateKind::Secret };
         return is_netrc.then(|| value(line, at, private, true)).flatten();
     }
     if name.contains(['=', ':']) {
@@ -244,17 +248,18 @@ fn after_option(line: &str, from: usize, at: usize) -> Option<Found> {
     }
     let rest = line[at..].trim_start();
     // The user name and password are one word: `curl -u name:password`.
-    if word == "-u" && !near(line, at).contains("pip") {
+    if word == "-u" && !preceding_text(line, at).contains("pip") {
         let pair = rest.split_whitespace().next().unwrap_or_default();
         let is_ids = pair.chars().all(|c| c.is_ascii_digit() || c == ':');
         return (pair.contains(':') && !is_ids)
-            .then(|| value(line, at, Private::Secret, true))
+            .then(|| value(line, at, PrivateKind::Secret, true))
             .flatten();
     }
-    let private = private(name)?;
+    let private = private_kind(name)?;
     // In `pip install --user torch` and `systemctl --user start x`, `--user` has no value.
-    let is_flag = private == Private::User
-        && (near(line, at).contains("pip") || near(line, at).contains("systemctl"));
+    let is_flag = private == PrivateKind::User
+        && (preceding_text(line, at).contains("pip")
+            || preceding_text(line, at).contains("systemctl"));
     if is_flag || rest.starts_with('-') || (dashes == 1 && name.len() < 4) {
         return None;
     }
@@ -262,7 +267,7 @@ fn after_option(line: &str, from: usize, at: usize) -> Option<Found> {
 }
 
 /// Returns the private value in `name: value` or `name=value`, where `at` is the position of the separator.
-fn after_separator(line: &str, from: usize, at: usize) -> Option<Found> {
+fn after_separator(line: &str, from: usize, at: usize) -> Option<PrivateSpan> {
     let bytes = line.as_bytes();
     let separator = bytes[at];
     let (previous, next) = (at.checked_sub(1).map(|n| bytes[n]), bytes.get(at + 1).copied());
@@ -273,7 +278,7 @@ fn after_separator(line: &str, from: usize, at: usize) -> Option<Found> {
     if separator == b'=' && previous.is_some_and(|c| b"=!<>".contains(&c)) {
         return None;
     }
-    let before = since(line, from, at).trim_end_matches([':', '?', '+']);
+    let before = text_between(line, from, at).trim_end_matches([':', '?', '+']);
     let quoted = before.trim_end_matches([' ', '\t', '"', '\'', '*', '`', '\\', ']']);
     // The name may be a list element: `token[0]`.
     let digits = quoted.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -285,7 +290,7 @@ fn after_separator(line: &str, from: usize, at: usize) -> Option<Found> {
     let start =
         quoted.char_indices().rev().take_while(|(_, c)| in_name(*c)).last().map(|(n, _)| n)?;
     let name = &quoted[start..];
-    let lead = near(quoted, start);
+    let lead = preceding_text(quoted, start);
     if name.is_empty() {
         return None;
     }
@@ -299,7 +304,7 @@ fn after_separator(line: &str, from: usize, at: usize) -> Option<Found> {
             || (lead.ends_with([';', '#']) && in_address()));
     let decoded = decoded(name);
     let name = if in_query { decoded.as_str() } else { name };
-    let private = private(name)
+    let private = private_kind(name)
         .or_else(|| {
             // The name may consist of two or three words: `Serial Number`, `API key`.
             let ends = |c: char| c.is_whitespace() || "\"'`([>".contains(c);
@@ -308,7 +313,7 @@ fn after_separator(line: &str, from: usize, at: usize) -> Option<Found> {
             let before = words.first().filter(|word| lead.ends_with(**word) && is_word(word));
             // `lead` ends with the space that separates the two words.
             let before = before.copied().or_else(|| words.get(1).copied().filter(is_word))?;
-            private(&format!("{before} {name}")).filter(|_| name.len() < 12)
+            private_kind(&format!("{before} {name}")).filter(|_| name.len() < 12)
         })
         .or_else(|| {
             let short: String = words(name).concat();
@@ -318,7 +323,7 @@ fn after_separator(line: &str, from: usize, at: usize) -> Option<Found> {
                     || QUERY
                         .iter()
                         .any(|q| short == format!("amz{q}") || short == format!("goog{q}"))))
-            .then_some(Private::Secret)
+            .then_some(PrivateKind::Secret)
         })?;
     let is_value = if in_query || private.is_secret() {
         // In a parser's message, such as `unexpected token: x`, the value is not a secret.
@@ -343,14 +348,19 @@ fn after_separator(line: &str, from: usize, at: usize) -> Option<Found> {
     }
     let mut found = value(line, at, private, in_query)?;
     if separator == b':' || !private.is_secret() {
-        found.end +=
-            further(&line[at + 1..], &line[found.start..], found.end - found.start, private, name);
+        found.end += extra_value_length(
+            &line[at + 1..],
+            &line[found.start..],
+            found.end - found.start,
+            private,
+            name,
+        );
     }
     // Part of a sentence is not a value: `for the user: please look`. A name such as `username` seldom occurs in a
     // sentence.
     let text = &line[found.start..found.end];
     let after = line[found.end..].strip_prefix(' ').unwrap_or_default();
-    let is_name = matches!(private, Private::Login | Private::Machine);
+    let is_name = matches!(private, PrivateKind::Login | PrivateKind::Machine);
     let sentence = !private.is_secret()
         && !is_name
         && separator == b':'
@@ -361,7 +371,8 @@ fn after_separator(line: &str, from: usize, at: usize) -> Option<Found> {
             .is_some_and(|word| !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase()))
         && !lead.trim().is_empty();
     // If another name follows the name, as in `host: error:`, the other name is not a value.
-    let is_call = private == Private::Token && text.contains('(') && line.trim_end().ends_with(';');
+    let is_call =
+        private == PrivateKind::Token && text.contains('(') && line.trim_end().ends_with(';');
     let other_name = !private.is_secret()
         && (text.ends_with(':')
             || text.starts_with('/')
@@ -413,7 +424,7 @@ fn quoted_value(line: &str, at: usize) -> bool {
 }
 
 /// Returns the value of an HTTP header, up to the end of the line or to the quote that ends the header.
-fn header(line: &str, at: usize) -> Option<Found> {
+fn header(line: &str, at: usize) -> Option<PrivateSpan> {
     let start = at
         + 1
         + (line[at + 1..].len() - line[at + 1..].trim_start_matches([' ', '\t', '*', '`']).len());
@@ -422,10 +433,10 @@ fn header(line: &str, at: usize) -> Option<Found> {
         .and_then(|quote| closing_quote(&line[start..], quote))
         .map_or(line.trim_end().len(), |n| start + n);
     let text = line.get(start..end)?;
-    (!text.is_empty() && !is_harmless(Private::Secret, text)).then_some(Found {
+    (!text.is_empty() && !is_harmless(PrivateKind::Secret, text)).then_some(PrivateSpan {
         start,
         end,
-        private: Private::Secret,
+        private: PrivateKind::Secret,
     })
 }
 
@@ -445,7 +456,7 @@ fn closing_quote(text: &str, quote: char) -> Option<usize> {
 }
 
 /// Returns the value after the byte `at`, without its quotes. `None` if the value is harmless.
-fn value(line: &str, at: usize, private: Private, is_word: bool) -> Option<Found> {
+fn value(line: &str, at: usize, private: PrivateKind, is_word: bool) -> Option<PrivateSpan> {
     let rest = &line[at + 1..];
     let rest = rest.strip_prefix('>').unwrap_or(rest);
     let rest = rest.trim_start_matches([' ', '\t', '*']);
@@ -477,7 +488,7 @@ fn value(line: &str, at: usize, private: Private, is_word: bool) -> Option<Found
         start + word_end(rest, private.is_secret() && !is_word)
     };
     let text = &line[start..end];
-    (!is_harmless(private, text)).then_some(Found { start, end, private })
+    (!is_harmless(private, text)).then_some(PrivateSpan { start, end, private })
 }
 
 /// Returns true if the name before the separator announces several values.
@@ -487,7 +498,13 @@ fn is_plural_before(line: &str, at: usize) -> bool {
 
 /// Returns the number of further bytes that belong to a value after its first word: the rest of a list such as `hosts:
 /// a, b`, or the words of a passphrase up to the end of the line.
-fn further(after: &str, value: &str, first: usize, private: Private, name: &str) -> usize {
+fn extra_value_length(
+    after: &str,
+    value: &str,
+    first: usize,
+    private: PrivateKind,
+    name: &str,
+) -> usize {
     let rest = &value[first..];
     let word = |c: char| c.is_alphanumeric() || "_-.".contains(c);
     let mut length = 0;
@@ -502,8 +519,8 @@ fn further(after: &str, value: &str, first: usize, private: Private, name: &str)
         }
     }
     let is_phrase = match private {
-        Private::Secret | Private::Token => true,
-        Private::Login | Private::Machine => after.starts_with("  "),
+        PrivateKind::Secret | PrivateKind::Token => true,
+        PrivateKind::Login | PrivateKind::Machine => after.starts_with("  "),
         _ => false,
     };
     // A passphrase ends no later than the quotes, the XML element or the clause that contains it.

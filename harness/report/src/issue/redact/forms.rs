@@ -6,7 +6,7 @@ use std::{net::Ipv4Addr, net::Ipv6Addr, sync::LazyLock};
 use regex::Regex;
 
 /// A form of private values: a pattern, and the text that replaces the values.
-pub(super) struct Form {
+pub(super) struct PrivateForm {
     #[cfg_attr(not(test), allow(dead_code))]
     pub(super) name: &'static str,
     /// Text that replaces the value. The value is what the first group of the pattern matches.
@@ -18,9 +18,9 @@ pub(super) struct Form {
 
 /// Pattern of what may precede a name: the beginning of the text, a character that cannot be part of a name, or the
 /// escape sequence of a colour.
-const LEFT: &str = r"(?:^|[^0-9A-Za-z]|\x1b\[[0-9;]*m)";
+const NAME_START: &str = r"(?:^|[^0-9A-Za-z]|\x1b\[[0-9;]*m)";
 /// Pattern of what may follow a name: the end of the text, or a character that cannot be part of a name.
-const RIGHT: &str = r"(?:$|[^0-9A-Za-z])";
+const NAME_END: &str = r"(?:$|[^0-9A-Za-z])";
 /// Pattern of what may follow a dotted name or number. A full stop may follow, but not another component.
 const DOTTED_END: &str = r"(?:$|[^0-9A-Za-z._]|_|\.(?:$|[^0-9A-Za-z]))";
 /// Pattern of the name of a machine.
@@ -48,7 +48,7 @@ const PASSWORD: &str = r#"[ \t]*["']?([^\s"'`|;&<>\\-][^\s"'`\\]*)"#;
 
 macro_rules! form {
     ($name:expr, $word:expr, $accepts:expr, $($pattern:expr),+) => {
-        Form {
+        PrivateForm {
             name: $name,
             word: $word,
             regex: LazyLock::new(|| {
@@ -66,7 +66,7 @@ fn always(_: &str, _: &str, _: &str) -> bool {
 }
 
 /// All forms, in the order in which they are applied.
-pub(super) static FORMS: [Form; 44] = [
+pub(super) static FORMS: [PrivateForm; 44] = [
     form!(
         "SSH public key",
         "<key>",
@@ -77,14 +77,14 @@ pub(super) static FORMS: [Form; 44] = [
         "JSON Web Token",
         "<secret>",
         always,
-        LEFT,
+        NAME_START,
         r"(eyJ[0-9A-Za-z_-]{8,}\.[0-9A-Za-z_-]{4,}(?:\.[0-9A-Za-z_-]*)*)"
     ),
     form!(
         "service key",
         "<secret>",
         is_service_key,
-        LEFT,
+        NAME_START,
         r"((?:gh[pousr]_|github_pat_|gl(?:pat|dt|rt|cbt|sa)[-_]|hf_|sk-|xox[a-z][-.]|xapp-|ya29\.|GOCSPX-|pypi-",
         r"|npm_|rubygems_|dop_v1_|pul-|SG\.|shp(?:at|ss|ca|pa)_|lin_api_|ATATT|dckr_(?:pat|oat)_|nvapi-|r8_|gsk_",
         r"|AGE-SECRET-KEY-|hv[sb]\.|whsec_|figd_|xai-|sbp_|NRAK-|wandb_v1_|lsv2_(?:pt|sk)_|PMAK-|sq0(?:atp|csp)-)",
@@ -95,9 +95,9 @@ pub(super) static FORMS: [Form; 44] = [
         "AWS key id",
         "<secret>",
         always,
-        LEFT,
+        NAME_START,
         r"((?:AKIA|ASIA|ABIA|ACCA|AROA|AIDA)[A-Z0-9]{16})",
-        RIGHT
+        NAME_END
     ),
     form!(
         "webhook",
@@ -305,9 +305,9 @@ pub(super) static FORMS: [Form; 44] = [
         "MAC address",
         "<mac>",
         |value, _, _| [6, 14, 20].contains(&value.split(':').count()),
-        LEFT,
+        NAME_START,
         "([0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){5,19})",
-        RIGHT
+        NAME_END
     ),
     form!(
         "MAC address with dashes",
@@ -326,7 +326,7 @@ pub(super) static FORMS: [Form; 44] = [
         "IPv6 address",
         "<ip>",
         is_ipv6,
-        LEFT,
+        NAME_START,
         r"([0-9A-Fa-f]{0,4}:(?:[0-9A-Fa-f]{1,4}:|:){1,7}(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[0-9A-Fa-f]{1,4})?(?:%[0-9A-Za-z_.-]+)?)",
         "(?:$|[^0-9A-Za-z_])"
     ),
@@ -341,9 +341,9 @@ pub(super) static FORMS: [Form; 44] = [
         "cloud host",
         "<host>",
         always,
-        LEFT,
+        NAME_START,
         r"((?:ip|ec2)-[0-9]{1,3}(?:-[0-9]{1,3}){3}(?:\.[0-9A-Za-z-]+)*)",
-        RIGHT
+        NAME_END
     ),
     form!(
         "host of the kernel's command line",
@@ -353,7 +353,15 @@ pub(super) static FORMS: [Form; 44] = [
         HOST,
         ")"
     ),
-    form!("licence server", "<host>", always, LEFT, "([0-9]{2,}", AT, "[A-Za-z][0-9A-Za-z.-]*)"),
+    form!(
+        "licence server",
+        "<host>",
+        always,
+        NAME_START,
+        "([0-9]{2,}",
+        AT,
+        "[A-Za-z][0-9A-Za-z.-]*)"
+    ),
     form!(
         "host of a private network",
         "<host>",
@@ -372,7 +380,7 @@ pub(super) static FORMS: [Form; 44] = [
         "GPU id",
         "<uuid>",
         |value, _, _| value.bytes().filter(u8::is_ascii_hexdigit).count() >= 8,
-        LEFT,
+        NAME_START,
         r"(?:GPU|MIG)-([0-9A-Fa-f-]{8,})"
     ),
     form!(
@@ -408,7 +416,7 @@ pub(super) fn forms(text: &str) -> String {
     })
 }
 
-impl Form {
+impl PrivateForm {
     /// Replaces the values in a text that have this form. `None` if there are none.
     pub(super) fn replaced(&self, text: &str) -> Option<String> {
         let mut out = String::new();

@@ -3,7 +3,7 @@
 
 /// Kind of private value that the name of a field announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Private {
+pub(crate) enum PrivateKind {
     Secret,
     /// Secret in a field whose name has another meaning too, as in `tokens = 512`.
     Token,
@@ -21,29 +21,29 @@ pub(crate) enum Private {
     Uuid,
 }
 
-impl Private {
+impl PrivateKind {
     pub(crate) fn is_secret(self) -> bool {
-        matches!(self, Private::Secret | Private::Token | Private::Random)
+        matches!(self, PrivateKind::Secret | PrivateKind::Token | PrivateKind::Random)
     }
 
     /// Returns the text that replaces a value of this kind.
     pub(crate) fn word(self) -> &'static str {
         match self {
-            Private::Secret | Private::Token | Private::Random => "<secret>",
-            Private::User | Private::Login => "<user>",
-            Private::Host | Private::Machine => "<host>",
-            Private::Serial => "<serial>",
-            Private::Uuid => "<uuid>",
+            PrivateKind::Secret | PrivateKind::Token | PrivateKind::Random => "<secret>",
+            PrivateKind::User | PrivateKind::Login => "<user>",
+            PrivateKind::Host | PrivateKind::Machine => "<host>",
+            PrivateKind::Serial => "<serial>",
+            PrivateKind::Uuid => "<uuid>",
         }
     }
 }
 
 /// Names of private fields, in lower case and without separators. They are compared with the last words of a field's
 /// name: `SUDO_USER`, `clientSecret`, `Serial Number`.
-const NAMES: [(Private, &[&str]); 8] = [
-    (Private::Random, &["auth"]),
+const NAMES: [(PrivateKind, &[&str]); 8] = [
+    (PrivateKind::Random, &["auth"]),
     (
-        Private::Secret,
+        PrivateKind::Secret,
         &[
             "authorization",
             "authkey",
@@ -79,9 +79,9 @@ const NAMES: [(Private, &[&str]); 8] = [
             "subscriptionkey",
         ],
     ),
-    (Private::User, &["user", "users"]),
+    (PrivateKind::User, &["user", "users"]),
     (
-        Private::Login,
+        PrivateKind::Login,
         &[
             "username",
             "usernames",
@@ -98,9 +98,9 @@ const NAMES: [(Private, &[&str]); 8] = [
             "realname",
         ],
     ),
-    (Private::Host, &["host", "hosts"]),
+    (PrivateKind::Host, &["host", "hosts"]),
     (
-        Private::Machine,
+        PrivateKind::Machine,
         &[
             "hostname",
             "hostnames",
@@ -113,7 +113,7 @@ const NAMES: [(Private, &[&str]); 8] = [
         ],
     ),
     (
-        Private::Serial,
+        PrivateKind::Serial,
         &[
             "serial",
             "serials",
@@ -129,7 +129,7 @@ const NAMES: [(Private, &[&str]); 8] = [
             "s/n",
         ],
     ),
-    (Private::Uuid, &["uuid", "uuids", "guid"]),
+    (PrivateKind::Uuid, &["uuid", "uuids", "guid"]),
 ];
 
 /// Endings that announce a secret even if no separator precedes them, as in `PGPASSWORD`.
@@ -185,28 +185,28 @@ const ORDINARY: [&str; 32] = [
 ];
 
 /// Returns the kind of private value that a field with this name contains. `None` if its value is not private.
-pub(crate) fn private(name: &str) -> Option<Private> {
+pub(crate) fn private_kind(name: &str) -> Option<PrivateKind> {
     let numbered = name.trim_end_matches(|c: char| c.is_ascii_digit());
     if numbered.len() < name.len() {
         // A number after the name of a secret distinguishes several secrets, as in `password1`. After other names, a
         // number has another meaning.
         let numbered = numbered.trim_end_matches(['_', '-']);
-        return private(numbered).filter(|private| private.is_secret());
+        return private_kind(numbered).filter(|private| private.is_secret());
     }
     let words = words(name);
     let all = words.concat();
     if all.ends_with("token") || all.ends_with("tokens") {
-        return Some(Private::Token);
+        return Some(PrivateKind::Token);
     }
     if ENDS.iter().any(|end| all.ends_with(end)) {
-        return Some(Private::Secret);
+        return Some(PrivateKind::Secret);
     }
     // `DB_PASS` is a secret, but compiler options such as `stop-after-pass` are not.
     if words.len() > 1 && name.ends_with("_PASS") || name.ends_with("_pass") {
-        return Some(Private::Secret);
+        return Some(PrivateKind::Secret);
     }
     if is_service_key(name) {
-        return Some(Private::Secret);
+        return Some(PrivateKind::Secret);
     }
     (1..=words.len().min(3)).rev().find_map(|n| {
         let last = words[words.len() - n..].concat();
@@ -254,26 +254,28 @@ pub(super) fn words(name: &str) -> Vec<String> {
 }
 
 /// Returns true if the value identifies nothing, or is a placeholder that others fill in.
-pub(crate) fn is_harmless(private: Private, value: &str) -> bool {
+pub(crate) fn is_harmless(private: PrivateKind, value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     let is_number = |most: usize| value.len() <= most && value.bytes().all(|b| b.is_ascii_digit());
     if value.is_empty() || is_placeholder(value) {
         return true;
     }
     match private {
-        Private::Token if is_number(6) => true,
-        Private::Random if !is_random(value) => true,
-        Private::Secret | Private::Token | Private::Random => {
+        PrivateKind::Token if is_number(6) => true,
+        PrivateKind::Random if !is_random(value) => true,
+        PrivateKind::Secret | PrivateKind::Token | PrivateKind::Random => {
             ["true", "false", "null", "none", "required", "yes", "no"].contains(&&*lower)
                 || value.bytes().all(|b| b == b'*')
         }
-        Private::Serial => ORDINARY.contains(&&*lower) || is_number(3),
+        PrivateKind::Serial => ORDINARY.contains(&&*lower) || is_number(3),
         // The prefix of the form `GPU-ID` is kept; a pattern in `forms` replaces the id.
-        Private::Uuid => ORDINARY.contains(&&*lower) || is_number(12) || value.starts_with("GPU-"),
-        Private::User | Private::Host => {
+        PrivateKind::Uuid => {
+            ORDINARY.contains(&&*lower) || is_number(12) || value.starts_with("GPU-")
+        }
+        PrivateKind::User | PrivateKind::Host => {
             ORDINARY.contains(&&*lower) || is_quantity(value) || is_target(value)
         }
-        Private::Login | Private::Machine => [
+        PrivateKind::Login | PrivateKind::Machine => [
             "localhost",
             "none",
             "null",
@@ -311,7 +313,8 @@ fn is_placeholder(value: &str) -> bool {
         };
         is_whole('{', '}')
             || name.starts_with('(') && !name.contains(')')
-            || is_name(name, "_") && (name == name.to_ascii_uppercase() || private(name).is_some())
+            || is_name(name, "_")
+                && (name == name.to_ascii_uppercase() || private_kind(name).is_some())
     });
     let angle = value.strip_prefix('<').and_then(|v| v.split_once('>'));
     let angle = angle.is_some_and(|(name, rest)| {

@@ -94,7 +94,7 @@ fn replaced(pattern: &LazyLock<Option<Regex>>, text: &str) -> String {
         let Some(path) = found.iter().skip(1).flatten().next() else { break };
         // The character that ends this path may also begin the next path.
         at = path.end();
-        if let Some(public) = public(path.as_str())
+        if let Some(public) = path_replacement(path.as_str())
             && !ends_with_word(&text[..path.start()])
         {
             out.push_str(&text[last..path.start()]);
@@ -112,7 +112,7 @@ fn ends_with_word(text: &str) -> bool {
 }
 
 /// Returns the text that replaces a path; `None` if the path is public.
-fn public(path: &str) -> Option<String> {
+fn path_replacement(path: &str) -> Option<String> {
     let plain = path.replace("\\/", "/");
     let plain = match plain.trim_start_matches('/') {
         rest if rest.len() < plain.len() => format!("/{rest}"),

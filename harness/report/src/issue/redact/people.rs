@@ -18,7 +18,7 @@ const COMMON: [&str; 22] = [
 ];
 
 /// Compiled patterns for the names and values in an [`Identity`].
-pub(super) struct Known {
+pub(super) struct CompiledIdentity {
     pub(super) values: Values,
     folders: Vec<(Regex, String)>,
     names: Vec<(Regex, &'static str)>,
@@ -27,16 +27,16 @@ pub(super) struct Known {
 thread_local! {
     /// The patterns that were compiled last. They can be reused, because all texts of a file are redacted for one
     /// identity.
-    static BUILT: RefCell<Vec<(Identity, Rc<Known>)>> = const { RefCell::new(Vec::new()) };
+    static CACHE: RefCell<Vec<(Identity, Rc<CompiledIdentity>)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Calls `then` with the compiled patterns for an identity.
-pub(super) fn known<T>(who: &Identity, then: impl FnOnce(&Known) -> T) -> T {
-    let known = BUILT.with_borrow_mut(|built| {
+pub(super) fn with_patterns<T>(who: &Identity, then: impl FnOnce(&CompiledIdentity) -> T) -> T {
+    let known = CACHE.with_borrow_mut(|built| {
         if let Some((_, known)) = built.iter().find(|(of, _)| of == who) {
             return Rc::clone(known);
         }
-        let known = Rc::new(Known::of(who));
+        let known = Rc::new(CompiledIdentity::compile(who));
         built.truncate(3);
         built.insert(0, (who.clone(), Rc::clone(&known)));
         known
@@ -44,8 +44,8 @@ pub(super) fn known<T>(who: &Identity, then: impl FnOnce(&Known) -> T) -> T {
     then(&known)
 }
 
-impl Known {
-    fn of(who: &Identity) -> Known {
+impl CompiledIdentity {
+    fn compile(who: &Identity) -> CompiledIdentity {
         let mut folders: Vec<_> = who.folders.iter().collect();
         // A folder may be inside another one, so the longest path is replaced first.
         folders.sort_by_key(|(folder, _)| std::cmp::Reverse(folder.len()));
@@ -56,9 +56,9 @@ impl Known {
             std::iter::once(&who.user).chain(&who.users).map(|user| (user.as_str(), "<user>"));
         let hosts = [(who.host.as_str(), "<host>"), (short, "<host>")];
         let names = hosts.into_iter().chain(users).filter_map(|(n, word)| Some((name(n)?, word)));
-        let below = is_domain(domain).then(|| below(domain)).flatten();
-        Known {
-            values: Values::of(who),
+        let below = is_domain(domain).then(|| domain_hosts(domain)).flatten();
+        CompiledIdentity {
+            values: Values::from_identity(who),
             folders: folders.collect(),
             names: below.map(|pattern| (pattern, "<host>")).into_iter().chain(names).collect(),
         }
@@ -137,7 +137,7 @@ fn name(name: &str) -> Option<Regex> {
 }
 
 /// Returns the pattern of the names of machines in a domain.
-fn below(domain: &str) -> Option<Regex> {
+fn domain_hosts(domain: &str) -> Option<Regex> {
     let domain = escape(domain);
     Regex::new(&format!(
         r"(?i)(^|[^0-9a-z._-])(?:[0-9a-z_-]+\.)+{domain}($|[^0-9a-z._-]|\.(?:$|[^0-9a-z]))"

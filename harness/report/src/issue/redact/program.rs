@@ -1,23 +1,23 @@
 //! Redacts programs, in which a word that equals a login or host name may be an identifier.
 
 use super::{
-    Identity, code, forms,
+    Identity, forms,
     paths::paths,
-    people::{self, Known},
+    people::{self, CompiledIdentity},
+    redact_code, redact_values,
     source::{Piece, Syntax, pieces},
-    values,
 };
 use crate::issue::variables;
 
 /// Replaces private values in the text of a program, like [`super::redact`]. To keep the program unchanged, names of
 /// people and of the machine are replaced only in comments, and paths only in comments and string literals.
 pub fn redact_program(program: &str, syntax: Syntax, who: &Identity) -> String {
-    let program = values(program, who);
-    let text = people::known(who, |known| by_piece(&program, syntax, known));
-    variables::pairs(&code(&text, who))
+    let program = redact_values(program, who);
+    let text = people::with_patterns(who, |known| by_piece(&program, syntax, known));
+    variables::pairs(&redact_code(&text, who))
 }
 
-fn by_piece(program: &str, syntax: Syntax, known: &Known) -> String {
+fn by_piece(program: &str, syntax: Syntax, known: &CompiledIdentity) -> String {
     let public = |text: &str| variables::assignments(&forms::forms(&known.folders(text)));
     let redacted = |(piece, text): (Piece, &str)| match piece {
         Piece::Code => text.to_owned(),
@@ -44,7 +44,7 @@ pub(in crate::issue) fn redact_program_block(block: &str, who: &Identity) -> Str
         let fence: String = line.chars().take_while(|c| *c == '`').collect();
         match &mut open {
             None if fence.len() >= 3 => {
-                let syntax = Syntax::of(line[fence.len()..].trim());
+                let syntax = Syntax::from_language(line[fence.len()..].trim());
                 out.push_str(&super::redact(&std::mem::take(&mut around), who));
                 out.push_str(line);
                 open = Some((fence, syntax, String::new()));

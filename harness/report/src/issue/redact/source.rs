@@ -12,7 +12,7 @@ pub enum Syntax {
 impl Syntax {
     /// Returns the syntax for the language of a Markdown code block, such as `cpp` or `python`; `None` for another
     /// language.
-    pub fn of(language: &str) -> Option<Syntax> {
+    pub fn from_language(language: &str) -> Option<Syntax> {
         match language {
             "cpp" => Some(Syntax::Cpp),
             "python" => Some(Syntax::Python),

@@ -18,14 +18,14 @@ pub(super) struct Values {
 }
 
 struct Value {
-    parts: Vec<Part>,
+    parts: Vec<ValuePart>,
     /// Text that replaces the value.
     word: &'static str,
     any_case: bool,
 }
 
 /// One character of a value, or a run of white space.
-struct Part {
+struct ValuePart {
     /// The character itself; a space for white space.
     plain: char,
     /// Escape sequences for the character.
@@ -35,7 +35,7 @@ struct Part {
 }
 
 impl Values {
-    pub(super) fn of(who: &Identity) -> Values {
+    pub(super) fn from_identity(who: &Identity) -> Values {
         let values = who.values.iter().flat_map(|value| value.lines());
         // Signatures contain these values with their numbers removed.
         let values = values.flat_map(|text| [text.to_owned(), without_numbers(text)]);
@@ -50,7 +50,7 @@ impl Values {
         texts.sort_by(|(one, ..), (other, ..)| other.len().cmp(&one.len()).then(one.cmp(other)));
         texts.dedup();
         let numbers = texts.iter().filter_map(|(text, ..)| text.parse().ok()).collect();
-        let all = texts.into_iter().map(|(text, word, any_case)| Value::of(text, word, any_case));
+        let all = texts.into_iter().map(|(text, word, any_case)| Value::new(text, word, any_case));
         let all: Vec<Value> = all.collect();
         let mut begins = [false; 256];
         for byte in [b'&', b'\\', b'%', b'<', b'\''] {
@@ -83,7 +83,7 @@ impl Values {
                 at += word.len();
                 continue;
             }
-            let found = self.all.iter().find_map(|value| Some((value, value.end(text, at)?)));
+            let found = self.all.iter().find_map(|value| Some((value, value.match_end(text, at)?)));
             let Some((value, end)) = found else {
                 at += 1;
                 continue;
@@ -115,8 +115,8 @@ fn quote_left_open(spelling: &str, value: &Value) -> &'static str {
 }
 
 impl Value {
-    fn of(text: &str, word: &'static str, any_case: bool) -> Value {
-        let mut parts: Vec<Part> = Vec::new();
+    fn new(text: &str, word: &'static str, any_case: bool) -> Value {
+        let mut parts: Vec<ValuePart> = Vec::new();
         let mut colour_ends = 0;
         for (at, c) in text.char_indices() {
             if c == '\u{1b}' {
@@ -131,13 +131,13 @@ impl Value {
                 }
                 _ if c.is_whitespace() => {
                     let all = [' ', '\t', c].into_iter().flat_map(escaped).collect();
-                    parts.push(Part { plain: ' ', escaped: all, optional: c.is_control() });
+                    parts.push(ValuePart { plain: ' ', escaped: all, optional: c.is_control() });
                 }
-                _ => parts.push(Part { plain: c, escaped: escaped(c), optional }),
+                _ => parts.push(ValuePart { plain: c, escaped: escaped(c), optional }),
             }
         }
         // A writer may have left out the optional characters at the beginning, so the value is searched without them.
-        let begins = |part: &Part| !part.optional && part.plain != ' ';
+        let begins = |part: &ValuePart| !part.optional && part.plain != ' ';
         parts.drain(..parts.iter().position(begins).unwrap_or(0));
         if parts.iter().filter(|part| !part.optional).count() < SHORTEST {
             parts.iter_mut().for_each(|part| part.optional = false);
@@ -146,7 +146,7 @@ impl Value {
     }
 
     /// Returns the end of the value if it begins at the position `at`, escaped or quoted in any way.
-    fn end(&self, text: &str, at: usize) -> Option<usize> {
+    fn match_end(&self, text: &str, at: usize) -> Option<usize> {
         // Pairs of positions in the text and in the value from which the search can continue, the most promising last.
         let mut open = vec![(at, 0)];
         let mut seen = HashSet::new();
@@ -175,11 +175,13 @@ impl Value {
                 open.push((at, done + 1));
             }
             let mut ends = Vec::new();
-            if let Some(c) = found.filter(|c| part.is(*c, self.any_case)) {
+            if let Some(c) = found.filter(|c| part.matches(*c, self.any_case)) {
                 ends.push(at + c.len_utf8());
             }
             if matches!(found, Some('&' | '\\' | '%')) {
-                ends.extend(part.escaped.iter().filter_map(|escaped| after(text, at, escaped)));
+                ends.extend(
+                    part.escaped.iter().filter_map(|escaped| after_escape(text, at, escaped)),
+                );
                 let mut end = at + 1;
                 while part.plain == '&' && text[end..].starts_with("amp;") {
                     end += "amp;".len();
@@ -197,8 +199,8 @@ impl Value {
     }
 }
 
-impl Part {
-    fn is(&self, c: char, any_case: bool) -> bool {
+impl ValuePart {
+    fn matches(&self, c: char, any_case: bool) -> bool {
         c == self.plain
             || (any_case && c.to_lowercase().eq(self.plain.to_lowercase()))
             // Signatures contain dashes in place of blanks.
@@ -262,7 +264,7 @@ const MOST_MARKS: usize = 32;
 
 /// Returns the end of the escape sequence `escaped` if it begins at the position `at`. Its characters may be escaped or
 /// quoted again.
-fn after(text: &str, mut at: usize, escaped: &str) -> Option<usize> {
+fn after_escape(text: &str, mut at: usize, escaped: &str) -> Option<usize> {
     let mut marks = 0;
     for (n, c) in escaped.char_indices() {
         while !text[at..].starts_with(|found: char| found.eq_ignore_ascii_case(&c)) {
@@ -473,7 +475,7 @@ mod tests {
         for value in values {
             for text in ["'", "\\", "&amp;", "a&b", " ", "&"] {
                 let text = text.repeat(1500);
-                assert_eq!(Values::of(&of(value)).replaced(&text), text);
+                assert_eq!(Values::from_identity(&of(value)).replaced(&text), text);
             }
         }
     }

@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::LazyLock};
 
 use regex::Regex;
 
-use super::names::{Private, is_harmless, private};
+use super::names::{PrivateKind, is_harmless, private_kind};
 
 /// Pattern of the name of an element or attribute.
 const NAME: &str = r"[A-Za-z_][\w.:-]*";
@@ -31,9 +31,9 @@ const NAMING: [&str; 4] = ["name", "key", "id", "property"];
 const VALUES: [&str; 4] = ["value", "val", "content", "default"];
 
 /// An open element whose text is private.
-struct Open<'t> {
+struct OpenElement<'t> {
     name: &'t str,
-    private: Private,
+    private: PrivateKind,
     /// Number of open elements with the same name, including this one.
     depth: usize,
 }
@@ -43,9 +43,9 @@ pub(super) fn xml(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     // Names of elements without an end tag in the rest of the text, which is searched only once for each name.
     let mut endless = HashSet::new();
-    let mut open: Option<Open<'_>> = None;
+    let mut open: Option<OpenElement<'_>> = None;
     // Kind of the value in the next element, if the text of the previous element was the name of a private field.
-    let mut next: Option<Private> = None;
+    let mut next: Option<PrivateKind> = None;
     // Name of the innermost open element, and the end of the last tag.
     let (mut inner, mut at) = ("", 0);
     for found in TAG.captures_iter(text) {
@@ -69,7 +69,7 @@ pub(super) fn xml(text: &str) -> String {
                 open = None;
             }
             next = (inner == end && ["name", "key"].contains(&end))
-                .then(|| private(before.trim()))
+                .then(|| private_kind(before.trim()))
                 .flatten();
             inner = "";
             out.push_str(tag.as_str());
@@ -84,12 +84,13 @@ pub(super) fn xml(text: &str) -> String {
         let named = ATTRIBUTE
             .captures_iter(&text[attributes.clone()])
             .filter(|attribute| NAMING.contains(&&attribute[1]))
-            .find_map(|attribute| private(attribute.get(2).or(attribute.get(3))?.as_str()));
+            .find_map(|attribute| private_kind(attribute.get(2).or(attribute.get(3))?.as_str()));
         out.push_str(&text[from..attributes.start]);
         let mut last = attributes.start;
         for attribute in ATTRIBUTE.captures_iter(&text[attributes.clone()]) {
             let Some(value) = attribute.get(2).or(attribute.get(3)) else { continue };
-            let kind = private(&attribute[1]).or(named.filter(|_| VALUES.contains(&&attribute[1])));
+            let kind =
+                private_kind(&attribute[1]).or(named.filter(|_| VALUES.contains(&&attribute[1])));
             let kind = kind.or(next.filter(|_| VALUES.contains(&&attribute[1])));
             if let Some(kind) = kind {
                 let range = attributes.start + value.start()..attributes.start + value.end();
@@ -104,11 +105,11 @@ pub(super) fn xml(text: &str) -> String {
             continue;
         }
         inner = name;
-        let kind = private(name).or(named).or(next.take());
+        let kind = private_kind(name).or(named).or(next.take());
         match (&mut open, kind) {
             (Some(open), _) => open.depth += usize::from(open.name == name),
-            (None, Some(private)) if ends(text, at, name, &mut endless) => {
-                open = Some(Open { name, private, depth: 1 });
+            (None, Some(private)) if has_end_tag(text, at, name, &mut endless) => {
+                open = Some(OpenElement { name, private, depth: 1 });
             }
             _ => {}
         }
@@ -117,7 +118,12 @@ pub(super) fn xml(text: &str) -> String {
 }
 
 /// Returns true if the rest of the text contains the end tag of the element.
-fn ends<'t>(text: &'t str, at: usize, name: &'t str, endless: &mut HashSet<&'t str>) -> bool {
+fn has_end_tag<'t>(
+    text: &'t str,
+    at: usize,
+    name: &'t str,
+    endless: &mut HashSet<&'t str>,
+) -> bool {
     if endless.contains(name) {
         return false;
     }
@@ -129,7 +135,7 @@ fn ends<'t>(text: &'t str, at: usize, name: &'t str, endless: &mut HashSet<&'t s
 }
 
 /// Replaces a value except for white space at its ends, unless it is harmless.
-fn replaced(text: &str, private: Private) -> String {
+fn replaced(text: &str, private: PrivateKind) -> String {
     let value = text.trim();
     // The angle brackets of a placeholder may be escaped: `&lt;secret&gt;`.
     let plain = value.replace("&lt;", "<").replace("&gt;", ">");

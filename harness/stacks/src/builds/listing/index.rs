@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use super::{Asking, Entry, PORTAL, escaped};
+use super::{Entry, ListingClient, PORTAL, escaped};
 use crate::{BuildSource, Date};
 
 #[derive(Deserialize)]
@@ -12,7 +12,7 @@ struct File {
     mtime: Option<f64>,
 }
 
-pub(super) fn list(source: &BuildSource, http: &Asking<'_>) -> Result<Vec<Entry>, String> {
+pub(super) fn list(source: &BuildSource, http: &ListingClient<'_>) -> Result<Vec<Entry>, String> {
     let (page, _) = http.text(&source.url, "text/html")?;
     let files = files(&page).map_err(|reason| format!("{}: {reason}", source.url))?;
     let entry = |file: File| Entry {

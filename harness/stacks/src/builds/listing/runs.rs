@@ -4,14 +4,14 @@
 use download::DownloadError;
 use serde::Deserialize;
 
-use super::{Asking, escaped};
+use super::{ListingClient, escaped};
 use crate::{Archive, Build, BuildLocation, BuildSource, Components, Date};
 
 /// Number of days, up to the last one, whose status files are read if the query has no first day.
 const DAYS: i64 = 120;
 
 /// Maximum number of pages to read: GitHub returns at most 1000 runs per query.
-const MOST_PAGES: usize = 10;
+const MAX_PAGES: usize = 10;
 
 struct Run {
     id: String,
@@ -24,7 +24,7 @@ pub(super) fn list(
     families: &[String],
     from: Option<Date>,
     to: Option<Date>,
-    http: &Asking<'_>,
+    http: &ListingClient<'_>,
 ) -> Result<Vec<Build>, String> {
     let to = to.unwrap_or_else(Date::today);
     let from = from.unwrap_or_else(|| to.plus(-DAYS));
@@ -80,7 +80,7 @@ impl Status {
 }
 
 /// Reads the status file of a day; `None` if the host has no status file for that day.
-fn status(template: &str, day: Date, http: &Asking<'_>) -> Result<Option<Status>, String> {
+fn status(template: &str, day: Date, http: &ListingClient<'_>) -> Result<Option<Status>, String> {
     let url = template.replace("{date}", &day.compact());
     match http.get(&url, "application/json") {
         Ok((text, _)) => serde_json::from_str(&text)
@@ -95,7 +95,12 @@ fn status(template: &str, day: Date, http: &Asking<'_>) -> Result<Option<Status>
 ///
 /// # Errors
 /// A status file cannot be read, so it is unknown whether there was a nightly build.
-fn nightlies(template: &str, from: Date, to: Date, http: &Asking<'_>) -> Result<Vec<Run>, String> {
+fn nightlies(
+    template: &str,
+    from: Date,
+    to: Date,
+    http: &ListingClient<'_>,
+) -> Result<Vec<Run>, String> {
     let mut runs = Vec::new();
     let mut day = from;
     while day <= to {
@@ -126,10 +131,15 @@ struct Push {
 }
 
 /// Returns one CI run for each push, the oldest first. The runs of one day are ordered by their ids.
-fn pushes(template: &str, from: Date, to: Date, http: &Asking<'_>) -> Result<Vec<Run>, String> {
+fn pushes(
+    template: &str,
+    from: Date,
+    to: Date,
+    http: &ListingClient<'_>,
+) -> Result<Vec<Run>, String> {
     let filled = template.replace("{from}", &from.to_string()).replace("{to}", &to.to_string());
     let mut runs: Vec<(u64, Run)> = Vec::new();
-    for page in 1..=MOST_PAGES {
+    for page in 1..=MAX_PAGES {
         let url = if page == 1 { filled.clone() } else { format!("{filled}&page={page}") };
         let (body, _) = http.text(&url, "application/vnd.github+json")?;
         let list: Pushes = serde_json::from_str(&body)
@@ -155,7 +165,7 @@ fn pushes(template: &str, from: Date, to: Date, http: &Asking<'_>) -> Result<Vec
 pub(crate) fn components(
     source: &BuildSource,
     build: &Build,
-    http: &Asking<'_>,
+    http: &ListingClient<'_>,
 ) -> Option<Components> {
     let manifest = source.manifest.as_ref()?;
     let run = build

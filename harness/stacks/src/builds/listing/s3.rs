@@ -4,17 +4,17 @@
 use quick_xml::Reader;
 use quick_xml::events::Event;
 
-use super::{Asking, Entry, PORTAL, escaped};
+use super::{Entry, ListingClient, PORTAL, escaped};
 use crate::{BuildSource, Date};
 
 /// Maximum number of pages to read. A page contains 1000 keys, and two years of builds for all families fill fewer than
 /// 40 pages.
-const MOST_PAGES: usize = 1000;
+const MAX_PAGES: usize = 1000;
 
-pub(super) fn list(source: &BuildSource, http: &Asking<'_>) -> Result<Vec<Entry>, String> {
+pub(super) fn list(source: &BuildSource, http: &ListingClient<'_>) -> Result<Vec<Entry>, String> {
     let mut entries = Vec::new();
     let mut token = String::new();
-    for _ in 0..MOST_PAGES {
+    for _ in 0..MAX_PAGES {
         let mut url = format!("{}?list-type=2&prefix={}", source.url, query(&source.prefix));
         if !token.is_empty() {
             url.push_str(&format!("&continuation-token={}", query(&token)));
@@ -38,7 +38,7 @@ pub(super) fn list(source: &BuildSource, http: &Asking<'_>) -> Result<Vec<Entry>
             _ => return Ok(entries),
         }
     }
-    Err(format!("{}: more than {MOST_PAGES} pages", source.url))
+    Err(format!("{}: more than {MAX_PAGES} pages", source.url))
 }
 
 /// Escapes a string for use in a URL's query, in which slashes must be escaped too.

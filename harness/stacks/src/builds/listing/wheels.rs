@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{Asking, Offered, joined};
+use super::{ListingClient, SourceListing, joined};
 use crate::builds::names;
 use crate::{Archive, Build, BuildLocation, BuildSource, Date};
 
@@ -17,11 +17,11 @@ pub(super) fn list(
     source: &BuildSource,
     families: &[String],
     gfx: &str,
-    http: &Asking<'_>,
-) -> Result<Offered, String> {
+    http: &ListingClient<'_>,
+) -> Result<SourceListing, String> {
     let per_family = source.url.contains("{family}")
         || source.parts.iter().any(|part| part.contains("{family}"));
-    let mut offered = Offered::default();
+    let mut offered = SourceListing::default();
     let mut builds: BTreeMap<String, Build> = BTreeMap::new();
     let tried = if per_family { families } else { &families[..families.len().min(1)] };
     for family in tried.iter().filter(|family| !per_family || *family != "multiarch") {
@@ -60,7 +60,7 @@ fn of_family(
     source: &BuildSource,
     family: &str,
     gfx: &str,
-    http: &Asking<'_>,
+    http: &ListingClient<'_>,
 ) -> Result<Vec<Build>, Trouble> {
     let filled = |template: &str| template.replace("{family}", family).replace("{gfx}", gfx);
     let mut complete: BTreeMap<String, (Option<Date>, Vec<Archive>)> = BTreeMap::new();

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::Wanted;
+use super::RequestedContent;
 use crate::debian::planned::Planned;
 use crate::keep::share::share;
 use crate::unpack::deb::Architectures;
@@ -20,7 +20,7 @@ pub(super) struct Previous {
 
 /// Requested content of a new root, and the previous root whose files it may share.
 pub(super) struct Goal<'a> {
-    pub(super) wanted: &'a Wanted,
+    pub(super) wanted: &'a RequestedContent,
     pub(super) previous: Option<&'a Previous>,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Step<'a> {
 }
 
 impl Previous {
-    pub(super) fn of(root: Option<PathBuf>) -> Option<Self> {
+    pub(super) fn open(root: Option<PathBuf>) -> Option<Self> {
         let root = root?;
         let manifest = Manifest::read(&root)?;
         Some(Self { root, manifest })
@@ -42,7 +42,7 @@ impl Previous {
 
     /// Returns true if the files of this root can be used for the plan: the plan contains every package of this root,
     /// in the same version.
-    fn serves(&self, plan: &[Planned]) -> bool {
+    fn is_usable_for(&self, plan: &[Planned]) -> bool {
         let in_plan = |had: &Package| {
             plan.iter().any(|planned| planned.name == had.name && planned.sha256 == had.sha256)
         };
@@ -51,7 +51,7 @@ impl Previous {
     }
 
     /// Returns those wanted architectures for which the package has kernel files that are missing in this root.
-    fn lacks(&self, had: &Package, wanted: &Wanted) -> BTreeSet<String> {
+    fn missing_architectures(&self, had: &Package, wanted: &RequestedContent) -> BTreeSet<String> {
         let in_list = |list: &[String], name: &String| list.is_empty() || list.contains(name);
         let wanted: Vec<String> = wanted.architectures.iter().cloned().collect();
         let names = had.architectures.iter().filter(|name| in_list(&wanted, name));
@@ -71,7 +71,7 @@ impl Previous {
 impl Goal<'_> {
     /// Returns the previous root if its files can be shared: the plan contains all its packages in the same versions.
     pub(super) fn taken_over(&self, plan: &[Planned]) -> Option<&Previous> {
-        self.previous.filter(|previous| previous.serves(plan))
+        self.previous.filter(|previous| previous.is_usable_for(plan))
     }
 
     /// Returns one step for each package of the plan, with the selection of its files to unpack.
@@ -83,7 +83,7 @@ impl Goal<'_> {
             let files = match previous.zip(before) {
                 None => Some(Architectures::new(&all)),
                 Some((previous, had)) => {
-                    let lacking = previous.lacks(had, self.wanted);
+                    let lacking = previous.missing_architectures(had, self.wanted);
                     (!lacking.is_empty()).then(|| Architectures::only(lacking))
                 }
             };

@@ -401,7 +401,9 @@ fn the_nearest_release_that_is_there_is_offered() {
     site.file("/debian/dists/trixie/main/binary-amd64/Packages.xz", xz.finish().unwrap());
     let all = |site: &mut Site, release: &str| {
         let release = RELEASES.iter().find(|r| r.version == release).unwrap();
-        for package in ReleaseLock::of(release).plan(&release.standard.iter().copied().collect()) {
+        for package in
+            ReleaseLock::for_release(release).plan(&release.standard.iter().copied().collect())
+        {
             site.file(&format!("/debian/{}", package.path), b"x".to_vec());
         }
     };

@@ -15,7 +15,7 @@ use crate::{
         folder::{Entry, entries, remove_folder},
         partial,
     },
-    watch::Patience,
+    watch::CleanupLimit,
 };
 
 impl BuildStore {
@@ -43,7 +43,7 @@ impl BuildStore {
         stop: &AtomicBool,
         progress: &BuildProgress<'_>,
     ) -> usize {
-        let patience = Patience::new(stop);
+        let patience = CleanupLimit::new(stop);
         let blobs = self.blobs();
         let bytes = || blobs.bytes() + partial::bytes(&self.partial());
         let spared: Vec<&str> = archives.iter().map(|archive| archive.url.as_str()).collect();
