@@ -28,6 +28,7 @@ mod page;
 mod quick;
 mod readme;
 mod recipes;
+mod recorded;
 mod release;
 mod reports;
 mod shipped_code;
@@ -140,6 +141,8 @@ usage: cargo run -p ci -- TASK
   shipped-code  lists the kernels of shipped libraries that lack a wait before a barrier, or those of the named files
   exports  exports every case as a stand-alone program, compiles and runs the program, and compares the result with the
            trial
+  recorded records programs, replays each recording 20 times under a fault, minimises it, and writes
+           reports/recorded-programs.md; leaves out Triton if `stack env` has no environment `triton`
   filing   makes a report of an injected fault for every case: minimise, export, verify, report
   issues   makes a report for each of twelve failures, or for the named ones, within 5 minutes each, and tests its
            statements: runs the printed program, and repeats the trial with each stated control, setting and release
@@ -226,6 +229,7 @@ fn main() -> ExitCode {
         }
         "checks" => shell().and_then(|sh| checks::checks(&sh)),
         "exports" => shell().and_then(|sh| exports::exports(&sh)),
+        "recorded" => shell().and_then(|sh| recorded::recorded(&sh)),
         "filing" => shell().and_then(|sh| filing::filing(&sh)),
         "issues" => {
             let only: Vec<String> = std::env::args().skip(2).collect();

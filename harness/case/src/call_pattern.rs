@@ -103,8 +103,8 @@ impl Times {
     }
 }
 
-/// Name of the C library's function that ends a process. Among HIP calls, it means that a process died of a signal while
-/// it ended.
+/// Name of the C library's function that ends a process. In a list of HIP calls, it means that the process died of a
+/// signal while it ended.
 pub const EXIT: &str = "exit";
 
 fn is_function(name: &str) -> bool {

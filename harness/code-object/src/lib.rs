@@ -162,10 +162,14 @@ fn fat_binary(program: &[u8]) -> Option<&[u8]> {
     section.data(LE, program).ok()
 }
 
-/// Returns the architecture of a target, for example `gfx90a` of `amdgcn-amd-amdhsa--gfx90a:xnack-`.
+/// Returns the architecture of a target, for example `gfx90a` of `amdgcn-amd-amdhsa--gfx90a:xnack-`. The compiler of
+/// Triton 3.9 names an environment, too: `amdgpu11.51-amd-amdhsa-unknown-gfx1151`.
 pub fn architecture(target: &str) -> &str {
-    let name = target.rsplit("--").next().unwrap_or(target);
-    name.split(':').next().unwrap_or(name)
+    let name = target.split(':').next().unwrap_or(target);
+    match name.rfind("-gfx") {
+        Some(at) => &name[at + 1..],
+        None => name.rsplit("--").next().unwrap_or(name),
+    }
 }
 
 /// Returns the kernels of a code object, or of all code objects in a bundle. The parameters of a kernel are the same on
@@ -208,6 +212,14 @@ mod tests {
         bundle.extend(ELF);
         assert_eq!(code_objects(&bundle), [(targets[1].to_owned(), ELF)]);
         assert_eq!(architecture(targets[1]), "gfx90a");
+        for (target, expected) in [
+            ("amdgpu11.51-amd-amdhsa-unknown-gfx1151", "gfx1151"),
+            ("amdgcn-amd-amdhsa--gfx9-4-generic:xnack-", "gfx9-4-generic"),
+            ("gfx90a", "gfx90a"),
+            ("host-x86_64-unknown-linux--", ""),
+        ] {
+            assert_eq!(architecture(target), expected);
+        }
         for length in 0..bundle.len() {
             let found = code_objects(&bundle[..length]);
             assert!(found.is_empty(), "{length}: {found:?}");

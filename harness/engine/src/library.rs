@@ -184,8 +184,8 @@ impl CaseLibrary {
         Ok(CaseLibrary { cases, sources, kernels, notes: Vec::new() })
     }
 
-    /// Returns the differences between a recorded program and its case that do not change what the calls do. The list is
-    /// empty for cases that were not made from a recording.
+    /// Returns the differences between a recorded program and its case that do not change what the calls do. The list
+    /// is empty for cases that were not made from a recording.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }

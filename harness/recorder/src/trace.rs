@@ -129,8 +129,8 @@ impl<'de> Deserialize<'de> for Address {
     }
 }
 
-/// Reads a hash of 32 hexadecimal digits. Because the hash is the name of a file, other text is refused: it could lead out
-/// of the folder.
+/// Reads a hash of 32 hexadecimal digits. Because the hash is the name of a file, other text is refused: it could lead
+/// out of the folder.
 fn digits<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     let text = String::deserialize(from)?;
     match text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {

@@ -8,8 +8,8 @@ use engine::{Stop, recording};
 use super::{Case, Command, Origin};
 
 /// Divides `FILE.yaml` or `FILE.yaml[axis=value]` into the path of an existing file and the selection of its trials.
-/// The folder of a recording counts as a case file with one trial. `None` if the text is not the name of an existing case
-/// file or recording.
+/// The folder of a recording counts as a case file with one trial. `None` if the text is not the name of an existing
+/// case file or recording.
 fn split_selection(text: &str) -> Option<(PathBuf, String)> {
     if recording::is_recording(Path::new(text)) {
         return Some((PathBuf::from(text), String::new()));

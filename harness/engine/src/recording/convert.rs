@@ -10,6 +10,7 @@
 
 mod kernels;
 mod memory;
+mod queries;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -35,23 +36,6 @@ pub struct ConvertedCase {
     /// The recorded call of each step, in the order of the steps of the case; `None` for a step that no call made.
     pub calls: Vec<Option<RecordedStep>>,
 }
-
-/// Functions that query the runtime or the device, or that only a compiled program calls. They cause no work.
-const QUERIES: &[&str] = &[
-    "__hipPopCallConfiguration",
-    "__hipPushCallConfiguration",
-    "__hipRegisterVar",
-    "__hipUnregisterFatBinary",
-    "hipDeviceGetPCIBusId",
-    "hipGetDevice",
-    "hipGetDeviceCount",
-    "hipGetDevicePropertiesR0000",
-    "hipGetDevicePropertiesR0600",
-    "hipGetErrorName",
-    "hipGetErrorString",
-    "hipInit",
-    "hipRuntimeGetVersion",
-];
 
 /// Functions that free or destroy objects. Their calls at the end of a program do not become steps.
 const RELEASE_FUNCTIONS: &[&str] = &[
@@ -401,8 +385,12 @@ impl<'t> Converter<'t> {
         rest: &mut &[RecordedCall<'t>],
     ) -> Result<(), String> {
         let name = call.name();
-        if QUERIES.contains(&name) {
+        if queries::is_query(call) {
             return Ok(());
+        }
+        if name == "hipGetProcAddress" && call.succeeded() {
+            let note = "calls of functions that hipGetProcAddress returned may be missing";
+            self.notes.insert(note.to_owned());
         }
         if self.kernels(call)? || self.allocation(call, rest)? || self.objects(call)? {
             return Ok(());

@@ -1,9 +1,9 @@
 //! Compares two recordings of the same program.
 //!
-//! Two calls are equal if they have the same function, arguments, status, results and contents of copies. A handle or an
-//! address is compared by its object: the object that the nth call of a function in a thread created equals the object
-//! that the nth call of this function created in the other recording. Addresses of the program's own memory differ in
-//! each run, so all of them are equal.
+//! Two calls are equal if they have the same function, arguments, status, results and contents of copies. A handle or
+//! an address is compared by its object: the object that the nth call of a function in a thread created equals the
+//! object that the nth call of this function created in the other recording. Addresses of the program's own memory
+//! differ in each run, so all of them are equal.
 
 mod calls;
 mod common;

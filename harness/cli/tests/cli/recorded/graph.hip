@@ -22,6 +22,9 @@ int main() {
   std::vector<float> host(n, 1.5f), back(n), last(n);
   float *in, *out;
   int *count, counted = 0;
+  CHECK(hipSetDevice(0));
+  hipFuncAttributes attributes;
+  CHECK(hipFuncGetAttributes(&attributes, reinterpret_cast<const void *>(&read_calls)));
   CHECK(hipMalloc(&in, n * 4)); CHECK(hipMalloc(&out, n * 4)); CHECK(hipMalloc(&count, 4));
   hipStream_t s;
   CHECK(hipStreamCreate(&s));

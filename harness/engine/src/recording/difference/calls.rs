@@ -82,8 +82,8 @@ pub(super) fn walk<'t>(trace: &'t ProcessTrace, mut visit: impl FnMut(usize, Nor
     }
 }
 
-/// Returns the read-backs that the recorder repeated at a later call, because a copy may not have been complete. Each is
-/// the index of a call and the index of the read-back.
+/// Returns the read-backs that the recorder repeated at a later call, because a copy may not have been complete. Each
+/// is the index of a call and the index of the read-back.
 fn unfinished_reads(trace: &ProcessTrace) -> HashSet<(usize, usize)> {
     let mut unfinished = HashSet::new();
     let mut last = BTreeMap::<(u64, u64), (usize, usize)>::new();
