@@ -49,8 +49,8 @@ pub(crate) const ROWS: &[Row] = &[
         "limit/memory-64m",
         |s| s.limit("--as=67108864"),
         // An optimised build has too little memory for its first thread or for its input. A development build is
-        // larger, and is killed before `main`.
-        &["stopped", "no-verdict *", "killed by signal 6", "killed by signal 11"],
+        // larger: it is killed before `main`, or the loader cannot map the C library beside it.
+        &["stopped", "no-verdict *", "killed by signal 6", "killed by signal 11", "exit code 127"],
     ),
     row("limit/memory-256m", |s| s.limit("--as=268435456"), OUT_OF_MEMORY).long(),
     row("limit/memory-512m", |s| s.limit("--as=536870912"), OUT_OF_MEMORY).long(),
