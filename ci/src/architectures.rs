@@ -36,7 +36,8 @@ pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n").into()) }
 }
 
-/// Returns the names of the enums in the source text of the table, and the name of the enum of all architectures.
+/// Returns the names of the enums to which the rules apply: the public enums in `facts`, which is the text of
+/// [`FACTS`], and `Arch` and `Generation`.
 fn enums(facts: &str) -> Vec<String> {
     let name = |line: &str| Some(line.strip_prefix("pub enum ")?.split(' ').next()?.to_owned());
     let mut enums: Vec<String> = facts.lines().filter_map(name).collect();

@@ -52,7 +52,7 @@ impl Change {
     }
 }
 
-/// Signature of the failure if a check in an exported program fails.
+/// Signature of an exported program that fails because one of its checks fails.
 const CHECK_FAILURE: &str = "exit:1:FAILED: # expectations were not met";
 const BETWEEN_5_AND_6: (&str, &str) = ("debian:5.7.1", "debian:6.4.3");
 const BETWEEN_6_AND_7: (&str, &str) = ("debian:6.4.3", "debian:7.2.4");

@@ -15,7 +15,8 @@ use crate::{TaskResult, build_and_fetch};
 /// Versions of ROCm, each with a list of architectures.
 type Targets = [(&'static str, &'static [&'static str]); 4];
 
-/// Debian's releases, oldest first, each with the architectures on which the HIP runtime of the release finds a device.
+/// Versions of ROCm that Debian packages, oldest first, each with the architectures on which its HIP runtime finds a
+/// device.
 const RELEASES: Targets = [
     ("5.2.3", &["gfx906", "gfx908", "gfx90a", "gfx1030"]),
     (
@@ -29,8 +30,8 @@ const RELEASES: Targets = [
     ("7.2.4", ALL_ARCHITECTURES),
 ];
 
-/// Releases and architectures in the sample of the gate. Each architecture occurs once; gfx1151 is also covered by
-/// `cargo test`.
+/// Releases and architectures that the gate (`ci -- all`) checks. Each architecture occurs once. gfx1151 is also
+/// covered by `cargo test`.
 const SAMPLE: Targets = [
     ("5.2.3", &["gfx906", "gfx1030"]),
     ("5.7.1", &["gfx942"]),
@@ -49,7 +50,7 @@ const ALL_ARCHITECTURES: &[&str] = &[
     "gfx1103", "gfx1150", "gfx1151", "gfx1152", "gfx1200", "gfx1201",
 ];
 
-/// Evidence that a check passes.
+/// Evidence that a device feature works, as a condition that the records of a run must meet.
 enum Evidence {
     /// Trials that must pass.
     Trials(&'static [&'static str]),
@@ -63,7 +64,8 @@ enum Evidence {
 
 use Evidence::{Described, Ended, Found, Trials};
 
-/// The checks with their evidence, in the order in which a program uses the features.
+/// The checks, each with the name of a device feature and the evidence that the feature works. They are in the order in
+/// which a program uses the features.
 const CHECKS: [(&str, Evidence); 27] = [
     ("initialisation", Found),
     ("properties", Described),
@@ -162,8 +164,8 @@ const CHECKS: [(&str, Evidence); 27] = [
     ("teardown", Ended),
 ];
 
-/// Result of a check on one release and architecture. If its trials have different results, the one that is last in
-/// this enum counts.
+/// Result of a check on one release and architecture. If the trials of the check have different results, the check has
+/// the one that comes last in this enum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum CheckResult {
     Pass,
@@ -283,7 +285,7 @@ fn evaluate(evidence: &Evidence, records: &[Value], gfx: &str) -> CheckResult {
     }
 }
 
-/// Returns the outcomes of the failed trials as one line.
+/// Returns the names and outcomes of the failed trials as one line.
 fn what_failed(records: &[Value]) -> String {
     let failed = records.iter().filter(|r| verdict(r) == CheckResult::Fail);
     let outcome = |r: &Value| format!("{} {}", r["trial"], r["outcome"]["summary"]);

@@ -6,9 +6,8 @@ use xshell::{Shell, cmd};
 
 use crate::{SAMPLE_INTERVAL, SLOW_CASES, STACK, TaskResult, build_and_fetch, sample_cases};
 
-/// Cases whose programs are also compiled with the clang of the stack. There are only a few, because clang takes
-/// seconds for each program: one case for each family of features, that is, expected failures, host and device memory,
-/// a library with kernels of its own, graphs, and arithmetic.
+/// Cases whose programs are also compiled with the clang of the stack. Clang takes seconds for each program, so there
+/// is only one case for each family of features, that is, for each folder in `cases` except `programs`.
 const SAMPLE: &[&str] = &[
     "capture/stream-after-invalidated-capture",
     "copies/tensors",
@@ -24,14 +23,14 @@ const SAMPLE: &[&str] = &[
 /// Architectures on which the programs run: one with waves of 32 lanes and one with waves of 64 lanes.
 const ARCHITECTURES: &[&str] = &["gfx1151", "gfx90a"];
 
-/// Exports and verifies all cases as programs that compile kernels with hipRTC. Does the same for hipcc with the cases
-/// in [`SAMPLE`].
+/// Exports every case as a program that compiles its kernels with hipRTC, and verifies the programs. Also exports the
+/// cases in [`SAMPLE`] as programs for hipcc, and verifies them on each architecture.
 pub(crate) fn exports(sh: &Shell) -> TaskResult {
     verify(sh, &["--all".to_owned()], ARCHITECTURES)
 }
 
-/// Exports and verifies an eighth of all cases as programs that compile kernels with hipRTC. Does the same for hipcc
-/// with the cases in [`SAMPLE`], on one architecture.
+/// Does the work of [`exports`] for the gate: for an eighth of the cases, and for the programs for hipcc only on the
+/// second architecture.
 pub(crate) fn sample(sh: &Shell) -> TaskResult {
     let program = build_and_fetch(sh)?;
     let eighth = sample_cases(sh, &program, SAMPLE_INTERVAL, |case| {

@@ -64,7 +64,7 @@ struct SampleOptions {
 }
 
 impl SampleOptions {
-    /// Parses `cupy at=FOLDER seed=7 gfx=gfx90a files=20 tests=15 limit=120 NAME...`.
+    /// Parses the arguments of a draw: `cupy at=FOLDER seed=7 gfx=gfx90a files=20 tests=15 limit=120 NAME...`.
     fn parse(words: &[String]) -> Result<Self, String> {
         let known: Vec<_> = SUITES.iter().map(|suite| suite.name).collect();
         let first = words.first().map_or("", String::as_str);
@@ -199,7 +199,8 @@ fn stdout_text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Collects the pytest files in the folder `below` and its subfolders, sorted by name.
+/// Adds the pytest files in the folder `at` and its subfolders to `files`, sorted by name. `below` is the prefix of
+/// their paths in `files`: empty, or a path with a `/` at the end.
 fn find_test_files(at: &Path, below: &str, files: &mut Vec<String>) -> TaskResult {
     let mut entries = Vec::new();
     for entry in fs::read_dir(at).map_err(|error| format!("{}: {error}", at.display()))? {

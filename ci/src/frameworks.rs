@@ -149,7 +149,7 @@ pub(crate) fn sample(sh: &Shell) -> TaskResult {
     Ok(())
 }
 
-/// Prepares the framework that a page of the same name describes. Does nothing if no framework has this name.
+/// Prepares the framework called `name`. Does nothing if `name` is not the name of a framework.
 pub(crate) fn prepare(sh: &Shell, name: &str) -> TaskResult {
     let Some(it) = FRAMEWORKS.iter().find(|it| it.name == name) else { return Ok(()) };
     prepare_framework(sh, &build_program(sh)?, it)

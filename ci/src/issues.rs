@@ -104,7 +104,8 @@ const SUBJECTS: [ReportSubject; 12] = [
     },
 ];
 
-/// Debian's releases before 7 have no hipcc next to their compiler.
+/// Shell code that defines `hipcc` if the release has none: Debian's releases of ROCm before 7 contain only the
+/// compiler.
 const HIPCC: &str = "command -v hipcc >/dev/null || hipcc() { $(ls /opt/rocm/bin/clang++-* | head -1) -x hip \"$@\" \
                      --rocm-path=/opt/rocm -L/opt/rocm/lib -lamdhip64; }";
 
@@ -114,7 +115,7 @@ const NULL_STREAM: &str = "ci/src/issues/null_stream.cpp";
 /// Source of the program of the subject `triton`.
 const SIGNED_ATOMICS: &str = "reports/examples/triton-signed-atomics/signed_atomics.py";
 
-/// Makes a report about each subject in a folder, and tests the statements in it. `only` contains the names of the
+/// Makes a report about each subject, and tests the statements in the report. `only` contains the names of the
 /// subjects; an empty list means all of them.
 pub(crate) fn issues(sh: &Shell, only: &[String]) -> TaskResult {
     let program = build_and_fetch(sh)?;
@@ -431,7 +432,8 @@ struct TrialRun {
     signature: String,
 }
 
-/// Changes a build command so that it leaves out the libraries that a release does not contain, as the report suggests.
+/// Changes a build command so that the shell leaves out each library (`-l`) that the release does not contain, as the
+/// report suggests.
 fn with_libraries_of_release(command: &str) -> String {
     let word = |word: &str| match word.strip_prefix("-l") {
         Some(name) => format!("$(test -e /opt/rocm/lib/lib{name}.so && echo {word})"),

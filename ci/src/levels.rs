@@ -15,7 +15,7 @@ const DEFAULT_GFX: &str = "gfx1151";
 /// Signature of a trial that needs an unsupported feature.
 const UNSUPPORTED_SIGNATURE: &str = "(no-verdict:gap)";
 
-/// Trials whose results may differ, with the reason. A `*` at the end of a name matches any text.
+/// Trials whose results may differ, each with the reason. A `*` at the end of a name matches any text.
 const EXPLAINED: &[(&str, &str)] = &[];
 
 /// Runs trials on both levels, and prints the trials whose results differ. Words such as `gfx=gfx90a` select the

@@ -50,9 +50,9 @@ const STACK: &str = "debian:7.2.4";
 const STACK_COMPONENTS: &str = "hiprand,hipblaslt,rocblas,dev,tests";
 
 /// ROCm releases on which every change is tested, each with an architecture that its runtime supports, and with
-/// options. `cargo test` runs all cases on the first release, except for the cases that need large libraries, which it
-/// does not fetch. The option `gemm` selects those cases. The short timeout on the oldest release saves minutes,
-/// because some trials are expected to hang there.
+/// arguments of `rocrepro run`. `cargo test` runs all cases on the first release, except those that need large
+/// libraries. Therefore the argument `gemm` selects these cases here. The short timeout on the oldest release saves
+/// minutes, because some trials are expected to hang there.
 const STACKS: [(&str, &str, &[&str]); 4] = [
     (STACK, "gfx1151", &["--with", STACK_COMPONENTS, "gemm"]),
     ("debian:6.4.3", "gfx1151", &[]),
@@ -97,13 +97,13 @@ const FUZZ_SAMPLE: &[&str] = &["seed=1", "batches=1", "kernels=32", "jobs=2", "g
 const WAITS: &[&str] = &["waits", "-O3", "loads=4", "gfx90a", "gfx1151"];
 /// Arguments of `isa-verify races` in the gate: four of nine architectures.
 const RACES: &[&str] = &["races", "-O3", "gfx90a", "gfx942", "gfx1151", "gfx1201"];
-/// Architectures on which the gate runs unmodified kernels.
+/// Architectures on which the gate runs the kernels of `isa-verify` and compares their results with the expected ones.
 const KERNELS: &[&str] = &["gfx908", "gfx90a", "gfx950", "gfx1151", "gfx1201"];
-/// Arguments of `isa-verify forms` in the gate, which compares each operand form of an instruction with a model of one
-/// lane.
+/// Arguments of `isa-verify forms` in the gate. The task runs instructions with each kind of operand and modifier, and
+/// compares their results with those of a model of one lane.
 const FORMS: &[&str] = &["forms", "gfx908"];
-/// Arguments of `isa-verify words` in the gate, which compares each encoding of an instruction with the plain encoding
-/// of the same instruction.
+/// Arguments of `isa-verify words` in the gate. The task runs each encoding of an instruction, and compares the results
+/// with those of the instruction's plain form, which has registers as operands and no modifiers.
 const WORDS: &[&str] = &["words", "native", "gfx90a", "gfx1100", "gfx1201"];
 /// Arguments of `isa-verify bits` in the gate, for each of two releases. The task compares how the interpreter and the
 /// disassembler of the release decode random instruction words. Two releases are used because their disassemblers

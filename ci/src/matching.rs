@@ -18,18 +18,18 @@ const PAGE: &str = "reports/known-bug-matching.md";
 /// Programs that hit a known bug. The first line of each names the case.
 const KNOWN: &str = "ci/src/matching/known";
 
-/// Program that hits no known bug, with a number that selects a template and its parameters.
+/// Program that hits no known bug. Its argument, a number, selects a template and the parameters of the template.
 const OTHER: &str = "ci/src/matching/other.py";
 
 /// Number of programs that hit no known bug.
 const OTHERS: u32 = 100;
 
-/// Time limit of a program, in seconds. A program that is killed then counts as a hang.
+/// Time limit of a program, in seconds. A program that is killed at this limit counts as a hang.
 const LIMIT: u32 = 60;
 
 const GFX: &str = "gfx1151";
 
-/// Folder of the logs. A program whose log is there is not run again.
+/// Folder of the logs. A program is not run again if the folder already contains its log.
 const FOLDER: &str = "target/matching";
 
 /// A program and what it is expected to do.
@@ -50,8 +50,9 @@ struct Ran {
     found: Vec<(String, Option<String>)>,
 }
 
-/// Runs all programs with a log of their HIP calls, compares the logs with the case library, and writes the page. With
-/// `reports`, instead makes a report about each program that hits a known bug, and checks that it names the bug.
+/// Runs all programs with a log of their HIP calls, compares the logs with the case library, and writes the page. If
+/// `words` contains `reports`, makes a report about each program that hits a known bug instead, and checks that the
+/// report names the bug.
 ///
 /// # Errors
 /// Fails if fewer than nine tenths of the bugs are found, if a bug is found in more than one in a hundred of the other

@@ -133,15 +133,15 @@ pub(crate) fn nightly(sh: &Shell) -> TaskResult {
     if news.is_empty() { Ok(()) } else { Err(head.trim().into()) }
 }
 
-/// Results of the unexpected failures on the newest build of another channel.
+/// Results that the unexpectedly failed trials of this night have on the newest build of another channel.
 struct Control {
     build: String,
     seen: BTreeMap<String, BuildResult>,
 }
 
 impl Control {
-    /// Describes the result of a trial on this build. The second value is true if the trial fails there in the same way:
-    /// then the change is in both channels, in the machine or in the case, but not in this night alone.
+    /// Describes the result of a trial on the build of the control. The second value is true if the trial fails there
+    /// with the same signature as in `seen`. The cause is then not only in the build of this night.
     fn compare(&self, trial: &str, seen: &BuildResult) -> (String, bool) {
         let build = &self.build;
         match self.seen.get(trial) {
@@ -247,8 +247,8 @@ fn ended_or_reopened<'a>(before: &Bugs, after: &'a Bugs) -> Vec<(&'a str, &'a st
     changed.map(|(id, (case, state))| (id.as_str(), case.as_str(), state.as_str())).collect()
 }
 
-/// Returns the worst result of each trial in a record. If one of several runs of a trial failed, the result is that
-/// failure.
+/// Returns the worst result of each trial in the text of a record file. If one of several runs of a trial failed, the
+/// result is that failure.
 fn worst_results(
     record: &str,
 ) -> Result<BTreeMap<String, BuildResult>, Box<dyn std::error::Error>> {

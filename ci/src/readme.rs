@@ -17,10 +17,11 @@ use crate::{TaskResult, recipes, wheel};
 const README: &str = "README.md";
 const FOUND: &str = "docs/found-in-releases.md";
 
-/// Folder of the root, which later runs use again, except for the folder of the user in it.
+/// Folder with the new Debian in which the commands run. Later runs use this folder again, but replace the user's home
+/// folder in it.
 const ROOT: &str = "target/readme/root";
 
-/// A program that the user has: it asks HIP for the number of devices.
+/// Source of a program as a user may have it: asks HIP for the number of devices, and succeeds if there is one.
 const OWN_PROGRAM: &str = "extern \"C\" int hipGetDeviceCount(int *);\n\
      int main() { int n = 0; return hipGetDeviceCount(&n) != 0 || n != 1; }\n";
 
@@ -35,7 +36,7 @@ struct ShownCommand {
 /// A row of the table in README.md.
 #[derive(Debug, PartialEq)]
 struct TableRow {
-    /// Name of the case, from [`FOUND`].
+    /// Name of the case, as the table in [`FOUND`] contains it.
     case: String,
     /// Release and content of each cell.
     cells: Vec<(String, String)>,
@@ -84,7 +85,7 @@ pub(crate) fn readme(sh: &Shell, program: Option<&String>) -> TaskResult {
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n").into()) }
 }
 
-/// Returns the root of a new Debian with Python. Makes it if it does not exist.
+/// Returns the folder with the new Debian and Python. Creates the folder if it does not exist.
 fn root(sh: &Shell) -> Result<PathBuf, Box<dyn Error>> {
     let root = sh.current_dir().join(ROOT);
     if !root.join("home").is_dir() {
@@ -96,8 +97,8 @@ fn root(sh: &Shell) -> Result<PathBuf, Box<dyn Error>> {
     Ok(root)
 }
 
-/// Runs a command in the home folder of an ordinary user of the root, with its virtual environment first on PATH.
-/// Returns the standard output.
+/// Runs a shell command in the Debian in the folder `root`: as an ordinary user, in the home folder of this user, with
+/// the user's virtual environment first on PATH. Returns the standard output.
 ///
 /// # Errors
 /// Fails if the command does not end with exit status 0.
@@ -150,7 +151,8 @@ fn commands(readme: &str) -> Vec<ShownCommand> {
     commands
 }
 
-/// Returns the cells of the table in README.md. The case of a row is that of the row in [`FOUND`] with the same text.
+/// Returns the rows of the table in README.md. The page [`FOUND`] contains the same rows, and also names the case of
+/// each one.
 ///
 /// # Errors
 /// Fails if a row is not in [`FOUND`], or has another content there.

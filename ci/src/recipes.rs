@@ -133,8 +133,8 @@ pub(crate) fn stale(shown: &[(usize, String)], printed: &str, page: &str) -> Vec
     differs.map(sentence).collect()
 }
 
-/// Pairs each line that the page shows with the printed line that has the same key; `None` if no printed line has it.
-/// Several lines with the same key are paired in order.
+/// Returns each line that the page shows, with its number and with the printed line that has the same key; `None` if no
+/// printed line has this key. Several lines with the same key are paired in order.
 fn pair_lines(shown: &[(usize, String)], printed: &str) -> Vec<(usize, String, Option<String>)> {
     let with_rank = shown.iter().enumerate().map(|(at, (number, was))| {
         let rank = shown[..at].iter().filter(|(_, other)| key(other) == key(was)).count();

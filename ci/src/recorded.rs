@@ -11,7 +11,7 @@ use xshell::{Shell, cmd};
 
 use crate::{STACK, TaskResult, build_and_fetch};
 
-/// The report.
+/// Path of the report.
 const REPORT: &str = "reports/recorded-programs.md";
 
 /// Number of replays of each recording.
@@ -22,7 +22,8 @@ struct Recorded {
     name: &'static str,
     /// Path of the program in the repository.
     source: &'static str,
-    /// Group of libraries and name of the Python environment; `None` for a program in HIP.
+    /// Name of the Python environment of the program, and of the group of libraries that it needs; `None` for a
+    /// compiled program.
     environment: Option<&'static str>,
     fault: &'static str,
 }

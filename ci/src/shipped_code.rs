@@ -30,8 +30,9 @@ const LIBRARIES: [&str; 7] = [
 /// Architectures that are read: one of each generation of RDNA, and two of CDNA.
 const ARCHITECTURES: &str = "gfx1030,gfx1100,gfx1151,gfx1201,gfx90a,gfx942";
 
-/// Reads the libraries of all releases, or only the named files with the disassembler of the newest release. Writes the
-/// tables to a file. If the variable `ROCREPRO_TORCH` is set, also reads the PyTorch in the folder that it names.
+/// Reads the libraries of all releases, and writes the tables to a file. If the variable `ROCREPRO_TORCH` is set, also
+/// reads the PyTorch in the folder that it names. If `files` is not empty, reads only these files, with the
+/// disassembler of the newest release, and prints their tables.
 ///
 /// # Errors
 /// Fails if a stack cannot be fetched, or if a file cannot be read.

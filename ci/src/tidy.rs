@@ -111,8 +111,8 @@ fn is_product(file: &str) -> bool {
         && !file.ends_with("tests.rs")
 }
 
-/// Returns true if a string in the line contains a run of spaces between two words. Such a run is left if a long string
-/// was split and joined again. Tables in strings begin on lines of their own.
+/// Returns true if a string in the line contains a run of spaces between two words. Such a run remains if a long string
+/// was split and joined again. Tables in strings are not affected, because they begin on lines of their own.
 fn has_space_run(line: &str) -> bool {
     let texts = line.split('"').skip(1).step_by(2);
     let gap = " ".repeat(6);

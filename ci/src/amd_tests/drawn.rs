@@ -90,8 +90,8 @@ impl SampleOptions {
         self.names.is_empty() || self.names.iter().any(|name| name == suite || *name == path)
     }
 
-    /// Draws tests from those that a program lists. If programs on two architectures list the same tests, the same
-    /// tests are drawn.
+    /// Draws tests from `listed`, the tests that a program lists. Equal lists result in equal tests, for example if a
+    /// program lists the same tests on two architectures.
     fn choose_tests<'a>(&self, listed: &[&'a str]) -> Vec<&'a str> {
         draw_tests(self.seed, listed, self.tests)
     }

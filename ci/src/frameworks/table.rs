@@ -129,7 +129,8 @@ fn cell(
     Ok(cell)
 }
 
-/// Creates the environment of a version. If this machine lacks the required Python, returns that as a reason.
+/// Creates the Python environment of a version. Returns a text for the table if this machine lacks the Python that the
+/// version needs; `None` if the environment exists.
 fn environment(
     sh: &Shell,
     program: &Path,
@@ -150,8 +151,8 @@ fn environment(
     Ok(None)
 }
 
-/// Returns the text of a cell for the recorded trials, for example `3 of 4` right checks, followed by the failed trials
-/// and the skip reasons.
+/// Returns the cell of the table for the recorded trials. An example of its text is `3 of 4`, if three of four checks
+/// were right. The failed trials and the skip reasons follow, separated by semicolons.
 fn summarize(records: &str) -> Result<Cell, serde_json::Error> {
     let (mut right, mut all) = (0, 0);
     let (mut failed, mut skipped) = (BTreeSet::new(), BTreeSet::new());

@@ -63,8 +63,8 @@ pub fn rejection_reason<S>(arch: Arch, packet: &DispatchPacket<S>) -> Option<Ref
     }
 }
 
-/// Returns the number of workgroups of a dispatch that fit on the device at the same time. The limits on waves and on
-/// LDS count; the limit on registers is ignored.
+/// Returns the number of workgroups of a dispatch that fit on the device at the same time. The result takes the limits
+/// on waves and on LDS into account, but not the limit on registers.
 pub fn room<S>(arch: Arch, packet: &DispatchPacket<S>) -> u32 {
     let model = model::for_arch(arch);
     let items: u32 = packet.workgroup.iter().map(|n| u32::from((*n).max(1))).product();

@@ -94,7 +94,7 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// Returns the condition with this number in the C interface.
+    /// Returns the condition with this number in the C interface; `None` if the number is not 0 to 3.
     pub fn from_c(value: u32) -> Option<Condition> {
         [Condition::Eq, Condition::Ne, Condition::Lt, Condition::Gte].get(value as usize).copied()
     }

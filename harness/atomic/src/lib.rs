@@ -2,8 +2,8 @@
 //!
 //! A [`NewFile`] has no name while it is being written (`O_TMPFILE`), so a killed process leaves no file behind. If the
 //! file system does not support files without a name, the file is in the folder of the target and has the name
-//! `.TARGET.rocrepro-PID-N`. A killed process leaves such a file behind. Later runs do not remove it, because its name
-//! does not prove which program created it.
+//! `.TARGET.rocrepro-PID-N`. In that case, a killed process leaves the file behind. Later runs do not remove the file,
+//! because its name does not prove which program created it.
 
 #![forbid(unsafe_code)]
 
@@ -51,13 +51,14 @@ impl NewFile {
         Ok(NewFile { file, target: target.to_owned(), temporary: Some(temporary) })
     }
 
-    /// Gives the file its final name. If a file with this name exists, it is replaced, and the new file has its
-    /// permissions.
+    /// Gives the file its final name. If a file with this name exists, it is replaced, and the new file gets the
+    /// permissions of the old one.
     ///
     /// # Errors
     /// Fails if the disk is full or the folder is not writable.
     pub fn replace(mut self) -> io::Result<()> {
-        // A confined worker may not change permissions. It replaces only files of its own, which have the same ones.
+        // A confined worker may not change permissions. It replaces only files of its own, which already have the same
+        // permissions.
         if let Ok(old) = fs::metadata(&self.target)
             && old.permissions() != self.file.metadata()?.permissions()
         {
@@ -123,7 +124,7 @@ impl Drop for NewFile {
 /// `/dev/stdout`, is written directly.
 ///
 /// # Errors
-/// Returns the same errors as [`NewFile`].
+/// The errors of [`NewFile::create`] and [`NewFile::replace`], and those of writing to the file.
 pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     if path.exists() && !path.is_file() {
         return fs::write(path, bytes);
@@ -145,7 +146,8 @@ pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
 /// Writes a file that must not exist yet.
 ///
 /// # Errors
-/// Returns [`ErrorKind::AlreadyExists`] if the name exists. Returns other errors as [`NewFile`] does.
+/// Returns [`ErrorKind::AlreadyExists`] if the name exists. The other errors are those of [`NewFile::create`] and
+/// [`NewFile::publish`], and those of writing to the file.
 pub fn write_new(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     let mut file = NewFile::create(path)?;
     file.write_all(bytes.as_ref())?;

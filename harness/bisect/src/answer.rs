@@ -59,9 +59,10 @@ pub(crate) struct FinishedSearch<'a> {
     pub(crate) store: &'a stacks::BuildStore,
     pub(crate) stop: &'a AtomicBool,
     pub(crate) crossed: Vec<CrossedBuild>,
-    /// Names of the two builds that an earlier search found, if this search continues between them.
+    /// Names of the good and of the bad build that an earlier search found; `None` if this search does not continue
+    /// between them.
     pub(crate) within: Option<(String, String)>,
-    /// True if another search will continue this one.
+    /// True if a second search will follow, over the builds between the two builds that this search finds.
     pub(crate) goes_on: bool,
     /// Returns the command line that searches between two points. The first index is that of the good point.
     pub(crate) rerun: &'a dyn Fn((usize, usize)) -> String,
@@ -379,7 +380,9 @@ impl FinishedSearch<'_> {
         }
     }
 
-    /// Returns the command lines that repeat the two decisive runs, and the one that repeats the search between them.
+    /// Returns the command lines that the evidence contains: those that repeat the run on the good and on the bad point
+    /// of `edge`, if both can be repeated, and the one that repeats the search between these points. Empty if `edge` is
+    /// `None`.
     fn rerun(
         &self,
         edge: Option<(usize, usize)>,
@@ -411,8 +414,11 @@ impl FinishedSearch<'_> {
         known.or_else(|| fetched.then(|| obtain().ok()?.components)?)
     }
 
-    /// Returns the components whose commits differ between the two builds. If the commits are unknown, returns the
-    /// libraries that the trial loaded.
+    /// Returns the components that differ between the two points of `edge`; empty if `edge` is `None`.
+    ///
+    /// If the points are versions of a Python package, a component is a package whose version differs. Between builds,
+    /// a component is a repository whose commit differs. If the commits are unknown, a component is a library that the
+    /// trial loaded and whose build id differs.
     fn components(
         &self,
         edge: Option<(usize, usize)>,

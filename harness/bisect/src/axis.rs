@@ -1,4 +1,5 @@
-//! The axis of a search: an ordered list of points, which are numbered from the good end to the bad end.
+//! The axis of a search: an ordered list of points, for example builds or values of a variable, at which the subject of
+//! the search can run. Points are numbered from the good end to the bad end.
 
 use std::{
     path::Path,
@@ -29,7 +30,7 @@ pub(crate) enum Values {
 /// Indices of the good end and of the bad end. An entry is an error if the named end is not a point of the axis.
 type EndIndices = (Result<usize, AxisError>, Result<usize, AxisError>);
 
-/// The axis of a search, and the range of it that is searched.
+/// An ordered list of points, and the two ends between which a search takes place.
 pub struct Axis {
     /// Kind of the points, for example builds or values of a variable.
     pub kind: AxisKind,
@@ -37,7 +38,7 @@ pub struct Axis {
     /// Index of the good end in `points`. The points are in the order of the axis, even if the bad end comes first.
     good: usize,
     bad: usize,
-    /// Notes for the user about the history of builds.
+    /// Notes for the user about the list of builds.
     pub silent: Vec<String>,
     gaps: Vec<ListingGap>,
 }
@@ -125,7 +126,8 @@ impl Axis {
             .map(|axis| Axis { gaps: holes, ..axis })
     }
 
-    /// Parses an axis, written as `NAME=V1,V2,...` or `NAME=LOW..HIGH`.
+    /// Parses an axis, written as `NAME=V1,V2,...` or `NAME=LOW..HIGH`. `good` and `bad` name the two ends: each is a
+    /// point, `first` or `last`. Without them, the good end is the first point and the bad end the last.
     pub(crate) fn parse(text: &str, good: Option<&str>, bad: Option<&str>) -> Result<Axis, Stop> {
         let usage = |why: String| AxisError::Option("--axis", text.to_owned(), why);
         let (name, values) = text
@@ -228,7 +230,8 @@ impl Axis {
         (low..=high).contains(&at).then(|| at.abs_diff(self.good))
     }
 
-    /// Returns the indices of the points with these names or dates. Each must be between the two ends.
+    /// Returns the indices of the points with these names. A date names all builds of that day. Returns an error if a
+    /// name matches no point, or if it matches one of the two ends.
     pub(crate) fn indices_of(&self, names: &[String]) -> Result<Vec<usize>, Stop> {
         let (mut points, mut problems) = (Vec::new(), Vec::new());
         let skip = |name: &str, why| AxisError::Option("--skip", name.to_owned(), why);
@@ -287,7 +290,8 @@ impl Axis {
         }
     }
 
-    /// Returns the gaps in the history: download sources that may have had more builds than they list.
+    /// Returns the gaps in the list of builds. A gap is a period for which a download source could not be read, so that
+    /// builds of this period may be missing.
     pub fn gaps(&self) -> impl Iterator<Item = &ListingGap> {
         self.gaps.iter()
     }
@@ -300,8 +304,8 @@ impl Axis {
         self.gaps.iter().filter(|hole| hole.between(older, newer)).collect()
     }
 
-    /// Returns one flag for the good and one for the bad end, true if the end is a release and the point next to it is
-    /// not.
+    /// Returns one flag for the good and one for the bad end: true if the end is a release and the point next to it is
+    /// not. A release is built from a branch of its own.
     pub(crate) fn other_line(&self) -> [bool; 2] {
         let last = self.point_count() - 1;
         let release = |point: usize| self.build(point).map(Build::is_release);
@@ -309,8 +313,8 @@ impl Axis {
             .map(|(end, next)| release(end) == Some(true) && release(next) == Some(false))
     }
 
-    /// Returns the number of builds that may be missing between two points: one for each day between them, and at least
-    /// one. Returns 0 if the history has no gap there.
+    /// Returns the number of builds that may be missing between two points. Returns 0 if the list of builds has no gap
+    /// there. Otherwise assumes one build for each day between the two points, and at least one.
     pub(crate) fn hidden_builds(&self, good: usize, bad: usize) -> u32 {
         if self.gaps_between(good, bad).is_empty() {
             return 0;
@@ -320,8 +324,9 @@ impl Axis {
         u32::try_from(days).unwrap_or(u32::MAX).saturating_sub(1).max(1)
     }
 
-    /// Returns the prior weights of the points; `None` if all are equal. A build whose relevant components equal those
-    /// of the build before it is an unlikely cause.
+    /// Returns, for each point, the relative prior probability that it introduced the change; `None` if all are equal.
+    /// A build gets a low weight if none of its relevant components differs from the build before it. `relevant`
+    /// returns true for the name of a component that can affect the subject of the search.
     pub(crate) fn weights(&self, relevant: &dyn Fn(&str) -> bool) -> Option<Vec<f64>> {
         const UNMOVED: f64 = 0.05;
         let weight = |n: usize| {

@@ -18,7 +18,8 @@ const MAX_RUNS: u32 = 60;
 const MISS_PROBABILITY: f64 = 0.01;
 
 impl Workbench<'_> {
-    /// Runs the last good build with each component of the first bad build in turn.
+    /// Exchanges one component of the last good build at a time for that of the first bad build, and runs each of these
+    /// mixtures. `rate` is the failure rate of the first bad build, which determines the number of runs.
     pub(crate) fn cross(&mut self, edge: &Edge, rate: f64) -> Result<Vec<CrossedBuild>, Stop> {
         self.ready = None;
         let (good, bad) = (edge.last_good, edge.first_bad);
@@ -59,7 +60,8 @@ impl Workbench<'_> {
         ready.map_err(|stop| stop.reason())
     }
 
-    /// Returns the failure rate in `runs` runs, and the reason if a run was inconclusive.
+    /// Runs the point up to `runs` times and returns its failure rate. Stops at the first inconclusive run and then
+    /// also returns the reason.
     fn repeat(
         &self,
         ready: &PreparedPoint<'_>,

@@ -14,7 +14,8 @@ pub(crate) enum AxisError {
     Option(&'static str, String, String),
     #[error("`{0} {1}` is not one of {2}")]
     NotListed(&'static str, String, String),
-    /// No push corresponds to the nightly build; the text explains why.
+    /// The download source of the second search has no build that corresponds to a nightly build; the text explains
+    /// why.
     #[error("{0}")]
     NoPush(String),
     #[error("{0} and {1} correspond to the same build of {3}, so no search is possible: {2}")]
@@ -131,7 +132,8 @@ pub(crate) enum SearchError {
     OwnProgram(io::Error),
     #[error("cannot create a temporary file: {0}")]
     NoTemporaryFile(io::Error),
-    /// The point in the first text does not pass, so its run time cannot be measured. The second text is the reason.
+    /// The point that the first text names cannot be prepared, so its run time cannot be measured. The second text is
+    /// the reason.
     #[error("{0}: {1}")]
     Untestable(String, String),
     #[error("{0} does not pass, so its run time cannot be measured: {1}")]

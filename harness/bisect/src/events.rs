@@ -14,7 +14,7 @@ pub enum BisectEvent<'a> {
         /// Name of the assumed architecture.
         gfx: &'a str,
     },
-    /// A note about the history of builds that is searched.
+    /// A note about the list of builds that is searched.
     HistoryNote(&'a str),
     /// A download source may have had builds that it does not list.
     BuildsMissing(&'a ListingGap),
@@ -25,12 +25,12 @@ pub enum BisectEvent<'a> {
         /// Number of builds that the earlier search installed.
         builds: u32,
     },
-    /// A point of the earlier search has left the history, so its runs are ignored.
+    /// A build that the earlier search tested has left the list of builds, so its runs are ignored.
     PointGone {
         /// Name of the point.
         label: &'a str,
     },
-    /// A point that an earlier command of this search excluded remains excluded.
+    /// An earlier command of this search excluded a point and the current one does not. The point remains excluded.
     StaysLeftOut {
         /// Name of the point.
         label: &'a str,

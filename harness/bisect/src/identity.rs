@@ -12,11 +12,13 @@ use sha2::{Digest, Sha256};
 use crate::{command_spec::CommandSpec, error::SearchError};
 use engine::Stop;
 
-/// Digests of the files that determine what a command does, by path.
+/// SHA-256 digests of the files that determine what the subject of a search does. The key is the path of the file, or
+/// `case` and the id of a case.
 pub(crate) type Files = BTreeMap<String, String>;
 
-/// Returns the digest of the program. Without `--program`, this is the command if it is a path, and otherwise the first
-/// argument that names a file. Further arguments are ignored, because they may be data files that every run writes.
+/// Returns the digest of the file with the program: the file of `--program`, or the first word of the command if it
+/// contains a `/`, or the first argument that names a file. Empty if no such file exists. Further arguments are
+/// ignored, because they may be data files that every run writes.
 pub(crate) fn program_digests(wanted: &CommandSpec) -> Result<Files, SearchError> {
     let first = wanted.words.first().map(PathBuf::from);
     let own = wanted.program.clone().or_else(|| first.filter(|word| word.components().count() > 1));

@@ -30,7 +30,8 @@ pub(crate) enum Entry {
     Seen(PointObservation),
 }
 
-/// The history as a later command of the search found it, with the new indices of the observed points.
+/// The list of points as the command that resumed the search found it, with the new indices of the points that were
+/// observed before. The list can change, because nightly builds appear and disappear.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct HistoryPlacement {
     /// Number of points, including both ends.
@@ -148,13 +149,13 @@ pub(crate) struct PastSearch {
     pub(crate) header: BisectHeader,
     pub(crate) threshold: Option<f64>,
     pub(crate) seen: Vec<PointObservation>,
-    /// Later histories of the search, each with the number of observations before it.
+    /// Lists of points with which the search was resumed, each with the number of observations that were made before.
     placed: Vec<(usize, HistoryPlacement)>,
 }
 
 impl PastSearch {
-    /// Replaces the indices in the observations by the current indices of their builds, and reports builds that have
-    /// left the history.
+    /// Replaces the index in each observation by the current index of its point, which `position` returns for a name.
+    /// If a point has left the list, reports it and removes its observations.
     fn update_positions(&mut self, position: &dyn Fn(&str) -> Option<usize>, report: Reporter<'_>) {
         let mut gone: Vec<&str> = Vec::new();
         for observation in &self.seen {
@@ -178,7 +179,8 @@ impl PastSearch {
         }
     }
 
-    /// Repeats the decisions that the search made for the observations in the journal.
+    /// Repeats the decisions of the search: decides before each observation in the journal what to do next, and
+    /// compares this with the observation. Returns the state after all observations.
     ///
     /// # Errors
     /// Returns an error for an observation that the search would not have made. In that case the journal was edited, or
@@ -198,7 +200,7 @@ impl PastSearch {
             state.observe(observation.event);
             self.seen.push(observation);
         }
-        // A command may have ended before its first observation, so a history without observations can follow.
+        // A command may have ended before its first observation, so a list of points without observations can follow.
         for (_, now) in placed {
             state = self.continue_with(now);
         }
@@ -293,8 +295,8 @@ fn was_requested(action: &Action, observation: &PointObservation) -> bool {
     }
 }
 
-/// Opens a new journal, or continues an existing one. `position` returns the current index of the build with a given
-/// name; `None` if the build has left the history.
+/// Opens a new journal, or continues an existing one. An existing journal is an error if `resume` is false. `position`
+/// returns the current index of the build with a given name; `None` if the build has left the list of builds.
 pub(crate) fn open(
     folder: &Path,
     begun: &BisectHeader,

@@ -1,15 +1,16 @@
 //! The kinds of axes along which a search runs.
 
-/// The kind of an axis.
+/// Kind of the points at which a search runs its subject.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AxisKind {
     /// Builds in the history of a download source.
     Builds,
     /// Stacks that the user lists.
     Stacks,
-    /// Values of an environment variable of the trials.
+    /// Values of the environment variable with this name.
     Environment(String),
-    /// Values of an axis of the case's matrix. For a command line, the user chooses the name.
+    /// Values of the axis with this name in the case's matrix. If the subject is a command line, the user chooses the
+    /// name, and the variable `ROCREPRO_VALUE` contains the value.
     Parameter(String),
     /// Versions of a Python package, each in a Python environment of its own.
     Package {
@@ -25,7 +26,8 @@ pub enum AxisKind {
 const VENV: &str = "venv";
 
 impl AxisKind {
-    /// Returns true if command lines run on the device, as under `rocrepro exec`, even without `--program`.
+    /// Returns true if a command line runs on the device, as under `rocrepro exec`, even without `--program`. This is
+    /// so if each point has a Python environment of its own.
     pub fn runs_on_device(&self) -> bool {
         self.is_venv() || matches!(self, AxisKind::Package { .. })
     }

@@ -1,5 +1,5 @@
-//! The second search of `bisect --to`: the first one found two nightly builds, and the second one searches the pushes
-//! between them.
+//! The second search of `bisect --to`: the first one found two nightly builds, and the second one searches the builds
+//! of another download source between them. That source makes one build for each push to the repository.
 
 use std::path::PathBuf;
 
@@ -34,7 +34,8 @@ impl NightlyPair {
 impl NightlyBuild {
     /// Returns the index of the build in `history` that corresponds to this nightly build. `history` lists the builds
     /// of another download source, which makes one build for each push. The build of the same commit corresponds to the
-    /// nightly build. Without such a build, returns the index that [`stacks::History::find`] returns for its day.
+    /// nightly build. Without such a build, returns the index that [`stacks::History::find`] returns for the day of the
+    /// nightly build, and adds the reason to `notes`. `source` is the name of the other download source.
     pub(crate) fn find_in_history(
         &self,
         history: &stacks::History,

@@ -1,4 +1,5 @@
-//! Observations that a search makes at points of its axis.
+//! Observations of a search. An observation is the result of installing a build, or of running the subject of the
+//! search once at a point, for example on one build or with one value.
 
 use ::search::bisect::Event;
 use serde::{Deserialize, Serialize};

@@ -32,7 +32,7 @@ pub struct BisectOptions {
     pub case: Option<String>,
     /// The command line, or the arguments of `program`.
     pub command: Vec<String>,
-    /// Path of a program that runs on the device, if any.
+    /// Path of a program that runs on the device, as under `rocrepro exec`; `None` for a trial or another command line.
     pub program: Option<PathBuf>,
     /// Regular expression that the output must match so that a failure counts.
     pub matching: Option<String>,
@@ -42,19 +42,19 @@ pub struct BisectOptions {
     pub device_options: Vec<String>,
     /// The architecture whose builds are used if the driver does not report the architecture of the GPU.
     pub gfx: String,
-    /// Name of the good end, a point that passes.
+    /// Name of the good end, a point that passes. `None` is allowed only with `axis`, and means its first point.
     pub good: Option<String>,
-    /// Name of the bad end, a point that fails.
+    /// Name of the bad end, a point that fails. `None` is allowed only with `axis`, and means its last point.
     pub bad: Option<String>,
     /// True to reject a good end that is older than the bad one, because the user searches for a fix.
     pub fixed: bool,
-    /// Names of the download sources of builds.
+    /// Names of the download sources of builds; or `pypi:NAME` for the versions of a Python package.
     pub source: Vec<String>,
     /// Path of a file that defines further download sources.
     pub sources_file: Option<PathBuf>,
     /// An axis other than builds, as `NAME=VALUES`.
     pub axis: Option<String>,
-    /// Further packages that each Python environment contains.
+    /// Further packages in each Python environment, if the points are versions of a Python package.
     pub packages: Vec<String>,
     /// Names of points to exclude.
     pub skip: Vec<String>,
@@ -72,9 +72,10 @@ pub struct BisectOptions {
     pub budget_seconds: Option<f64>,
     /// Disk space for builds that are kept, in GiB.
     pub disk_budget: Option<u32>,
-    /// True to run the last good build also with each component of the first bad build in turn.
+    /// True to exchange one component of the last good build at a time for that of the first bad build, and to run each
+    /// of these mixtures.
     pub cross: bool,
-    /// True if another search will continue this one.
+    /// True if a second search will follow, over the builds between the two builds that this search finds.
     pub goes_on: bool,
     /// Folder for the journal and the answer.
     pub out: Option<PathBuf>,

@@ -90,7 +90,9 @@ pub(crate) fn environment(
     }
 }
 
-/// Returns all packages whose versions differ between the environments of two points, including dependencies.
+/// Returns all packages whose versions differ between the environments of two points, including dependencies. `good`
+/// and `bad` are the packages that the two environments were requested with. Returns an empty list if one of the
+/// environments does not exist.
 pub(crate) fn changed_packages(good: &[String], bad: &[String]) -> Vec<Component> {
     let locks = || {
         let all = Environments::open().ok()?.all();

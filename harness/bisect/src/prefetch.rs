@@ -61,8 +61,8 @@ impl NextBuild {
         }
     }
 
-    /// Returns the running download of this build, if it is the one that was guessed, and otherwise cancels the
-    /// download.
+    /// Returns the running download if it is that of the build at `point`. Otherwise cancels the download and returns
+    /// `None`.
     pub(crate) fn take(&mut self, axis: &Axis, point: usize) -> Option<Prefetch> {
         self.guessed = None;
         let id = axis.build(point).map(|build| build.id.as_str());

@@ -15,7 +15,8 @@ use crate::{
 /// Replays the decisions of a journal. Returns the observations and the answer as text, and the exit code.
 ///
 /// # Errors
-/// Returns a usage error for a file that is not a journal, and "no verdict" for a journal whose decisions differ.
+/// Returns a usage error for a file that is not a journal, and "no verdict" for a journal whose observations differ
+/// from the decisions of this version.
 pub fn replay(path: &Path) -> Result<(String, u8), Stop> {
     let past = journal::read(path)?;
     let mut past = past.ok_or_else(|| SearchError::NotJournal(path.to_owned()))?;

@@ -313,7 +313,8 @@ impl Sentences<'_> {
         })
     }
 
-    /// Returns a note if the first bad point failed with more signatures than the answer shows.
+    /// Returns a note if the first bad point failed with several signatures, or if the bad end failed with other
+    /// signatures than the first bad point.
     fn several_signatures(&self, first_bad: usize) -> Option<String> {
         let one = self.counted_signatures(first_bad);
         let all = |point: usize| {

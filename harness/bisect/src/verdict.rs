@@ -27,7 +27,8 @@ pub(crate) struct Verdicts {
 }
 
 impl Verdicts {
-    /// Creates the classification of runs. `followed` is the signature that an earlier search found.
+    /// Creates the classification of runs. `threshold` is the run time above which a run counts as slow, in seconds, if
+    /// an earlier command measured it. `followed` is the signature that an earlier search found.
     pub(crate) fn new(
         regress: FailureFilter,
         threshold: Option<f64>,

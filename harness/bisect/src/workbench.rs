@@ -215,7 +215,8 @@ impl Workbench<'_> {
 /// Time by which a busy machine may delay the start of a process, in seconds.
 const START_DELAY: f64 = 0.05;
 
-/// Returns the geometric mean of two run times, calculated with the delay of the start included in each.
+/// Returns the geometric mean of two run times. Adds `START_DELAY` to both before and subtracts it from the result, so
+/// that a run time near zero does not make the mean too small.
 fn mean_run_time(one: f64, other: f64) -> f64 {
     ((one + START_DELAY) * (other + START_DELAY)).sqrt() - START_DELAY
 }

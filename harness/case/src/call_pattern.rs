@@ -22,9 +22,10 @@ pub struct CallPattern {
 pub enum Times {
     /// One call.
     Once,
-    /// Minimum number of calls, with other calls between them; written `at least 20000 hipLaunchKernel`.
+    /// At least this many calls, possibly with other calls between them; written `at least 20000 hipLaunchKernel`.
     AtLeast(u32),
-    /// No call between the call of the pattern before and that of the next one; written `not hipStreamEndCapture(s)`.
+    /// No call may match between the call that matches the previous pattern of the list and the call that matches the
+    /// next one; written `not hipStreamEndCapture(s)`.
     Never,
 }
 
@@ -91,7 +92,8 @@ impl FromStr for CallPattern {
 }
 
 impl Times {
-    /// Reads the number at the beginning of a pattern, and returns it with the rest of the text.
+    /// Reads the words at the beginning of a pattern that state the number of calls (`not`, `at least 20000`, or no
+    /// words for one call), and returns the number with the rest of the text.
     fn read(text: &str) -> Result<(Times, &str), String> {
         if let Some(rest) = text.strip_prefix("not ") {
             return Ok((Times::Never, rest));
@@ -103,8 +105,8 @@ impl Times {
     }
 }
 
-/// Name of the C library's function that ends a process. In a list of HIP calls, it means that the process died of a
-/// signal while it ended.
+/// Name of the C library's function that ends a process. In the list of HIP calls of a `known` entry, this name means
+/// that a signal killed the process while the process was exiting.
 pub const EXIT: &str = "exit";
 
 fn is_function(name: &str) -> bool {

@@ -36,8 +36,8 @@ const MAX_REPEATS: u32 = 1_000_000;
 /// for 30 s is reported as hung, unless the command line sets another limit.
 const MAX_SLEEP_MS: u64 = 20_000;
 
-/// Returns how often the most repeated step in a block is executed. The product does not overflow, because the counts
-/// of inner blocks have already been limited.
+/// Returns how often the most repeated step in a block is executed: the product of the counts of the nested `repeat`
+/// blocks around the step. The product does not overflow, because the counts of inner blocks have already been limited.
 fn repeats(steps: &[Step]) -> u64 {
     let step = |step: &Step| {
         let times = if let Call::Repeat { count, .. } = step.call { count } else { 1 };
@@ -61,9 +61,12 @@ fn read_block(reader: &mut Reader, scope: &mut Scope, node: &Node) -> Vec<Step> 
     read_steps(reader, scope, node)
 }
 
-/// Checks that `gives` may be used with a `hip` step. The function must return a value, and must be allowed to succeed
-/// on every release for which `gives` lists values: if a call must fail, its outputs are undefined, and comparing them
-/// would hide that the status is not checked. Returns a message as the error.
+/// Checks that a `hip` step that calls `function` may have the key `gives`. The function must return a value. On each
+/// release for which `gives` lists values, `returns` must accept success, because the outputs of a call that must fail
+/// are undefined.
+///
+/// # Errors
+/// Returns a message for the author of the case.
 fn can_give(function: &str, returns: Option<&Names>, gives: &Names) -> Result<(), String> {
     let known = plan::hip_function(function);
     if !known.is_some_and(|known| known.gives_text || known.first_given().is_some()) {

@@ -30,8 +30,8 @@ impl Language {
     }
 }
 
-/// A library that a C++ program includes: the folder of its headers, its name in `stack fetch --with`, and the linker
-/// option, which is empty for a header-only library.
+/// Libraries that a C++ program can include. Each entry has the folder of the headers, the name in `stack fetch
+/// --with`, and the linker option, which is empty for a header-only library.
 const LIBRARIES: [(&str, &str, &str); 18] = [
     ("hipcub/", "hipcub", ""),
     ("rocprim/", "rocprim", ""),
@@ -53,8 +53,8 @@ const LIBRARIES: [(&str, &str, &str); 18] = [
     ("rocsolver/", "rocsolver", "-lrocsolver"),
 ];
 
-/// A framework that a Python program imports: the name of its module, the name of its package, and its name in `stack
-/// fetch --with`.
+/// Frameworks that a Python program can import. Each entry has the name of the module, the name of the package, and the
+/// name in `stack fetch --with`, which is `None` if the stack needs nothing for the framework.
 const FRAMEWORKS: [(&str, &str, Option<&str>); 21] = [
     ("accelerate", "accelerate", None),
     ("datasets", "datasets", None),
@@ -183,7 +183,8 @@ fn imports(text: &str, module: &str) -> bool {
     })
 }
 
-/// Returns the first comment of the program if it is a line of words, else a title that contains the file's name.
+/// Returns the comment in the first line of the program if the comment has at least three words and is not too long for
+/// a title. Otherwise returns a title that contains the name of the file.
 fn title(file: &str, text: &str) -> String {
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with("#!"));
     let first = lines.filter(|line| !line.is_empty()).map(|line| {

@@ -33,8 +33,8 @@ const KEYS: &[&str] = &["rows", "kinds", "default", "steps"];
 /// Keys of a row that are not columns: `when` selects the trials that use the row, and `is` names its kind.
 const ROW_KEYS: &[&str] = &["when", "is"];
 
-/// Returns the case with each `for_each` expanded, and the positions in the steps at which the current row has no cell
-/// for a column. The caller ignores other mistakes at these positions.
+/// Returns the case with each `for_each` expanded, and the positions of names in the steps for which a row has no cell.
+/// The missing cells have been reported, so the caller ignores other mistakes at these positions.
 pub(crate) fn expand<'n>(
     reader: &mut Reader,
     root: &'n Node,
@@ -70,7 +70,7 @@ struct Expansion<'e> {
     matrix: &'e Matrix,
     /// Number of steps that expansion has produced so far.
     steps: usize,
-    /// Positions in the steps at which the current row has no cell for a column. Other mistakes there are ignored.
+    /// Positions of names in the steps for which a row has no cell. Other mistakes at these positions are ignored.
     open: Vec<SourceSpan>,
 }
 
@@ -274,7 +274,9 @@ impl Expansion<'_> {
         out
     }
 
-    /// Returns the cell in the column `name`; `None` if `name` is an axis.
+    /// Returns the cell for a name in the steps, which is a column, or a column followed by axes as in `column.axis`.
+    /// Returns `None` if the name is not a column but an axis. If it is neither, reports a mistake and returns an empty
+    /// list.
     fn cell(&mut self, name: &str, at: SourceSpan, row: &Row<'_>) -> Option<Node> {
         let mut axes = name.split('.');
         let column = axes.next()?;

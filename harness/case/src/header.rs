@@ -47,8 +47,8 @@ pub struct Case {
     /// Content of the file that contains the program. `None` means that it has not been read, `Some(None)` that the
     /// file does not exist.
     pub(crate) file: Option<Option<String>>,
-    /// Calls of a recording from which the steps of the case were made, by the lines of the steps. Empty if the case
-    /// was not made from a recording.
+    /// For a case that was made from the recording of a program's calls: the recorded call of each step, under the line
+    /// of the step in the case file. Empty for other cases.
     pub recorded: BTreeMap<u32, RecordedStep>,
     pub(crate) matrix: Matrix,
     is_program: bool,
@@ -56,10 +56,10 @@ pub struct Case {
     body: OnceLock<Node>,
 }
 
-/// The call of a recording from which a step was made.
+/// The call in the recording of a program from which a step was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordedStep {
-    /// Number of the call in the recording.
+    /// Position of the call in the recording.
     pub number: u64,
     /// Function that the program called.
     pub function: String,
@@ -196,7 +196,7 @@ impl Case {
         all
     }
 
-    /// Returns the expectations of a trial that are neither documented nor measured on CUDA.
+    /// Returns the entries of kind [`ExpectationKind::Difference`] that apply to a trial.
     pub fn differences(&self, trial: &Trial) -> impl Iterator<Item = &Expectation> {
         let of_trial = |entry: &&Expectation| {
             entry.kind == ExpectationKind::Difference && entry.on.matches(trial)
@@ -350,8 +350,9 @@ pub(crate) fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
     })
 }
 
-/// Removes the header keys that have been parsed from the tree, because lowering each trial would traverse them again.
-/// Values that name an axis are kept, because unknown axes are reported when a trial is lowered.
+/// Empties the values of header keys that have already been read, because otherwise the lowering of each trial would
+/// traverse them again. Values that contain a `$` are kept, because unknown axes are reported only when a trial is
+/// lowered.
 fn without_header(mut root: Node) -> Node {
     const READ: [&str; 5] = ["matrix", "exclude", "expectation", "faults", "known"];
     if let yaml::Value::Map(entries) = &mut root.value {

@@ -87,8 +87,8 @@ pub(crate) fn key_meant<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     usual.or_else(|| nearest(word, known.iter().copied()))
 }
 
-/// Returns the key of the step that the user probably meant by a word inside the verb's braces; `None` if the word does
-/// not resemble such a key. Keys of a step, such as `returns`, belong next to the verb, not inside its braces.
+/// If a word inside the braces of a verb probably means a key of the step, such as `returns`, returns that key;
+/// otherwise `None`. Keys of a step belong next to the verb, not inside its braces.
 pub(crate) fn key_of_a_step(word: &str) -> Option<&'static str> {
     match word {
         "returns" | "expect" | "expected" | "status" => Some("returns"),
@@ -218,8 +218,8 @@ pub(crate) fn of_step(verb: &Verb) -> String {
     }
 }
 
-/// Returns the verb among the entries of a step that has a key named `key`; `None` if no verb has such a key. Used for
-/// a key that the author did not write inside the value of the verb, so that it looks like another verb.
+/// Returns the verb of a step that has a key named `key`; `None` if the step has no such verb. Used for a key that the
+/// author wrote next to the verb instead of inside its value, so that the key looks like a second verb.
 pub(crate) fn verb_with_key(entries: &[(Key, Node)], key: &str) -> Option<&'static Verb> {
     let of = |name: &str| verbs().find(|verb| verb.name == name && verb.keys().contains(&key));
     entries.iter().find_map(|(verb, _)| of(&verb.text))
@@ -268,8 +268,8 @@ pub(crate) fn without_rest_of_parentheses(
     })
 }
 
-/// Returns a hint for a parameter that is next to its fault instead of under `with`, or for a fault that is written as
-/// a key.
+/// Returns a hint for the unknown key of a mapping that messages call `what`. There is a hint only if the mapping is a
+/// fault, and the key is a parameter (which belongs under `with`) or the name of a fault.
 pub(crate) fn key_of_fault(what: &str, key: &str, value: &Node) -> Option<String> {
     if what != "a fault" {
         return None;

@@ -150,8 +150,8 @@ fn lower_checked<T: Default>(
     Ok((plan, found))
 }
 
-/// Returns true if a failure of this function is listed under `known` or `expectation`. If it is, the author may have
-/// misplaced a step on purpose, to show that failure.
+/// Returns true if `known` or `expectation` lists a failure of this function. The author may then have misplaced a step
+/// on purpose, to show the failure.
 fn expects_failure(case: &Case, function: &str) -> bool {
     let known = case.known.iter().map(|known| known.signature.as_str());
     let stated = case.expectation.iter().filter_map(|entry| entry.signature.as_deref());
@@ -175,8 +175,8 @@ fn entry<'n>(node: &'n Node, name: &str) -> Option<&'n Node> {
     entries.iter().find(|(key, _)| key.text == name).map(|(_, value)| value)
 }
 
-/// Returns the position of the first key in a line. It serves as the position of a mistake in a plan, of which only the
-/// line number is known.
+/// Returns the position of the first key in a line; `None` if no key begins in the line. Mistakes in a plan are
+/// reported at this position, because only their line is known.
 fn first_key_of_line(node: &Node, line: u32) -> Option<SourceSpan> {
     match &node.value {
         Value::Map(entries) => entries.iter().find_map(|(key, value)| {

@@ -83,7 +83,7 @@ impl Selector {
     }
 }
 
-/// The axes of a case, and the trials that it excludes.
+/// The axes of a case, and the selections of trials that the case excludes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Matrix {
     /// Axes in the order of the file. An axis without values is kept, so that only its declaration is reported as a
@@ -91,7 +91,8 @@ pub(crate) struct Matrix {
     pub(crate) axes: Vec<Axis>,
     exclude: Vec<Selector>,
     pub(crate) unknown_axes: bool,
-    /// True if the exclusions could not be read, so some trials of the matrix may be excluded.
+    /// True if `exclude` is empty because its value in the case has a mistake. Some of the trials may then be meant to
+    /// be excluded.
     pub(crate) unknown_trials: bool,
 }
 
@@ -345,7 +346,8 @@ fn hint_for_name(name: &str, trial: &Trial) -> String {
     suggest(name, axes).unwrap_or_else(|| "a dollar sign in a text is written as `$$`".to_owned())
 }
 
-/// Replaces `$axis` and `${axis}` in every text of the tree.
+/// Replaces `$axis` and `${axis}` in every text of the tree. Names that the trial has no value for are added to
+/// `missing`.
 pub(crate) fn substitute(node: &Node, trial: &Trial, missing: &mut Vec<BadSubstitution>) -> Node {
     let value = match &node.value {
         Value::Scalar(text) => Value::Scalar(substitute_text(text, node, trial, missing)),
@@ -377,7 +379,7 @@ fn within(whole: SourceSpan, text: &str, start: usize, name: &str) -> SourceSpan
 /// Replaces the axes in a text by the values of the trial.
 ///
 /// # Errors
-/// Returns the first axis for which the trial has no value.
+/// Returns the first name for which the trial has no value; an empty name if the text becomes too long.
 pub(crate) fn substituted(text: &str, trial: &Trial) -> Result<String, String> {
     let node = Node { at: SourceSpan::default(), value: Value::Scalar(String::new()) };
     let mut missing = Vec::new();

@@ -43,7 +43,8 @@ impl<'n> Names<'n> {
     }
 
     /// Reports each name whose object no step creates or records, and to which no step enqueues work. Names in `known`
-    /// are not reported.
+    /// are not reported. `what` returns the message for a name. `other` returns a hint, which replaces the usual hint
+    /// about similar names.
     fn report(
         &self,
         reader: &mut Reader,

@@ -1,4 +1,4 @@
-//! Injects faults at the calls of a plan, and generates the C++ functions that inject faults into program cases.
+//! Injects faults at the calls of a plan.
 
 use std::collections::BTreeSet;
 

@@ -69,8 +69,8 @@ pub(crate) fn file_named(text: &str, kind: &str) -> Option<String> {
     is_named.then(|| text.to_owned())
 }
 
-/// Returns a hint if a program is a single word that looks like a file name, but does not have the extension of this
-/// kind of program.
+/// Returns a hint if a program is a single word that looks like a file name, but cannot be used as one: the word
+/// contains a folder, or does not have the extension of this kind of program. Returns `None` for other texts.
 pub(crate) fn not_a_program(text: &str, kind: &str) -> Option<String> {
     let text = text.trim();
     let (stem, ending) = text.rsplit_once('.')?;
@@ -105,7 +105,8 @@ pub(crate) fn is_cpp(body: &Node) -> bool {
     matches!(&body.value, Value::Map(entries) if entries.iter().any(|(key, _)| key.text == "cpp"))
 }
 
-/// Returns why a fault cannot be injected into a program; `None` if it can.
+/// Returns the reason why a fault cannot be injected into a program; `None` if it can. `is_cpp` is true for a C++
+/// program.
 pub fn injection_refusal(is_cpp: bool, planted: &FaultSpec) -> Option<String> {
     let fault = planted.fault;
     if fault.place() == FaultPlace::Device {
@@ -120,7 +121,7 @@ pub fn injection_refusal(is_cpp: bool, planted: &FaultSpec) -> Option<String> {
     ))
 }
 
-/// Returns the reason if a fault cannot be injected into a case with steps; `None` if it can.
+/// Returns the reason why a fault cannot be injected into a case with steps; `None` if it can.
 pub fn injection_refusal_in_steps(planted: &FaultSpec) -> Option<String> {
     injection_refusal_at_function(planted, CaseBody::Steps)
 }

@@ -48,7 +48,8 @@ impl Reader {
         self.mistakes.push(Diagnostic { at, message: message.into(), help });
     }
 
-    /// Reads a mapping, and reports keys that are not in the list of allowed keys.
+    /// Reads a mapping, and reports keys that are not in `known`. `what` is the name of the mapping in messages.
+    /// Returns `None` if the node is not a mapping.
     pub(crate) fn fields<'n>(
         &mut self,
         node: &'n Node,

@@ -1,5 +1,5 @@
-//! Checks the signatures that a case file lists under `known` and under its faults. A signature that no outcome can
-//! have is reported, because it would never match.
+//! Checks the signatures that a case file lists under `known`, `faults` and `expectation`. A signature that no outcome
+//! can have is reported, because it would never match.
 
 use std::borrow::Cow;
 

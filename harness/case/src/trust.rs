@@ -131,8 +131,8 @@ fn forbidden_in_kernels(kernels: &Node) -> Vec<Diagnostic> {
     found
 }
 
-/// Returns all texts in a YAML node, each with the key that contains it. A text without a key of its own gets the key
-/// `bare`.
+/// Returns all texts in a YAML node, each with the key of the mapping that contains it. For a text outside of any
+/// mapping, `bare` is returned as the key.
 fn texts<'n>(node: &'n Node, bare: &'n str) -> Vec<(&'n str, (SourceSpan, String))> {
     match &node.value {
         Value::Scalar(text) => vec![(bare, (node.at, text.clone()))],

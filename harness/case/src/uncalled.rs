@@ -53,7 +53,7 @@ pub(crate) struct UnusedEntries<'c> {
 }
 
 impl<'c> UnusedEntries<'c> {
-    /// Returns the faults and the kernels of a case.
+    /// Returns the kernels of a case, and its faults at calls, all of them as unused.
     pub(crate) fn new(case: &'c Case) -> UnusedEntries<'c> {
         let at_calls = |entry: &FaultEntry| {
             entry.planted.fault.place() == FaultPlace::Call
@@ -174,7 +174,8 @@ fn of_signature(
     missing(called, on, at, message, |of| of.all.contains(function))
 }
 
-/// Returns a mistake if none of the selected trials calls the function; `None` if one of them does.
+/// Returns a mistake with the text `message` if `is_called` is false for all trials that `on` selects. Returns `None`
+/// if it is true for one of them, or if `on` selects no trial.
 fn missing(
     called: &[CalledFunctions],
     on: &Selector,

@@ -5,10 +5,11 @@ use crate::{
     yaml::{Node, Value},
 };
 
-/// Returns a mistake for each axis that neither a text of the case nor a selection of trials names: trials that differ
-/// only in such an axis would be the same. A program may read its axes by name, so an axis whose quoted name is in the
-/// text of a program case counts as used, and the axes are not checked if the program is in a file or computes the
-/// names.
+/// Returns a mistake for each axis that neither a text of the case nor a selection of trials names. Trials that differ
+/// only in such an axis would be the same.
+///
+/// A program may read its axes by name. Therefore an axis counts as used if the text of a program case contains its
+/// quoted name. If the program is in a file or computes the names, the axes are not checked.
 pub(crate) fn axes(case: &Case, text: &str) -> Vec<Diagnostic> {
     let computes_names = text
         .match_indices("parameter(")

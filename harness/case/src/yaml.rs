@@ -115,7 +115,8 @@ fn misplaced_text(text: &str, line: &str, at: SourceSpan) -> Option<String> {
 /// Length of the longest value that a hint repeats, in characters.
 const MAX_QUOTED: usize = 60;
 
-/// Adds a hint to a mistake in a line whose value YAML reads as text only if it is quoted.
+/// Adds a hint to a mistake of the YAML parser if its cause can be guessed: misplaced text, or a value that must be in
+/// quotes.
 fn with_quotes(text: &str, mut mistake: Diagnostic) -> Diagnostic {
     let line = text.lines().nth(mistake.at.line.saturating_sub(1) as usize).unwrap_or_default();
     if let Some(help) = misplaced_text(text, line, mistake.at) {
@@ -134,8 +135,8 @@ fn with_quotes(text: &str, mut mistake: Diagnostic) -> Diagnostic {
     mistake
 }
 
-/// If the text after a ` #` in a list or mapping in brackets is not YAML, reports the ` #`: it begins a comment, so the
-/// closing bracket is not read.
+/// Returns a mistake at a ` #` that cuts off a list or mapping in brackets at or before `failed`, the position at which
+/// the parser failed. The ` #` begins a comment, so the closing bracket is not read.
 fn list_cut_by_a_comment(text: &str, failed: SourceSpan) -> Option<Diagnostic> {
     let lines = text.lines().enumerate().take(failed.line as usize);
     let cut = lines.filter_map(|(line, text)| {

@@ -217,7 +217,8 @@ impl Cards {
     }
 }
 
-/// Starts the command and waits for its end. Kills the command if the simulated card requests that.
+/// Starts the command and waits for its end. Kills the command if the simulated card requests that. If `mends` is true,
+/// the command has a recovery command that repairs a card (`--recover`).
 fn start(machine: &SimulatedMachine<'_>, mends: bool) -> Result<CommandEnd, String> {
     let out = File::create(machine.at("out")).expect("the folder is writable");
     let mut command = machine.run("record", mends);
@@ -386,8 +387,8 @@ fn check_complete_run(
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
-/// Checks what a record reports about the card after the trial. Returns a description of the mistake; `None` if the
-/// report is right.
+/// Checks what a record reports about the card after the trial. `mends` is true if the run can repair a card. Returns a
+/// description of the mistake; `None` if the report is right.
 fn check_gpu_report(
     record: &Value,
     fate: &PlannedTrial,

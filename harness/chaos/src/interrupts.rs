@@ -142,8 +142,10 @@ fn describe(command: &LongCommand, moment: &Interruption, wrong: &[String]) -> S
     text
 }
 
-/// Draws moments until the command is interrupted at one of them. If the command then ends slowly, the interruption is
-/// repeated when the machine has no other work, and the second result counts.
+/// Draws moments until the command is interrupted at one of them. `usual` is the usual duration of the command; if the
+/// command ends before the drawn moment, sets it to that shorter time. If the interrupted command ends slowly,
+/// interrupts it again when the machine has no other work, and returns the second result. Returns `None` if no attempt
+/// interrupted the command.
 fn draw(
     tools: &Tools,
     command: &LongCommand,
@@ -168,7 +170,7 @@ fn draw(
 /// Runs a command and interrupts it after the time `at`.
 ///
 /// # Errors
-/// Returns the duration of the command if it ended before the moment.
+/// Returns the duration of the command if it ended before the time `at`.
 fn interrupt(
     tools: &Tools,
     command: &LongCommand,

@@ -197,8 +197,8 @@ impl LazyTools {
 /// Maximum number of runs of a test during which a disk of this machine stands still.
 const MAX_RUNS: usize = 3;
 
-/// Returns what is wrong with a run. If the command reports that a disk of this machine stood still, which no test is
-/// about, the test is run again.
+/// Runs a test with `run` and returns the mistakes that it found; `None` if it found none. If the command reports that
+/// a process waited for a disk of this machine, which no test causes, runs the test again.
 fn retry_after_stall(
     run: impl Fn() -> Result<Option<String>, NotRun>,
 ) -> Result<Option<String>, NotRun> {

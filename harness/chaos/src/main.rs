@@ -1,6 +1,7 @@
 //! Runs the long form of the tests: `cargo run -p chaos`. Both `ci -- chaos` and developers who change the table of
 //! disturbances use this program. The environment variable ROCREPRO_PROGRAM must contain the path of the command. With
-//! ROCREPRO_SOAK=MINUTES, the program instead runs one command after another for that many minutes.
+//! ROCREPRO_SOAK=MINUTES, the program instead runs one command after another for that many minutes. With
+//! ROCREPRO_MOMENTS=COUNT, it instead interrupts each long command at that many random moments.
 
 use std::process::ExitCode;
 

@@ -17,7 +17,7 @@ pub(crate) const TRIAL: &str = "copies/small-sizes[bytes=2,host=pageable,api=mem
 /// Name of a trial that compiles a kernel.
 pub(crate) const KERNEL: &str = "kernels/saxpy[n=65536,block=1024]";
 
-/// Records of the run that fills the cache.
+/// Name of the file with the records of the run that fills the cache.
 const RECORD: &str = "record.jsonl";
 
 const RELEASE: &str = "debian:7.2.4";

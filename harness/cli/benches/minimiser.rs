@@ -1,5 +1,5 @@
-//! Compares the minimiser with plain delta debugging on injected bugs: `cargo bench --bench minimiser`. Only trials
-//! whose id contains one of the further arguments are measured.
+//! Compares the minimiser with plain delta debugging on injected bugs: `cargo bench --bench minimiser`. If further
+//! arguments are given, only trials whose id contains one of them are measured.
 
 use std::{path::PathBuf, time::Duration};
 

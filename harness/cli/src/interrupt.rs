@@ -63,8 +63,8 @@ pub(crate) fn flag() -> Arc<AtomicBool> {
     request().as_ref().map(|cancel| Arc::clone(cancel.flag())).unwrap_or_default()
 }
 
-/// Returns the cancellation flag for the fetch of a stack. For a build of a download source, signals then request the
-/// cancellation, because they must not end the process in the middle of the fetch.
+/// Returns the cancellation flag for the fetch of a stack. If `spec` names a build of a download source, a signal from
+/// now on requests the cancellation, because it must not end the process in the middle of the fetch.
 pub(crate) fn flag_for(spec: &str) -> Arc<AtomicBool> {
     if engine::stack_source::is_night(spec) {
         // If the handlers cannot be installed, a signal ends the process.

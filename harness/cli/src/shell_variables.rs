@@ -34,13 +34,15 @@ const FAMILIES: [&str; 22] = [
 /// Ends of the names of variables that name the folders of an installation, which the chosen stack replaces.
 const FOLDERS: [&str; 4] = ["_DIR", "_HOME", "_PATH", "_ROOT"];
 
-/// Variables that only the HSA runtime reads, and what has the same effect on the emulated device, which replaces it.
+/// Variables that only the HSA runtime reads. The emulated device replaces the HSA runtime, so each variable is listed
+/// with the replacement that has the same effect there.
 const HSA_VARIABLES: [(&str, &str); 2] = [
     ("HSA_OVERRIDE_GFX_VERSION", "use `--gfx`"),
     ("ROCR_VISIBLE_DEVICES", "use `HIP_VISIBLE_DEVICES`"),
 ];
 
-/// Returns a message about the variables of this process that no trial or program gets; `None` if there are none.
+/// Returns a message about ROCm's variables in the environment of this process, which are not passed to trials and
+/// programs; `None` if the environment contains none.
 pub(crate) fn dropped_variables(options: &SessionOptions) -> Option<String> {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     // On a GPU, rocrepro itself reads this variable.
@@ -74,7 +76,7 @@ pub(crate) fn ineffective_variables<'c>(
     options: &'c SessionOptions,
     of_cases: impl Iterator<Item = &'c BTreeMap<String, String>>,
 ) -> Vec<String> {
-    // At the other level, the released HSA runtime reads the variables.
+    // At the level `thunk`, the released HSA runtime reads the variables.
     let is_emulated = matches!(options.device, DeviceChoice::Emulated(_));
     if !is_emulated || options.emulation.level != Level::Hsa {
         return Vec::new();

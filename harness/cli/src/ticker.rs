@@ -104,7 +104,7 @@ impl Ticker {
         self.bar.suspend(print);
     }
 
-    /// Counts a trial that has ended or was skipped.
+    /// Counts a trial that has ended or was skipped. Shows the name `trial`, if given, next to the bar.
     pub(crate) fn count_finished(&self, trial: Option<&str>) {
         self.bar.inc(1);
         if let Some(trial) = trial {

@@ -64,8 +64,8 @@ pub struct CodeParameter {
     /// Kind, for example `global_buffer` or `by_value`.
     #[serde(rename = ".value_kind")]
     pub kind: String,
-    /// Kind of the kernel's accesses through this pointer (`read_only`, `write_only` or `read_write`), as determined
-    /// by the compiler.
+    /// Kind of the kernel's accesses through this pointer (`read_only`, `write_only` or `read_write`), as determined by
+    /// the compiler; `None` if the metadata does not state it.
     #[serde(rename = ".actual_access", default)]
     pub access: Option<String>,
 }
@@ -121,14 +121,15 @@ pub fn code_objects(code: &[u8]) -> Vec<(String, &[u8])> {
     of_device.filter(|(_, code)| code.starts_with(ELF)).collect()
 }
 
-/// Section of a program with its bundles.
+/// Name of the ELF section of a program that contains its bundles.
 const FAT_BINARY: &[u8] = b".hip_fatbin";
 
-/// Alignment of the bundles in a program, in bytes. A program has one for each of its source files.
+/// Alignment of the bundles in a program, in bytes. A program has one bundle for each of its source files.
 const BUNDLE_ALIGNMENT: usize = 4096;
 
 /// Returns the architectures for which a program contains code, sorted, for example `gfx90a`. Empty if the program
-/// contains none, or if they are unknown: a bundle is compressed, or has code for a group of architectures.
+/// contains no code for GPUs, or if the architectures are unknown, because a bundle is compressed, cannot be read, or
+/// has code for a group of architectures.
 pub fn architectures_of_program(program: &[u8]) -> Vec<String> {
     let mut found = BTreeSet::new();
     for part in fat_binary(program).unwrap_or_default().chunks(BUNDLE_ALIGNMENT) {
@@ -226,7 +227,7 @@ mod tests {
         }
     }
 
-    /// Returns a bundle with an entry for each target and its size.
+    /// Returns a bundle with one entry for each target. The number is the size of the entry in bytes.
     fn bundle(targets: &[(&str, u64)]) -> Vec<u8> {
         let mut bundle = BUNDLE.to_vec();
         bundle.extend((targets.len() as u64).to_le_bytes());

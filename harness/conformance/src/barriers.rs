@@ -85,8 +85,8 @@ pub struct KernelBarriers {
     /// Writes to the LDS that are outstanding at a barrier without fences, but only on paths through the back edge of a
     /// loop.
     pub suspects: Vec<Outstanding>,
-    /// Reasons why paths could not be followed, for example `call`. The set is also empty if the kernel's mode makes
-    /// fences invisible, because the analysis then finds nothing that could be incomplete.
+    /// Reasons why paths could not be followed, for example `call`. Empty if all paths were followed. Also empty if the
+    /// kernel's mode makes fences invisible: the analysis then reports nothing, so unknown paths do not matter.
     pub unknown: BTreeSet<&'static str>,
 }
 

@@ -44,7 +44,7 @@ impl Decoder {
     }
 
     /// Decodes the instruction at the start of `bytes`. Returns `None` if the bytes are not an instruction. `address`
-    /// is the address at which the device would execute them.
+    /// is the address at which the device would execute the instruction.
     ///
     /// # Errors
     /// Fails if the stack has no disassembler for the architecture.

@@ -33,8 +33,8 @@ pub struct Instruction {
     pub emulated: bool,
 }
 
-/// Operand numbers of the source registers in encodings: v10, v20 and v30 here, and v80, s20 and s24 in the following
-/// constants. The first result is v40 or s40, and the second one is s44.
+/// Operand numbers of the source registers: v10, v20 and v30 (`V`), v80 (`MATRIX_C`), and s20 and s24 (`S`). Numbers of
+/// the result registers: v40 or s40 (`RESULT`), and s44 (`SECOND`).
 const V: [u32; 3] = [256 + 10, 256 + 20, 256 + 30];
 const MATRIX_C: u32 = 256 + 80;
 const S: [u32; 2] = [20, 24];

@@ -33,7 +33,8 @@ pub struct OpcodeCounter<'a> {
     illegal: u64,
 }
 
-/// Count of the instructions with one opcode that the interpreter supports, or of those that it does not support.
+/// Number of the instructions with one opcode. Instructions that the interpreter supports and those that it does not
+/// support have separate entries.
 struct Entry {
     name: String,
     unsupported: bool,

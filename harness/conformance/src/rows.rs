@@ -9,7 +9,7 @@ pub(crate) struct Row {
     pub(crate) name: &'static str,
     /// True if the result is unspecified, so that two devices, or two runs on one device, may differ.
     pub(crate) is_unspecified: bool,
-    /// Number of workgroups, and number of work-items per workgroup.
+    /// Number of workgroups (`groups`), and number of work-items per workgroup (`items`).
     pub(crate) groups: u32,
     pub(crate) items: u32,
     pub(crate) lds: u32,

@@ -123,8 +123,8 @@ impl Runner<'_> {
         Ok(batch.iter().enumerate().map(one).collect())
     }
 
-    /// Returns the value of a result register before the instruction. The result is `None` for the upper half of EXEC
-    /// in waves of 32 lanes, because its value is unknown.
+    /// Returns the value that result register number `index` has in work-item `item` before the instruction; `None` for
+    /// the upper half of EXEC in waves of 32 lanes, because its value is unknown.
     fn before(
         &self,
         group: InstructionGroup,

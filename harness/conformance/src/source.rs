@@ -12,8 +12,8 @@ pub(crate) fn inputs(group: InstructionGroup) -> usize {
     if group == InstructionGroup::Matrix { 8 + 8 + 32 } else { 12 }
 }
 
-/// Returns the number of vector registers that a work-item writes to the results. The first one is v40. The results in
-/// the registers of [`SCALARS`] follow them.
+/// Returns the number of vector registers, from v40 on, that a work-item writes to the results. The contents of the
+/// registers in [`SCALARS`] follow them.
 pub(crate) fn vectors(group: InstructionGroup) -> usize {
     match group {
         InstructionGroup::Vector => 4,

@@ -34,12 +34,13 @@ pub struct FaultActivation {
 }
 
 impl FaultActivations {
-    /// Returns the record of a fault that has not taken effect yet.
+    /// Returns the value for a fault that has not taken effect yet: zero times, without details.
     pub const fn new(fault: Fault) -> FaultActivations {
         FaultActivations { fault, times: 0, first: Vec::new() }
     }
 
-    /// Records that the fault took effect at the opportunity with this number, counted from 0.
+    /// Records that the fault took effect at `opportunity`, counted from 0, while the worker executed `line` of the
+    /// case.
     pub fn note(&mut self, opportunity: u64, line: u32) {
         self.times += 1;
         let of_the_line = || self.first.iter().filter(|act| act.line == line).count();

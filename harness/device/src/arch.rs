@@ -55,7 +55,7 @@ enum Property {
     Apu,
     /// Memory and registers have error correction, and a page fault cannot be retried.
     Ecc,
-    /// The host can access all device memory, because the card has a BAR as large as its memory in ordinary servers.
+    /// The host can access all device memory: in ordinary servers, the card has a BAR as large as its memory.
     LargeBar,
 }
 

@@ -152,7 +152,8 @@ impl Config {
         })
     }
 
-    /// Returns the requested feature that the device does not have at this level; `None` if the level has all of them.
+    /// Returns a requested feature that the device does not have at its level; `None` if the device has all requested
+    /// features.
     fn missing_at_level(&self) -> Option<&'static str> {
         match self.level {
             Level::Hsa => None,
@@ -163,8 +164,8 @@ impl Config {
         }
     }
 
-    /// Lists the settings in which `other` differs from this configuration. Either of them may have been converted to
-    /// JSON and back, so the last bit of a fault's probability may differ.
+    /// Lists the settings in which `other` differs from this configuration. One of the two configurations may have been
+    /// converted to JSON and back. Therefore a different last bit of a fault's probability is not a difference.
     pub fn differences(&self, other: &Config) -> Vec<String> {
         let Config {
             arch,
@@ -282,7 +283,8 @@ impl Config {
     }
 }
 
-/// Parses a size such as `4096`, `64K`, `256M` or `2G`, in powers of 1024.
+/// Parses a size such as `4096`, `64K`, `256M` or `2G`, in powers of 1024. Returns `None` for any other text, and for a
+/// size that exceeds 64 bits.
 fn bytes(text: &str) -> Option<u64> {
     let shift = match text.as_bytes().last()? {
         b'K' => 10,

@@ -80,7 +80,7 @@ pub struct Enumerator {
     pub ty: &'static str,
     /// Name in the header.
     pub name: &'static str,
-    /// Value, which is the same in all releases that declare it.
+    /// Value, which is the same in all releases that declare the enumerator or macro.
     pub value: u64,
 }
 

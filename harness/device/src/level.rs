@@ -34,7 +34,8 @@ impl Level {
         }
     }
 
-    /// Returns the environment variables that make a released HSA runtime use the device's library.
+    /// Returns the names and values of the environment variables that make a released HSA runtime use the device's
+    /// library.
     ///
     /// At the level of the thunk, the device has no copy engines (SDMA), so the HSA runtime must copy with kernels.
     pub const fn variables(self) -> &'static [(&'static str, &'static str)] {

@@ -172,7 +172,8 @@ impl FaultSpec {
         (mix(self.seed ^ name), (self.probability * (1u64 << 53) as f64).ceil() as u64)
     }
 
-    /// Sets a parameter: one of the fault's own parameters, or `probability`, `per`, `seed` or `only`.
+    /// Sets the parameter `name` to `value`. The parameter is one of the fault's own, or `probability`, `per`, `seed`
+    /// or `only`.
     ///
     /// # Errors
     /// Describes the mistake and the valid values. The fault is unchanged after an error.
@@ -247,7 +248,8 @@ impl FaultSpec {
         about
     }
 
-    /// Returns the parameters that differ from the defaults, in the form that [`set`](Self::set) accepts.
+    /// Returns the names and values of the parameters that differ from their defaults, as [`set`](Self::set) accepts
+    /// them.
     pub fn parameters(&self) -> Vec<(&str, String)> {
         let own = self.with.iter().map(|(name, value)| (name.as_str(), value.to_string()));
         let mut all: Vec<_> = own.collect();
@@ -318,7 +320,7 @@ impl std::error::Error for ParseFaultError {}
 impl FromStr for FaultSpec {
     type Err = ParseFaultError;
 
-    /// Parses the output of [`Display`](fmt::Display).
+    /// Parses a fault in the form in which [`Display`](fmt::Display) formats it, for example `copy.late,ms=50`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut parts = text.split(',');
         let name = parts.next().unwrap_or_default();

@@ -19,7 +19,7 @@ pub struct Restriction {
     pub faults: &'static [Fault],
     /// Body of the cases to which the restriction applies; `None` for all cases.
     pub body: Option<CaseBody>,
-    /// Returns true for the functions to which the restriction applies.
+    /// Function that returns true for the library functions to which the restriction applies.
     pub concerns: fn(&LibraryFunction) -> bool,
     /// Reason, as a clause.
     pub reason: &'static str,
@@ -34,7 +34,7 @@ const AT_FUNCTIONS: &[Fault] = &[
     Fault::CallSlow,
 ];
 
-/// All restrictions. Any fault that names a function can be injected at every function to which no restriction applies.
+/// All restrictions. A fault at library functions can be injected at every function to which no restriction applies.
 pub const RESTRICTIONS: &[Restriction] = &[
     Restriction {
         faults: &[Fault::CallRefused, Fault::CallIgnored],

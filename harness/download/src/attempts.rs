@@ -60,7 +60,7 @@ pub(crate) struct FailedAttempt {
 pub(crate) enum Origin {
     /// The network or the connection failed.
     Network,
-    /// The host refused to send this file.
+    /// The host refused to send the requested file.
     Host,
     /// The host limits the rate of requests.
     Limit,
@@ -91,7 +91,7 @@ impl<'a> Attempts<'a> {
         Self { failed: 0, http, url, cancel, progress }
     }
 
-    /// Records that the host sent a requested file. Further downloads from this host then get the usual number of
+    /// Remembers that the host sent a requested file. Further downloads from this host then get the usual number of
     /// attempts again.
     pub(crate) fn has_answered(&self) {
         if let Ok(mut refusing) = self.http.refusing_hosts.lock() {
@@ -99,8 +99,8 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// Returns the maximum number of attempts. It is lower for a host that refused another file, because otherwise each
-    /// further download from that host would take as long as the first one.
+    /// Returns the maximum number of attempts. The number is lower for a host that refused another file, because
+    /// otherwise each further download from that host would take as long as the first one.
     fn max_attempts(&self) -> u32 {
         let refuses = self.http.refusing_hosts.lock().is_ok_and(|all| all.contains(host(self.url)));
         if refuses { MAX_ATTEMPTS_AFTER_REFUSAL } else { MAX_ATTEMPTS }

@@ -42,7 +42,7 @@ const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum duration of one connection. For comparison, 11 GB at 1 MB/s take three hours.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(4 * 60 * 60);
 
-/// Interval between two checks of whether the download was cancelled, while it waits for bytes.
+/// Interval between two checks of whether the download was cancelled, while the download waits for bytes.
 const CANCEL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// An event during a download, for progress displays.
@@ -149,12 +149,12 @@ fn requested_pause(after: &Option<Duration>) -> String {
     after.map_or_else(String::new, |after| format!("; try again in {} s", after.as_secs()))
 }
 
-/// HTTP client with limits on waiting.
+/// HTTP client that limits how long it waits for a host.
 #[derive(Clone, Debug)]
 pub struct Http {
     agent: Agent,
-    /// Time to wait before the second attempt, unless the host asks for another time. It doubles before each further
-    /// attempt.
+    /// Time to wait before the second attempt, unless the host asks for another time. The time doubles before each
+    /// further attempt.
     backoff: Duration,
     /// Maximum time without a new byte on a connection.
     stall: Duration,
@@ -192,7 +192,8 @@ impl Http {
         self.agent.get(url).config().https_only(url.starts_with("https:")).build()
     }
 
-    /// Downloads a text file, and returns its content and its content type. `cancel` cancels the request.
+    /// Downloads a text file, and returns its content and its content type. `accept` is the content type that is
+    /// requested. The file may have at most `bound` bytes. `cancel` cancels the request.
     ///
     /// # Errors
     /// The file cannot be downloaded, even after repeating attempts whose failure may have been temporary.
@@ -253,7 +254,8 @@ impl Http {
         }
     }
 
-    /// Begins a download, and returns the reader of the file's content. The file may have at most `bound` bytes.
+    /// Begins a download, and returns the reader of the file's content. `name` is the name of the file in messages. The
+    /// file may have at most `bound` bytes.
     ///
     /// # Errors
     /// The host does not have the file, or does not respond in a way that allows a download.

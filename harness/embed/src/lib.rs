@@ -5,15 +5,15 @@ use std::{fs, io::Write};
 use flate2::{Compression, write::ZlibEncoder};
 use proc_macro::{Delimiter, Group, Literal, Punct, Spacing, TokenStream, TokenTree};
 
-/// Expands `file!("VARIABLE")` to an expression with the content of a file. The environment variable must contain the
-/// path of the file when the program is compiled.
+/// Expands `file!("VARIABLE")` to an expression with the content of a file. The environment variable `VARIABLE` must
+/// contain the path of the file when the program is compiled.
 ///
 /// The expression is `(digest, length, compressed): (&str, usize, &[u8])`: the XXH3 of the file as 32 hexadecimal
 /// digits, its length in bytes before compression, and its content compressed with zlib (RFC 1950).
 ///
 /// If the file cannot be read, the expression contains an assembler directive that fails, so that the program does not
-/// build. `cargo check` accepts the expression, whose content is then empty, because it does not run the assembler.
-/// This is necessary, because `cargo check` does not build the file either.
+/// build. `cargo check` does not run the assembler, so it accepts the expression, whose content is then empty. It has
+/// to accept the expression, because it does not build the file either.
 #[proc_macro]
 pub fn file(variable: TokenStream) -> TokenStream {
     let variable = variable.to_string();

@@ -247,7 +247,7 @@ pub(crate) struct PointerInfo {
     pub(crate) user_data: u64,
     pub(crate) owner: Agent,
     pub(crate) global_flags: u32,
-    /// Field that version 1.13 of the extension added (ROCm 7.0).
+    /// Field that version 1.13 of AMD's extension of HSA added (`hsa_ext_amd.h` of ROCm 7.0).
     pub(crate) registered: u32,
 }
 

@@ -45,7 +45,7 @@ pub(crate) struct AddressMap {
 }
 
 impl AddressMap {
-    /// Adds a region, which must not overlap another region.
+    /// Adds a region that begins at `start`. The region must not overlap another region.
     pub(crate) fn insert(&mut self, start: usize, region: Region) {
         self.regions.insert(start, region);
     }
@@ -64,14 +64,14 @@ impl AddressMap {
         self.regions.iter().filter(move |(_, r)| pool(r)).map(|(start, r)| (*start, r.len))
     }
 
-    /// Returns the address of an allocation of device memory that has this length, rounded up to pages; `None` if no
-    /// allocation has this length.
+    /// Returns the address of an allocation of device memory whose length, rounded up to whole pages, is `len`; `None`
+    /// if no allocation has this length.
     pub(crate) fn pool_of(&self, len: usize) -> Option<usize> {
         self.pools().find(|pool| pool.1.next_multiple_of(PAGE) == len).map(|pool| pool.0)
     }
 
-    /// Locks a host range. A second lock with the same start increments the count and keeps the longer of the two
-    /// ranges.
+    /// Locks a host range that begins at `start`. A second lock with the same start increments the count and keeps the
+    /// longer of the two ranges.
     pub(crate) fn lock(&mut self, start: usize, region: Region) {
         let known = self
             .locked
@@ -95,7 +95,8 @@ impl AddressMap {
         true
     }
 
-    /// Returns the start of the region that contains the address, and the region.
+    /// Returns the start of the region that contains the address, and the region; `None` if no region contains the
+    /// address.
     pub(crate) fn find(&self, address: usize) -> Option<(usize, Region)> {
         let holds = |(start, region): &(usize, Region)| address - start < region.len;
         let own = self.regions.range(..=address).next_back().map(|(s, r)| (*s, *r)).filter(holds);
@@ -128,7 +129,8 @@ impl AddressMap {
         (region.kind == Kind::Pool && range.contains(&address)).then_some(range)
     }
 
-    /// Checks that the GPU can access every byte of the range; returns the first address that it cannot access.
+    /// Checks that the GPU can access every byte of the range. The error is the first address that the GPU cannot
+    /// access.
     pub(crate) fn check(&self, start: usize, len: usize) -> Result<(), usize> {
         let end = start.checked_add(len).ok_or(start)?;
         let mut at = start;

@@ -55,7 +55,7 @@ fn host_info(attribute: u32, value: InfoOutput) -> Status {
     }
 }
 
-/// Answers a query for an attribute that has the same value for the host and the GPUs.
+/// Writes an attribute to `value` if the attribute is the same for the host and the GPUs. Rejects all other attributes.
 fn common_info(attribute: u32, value: InfoOutput) -> Status {
     match attribute {
         // MACHINE_MODEL: large.

@@ -18,8 +18,8 @@ pub(crate) fn is_runtime_kernel(kernel: &str) -> bool {
     kernel.starts_with("__amd_rocclr_")
 }
 
-/// Executes a kernel of the HIP runtime. If the kernel copies memory and an injected fault takes effect on the copy, a
-/// faulty copy is executed in place of the kernel.
+/// Executes a kernel of the HIP runtime with the arguments at the address `kernarg`, by calling `execute`. If the
+/// kernel copies memory and an injected fault takes effect on the copy, executes a faulty copy instead.
 pub(crate) fn run(
     kernel: &Kernel,
     kernarg: u64,

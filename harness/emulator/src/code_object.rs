@@ -73,7 +73,8 @@ pub(crate) enum RelocationKind {
 }
 
 impl RelocationKind {
-    /// Returns the encoding that a relocation type requires. Source: LLVM's AMDGPU usage guide, "Relocation Records".
+    /// Returns the encoding that a relocation type requires; `None` if the device does not support the type. Source:
+    /// LLVM's AMDGPU usage guide, "Relocation Records".
     fn from_elf_type(kind: u32) -> Option<RelocationKind> {
         Some(match kind {
             // R_AMDGPU_ABS32_LO and R_AMDGPU_ABS32

@@ -63,13 +63,13 @@ impl From<Config> for Configuration {
     }
 }
 
-/// Returns the configuration of this thread's device, or the reason why the environment variable is invalid.
+/// Returns the configuration of this thread's device, or the reason why [`device::CONFIG_VARIABLE`] is invalid.
 pub(crate) fn result() -> Result<&'static Config, &'static str> {
     let Configuration { config, problem } = Configuration::current();
     problem.as_deref().map_or(Ok(config), Err)
 }
 
-/// Returns the configuration of this thread's device, or the default if the environment variable is invalid.
+/// Returns the configuration of this thread's device, or the default if [`device::CONFIG_VARIABLE`] is invalid.
 pub(crate) fn get() -> &'static Config {
     Configuration::current().get()
 }

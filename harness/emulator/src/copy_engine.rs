@@ -118,9 +118,9 @@ pub(crate) fn ready() -> Vec<Ready> {
     engines().into_iter().filter(is_ready).map(Ready).collect()
 }
 
-/// Returns what must happen next before the copy that decrements this signal can be executed: the oldest copy of the
-/// same engine, or, if that copy has to wait, the signals for which it waits. Returns `None` if no copy decrements the
-/// signal.
+/// Finds the engine of the copy that decrements this signal, and returns the state of its oldest copy. `Ok` contains
+/// the engine if its oldest copy can be executed now. `Err` contains the signals for which its oldest copy waits.
+/// Returns `None` if no copy decrements the signal.
 pub(crate) fn copy_that_lowers(signal: Signal) -> Option<Result<Ready, Vec<Signal>>> {
     engines().into_iter().find_map(|engine| {
         let state = engine.state.lock();
@@ -194,8 +194,8 @@ fn refuse(unordered: &Unordered) {
     system_events::memory_fault(unordered.address);
 }
 
-/// Decides which injected fault takes effect on a copy. Faults of the copy engine take precedence over faults that can
-/// also take effect on copies by a kernel.
+/// Decides which injected fault takes effect on a copy of `total` bytes. Faults of the copy engine take precedence over
+/// faults that can also take effect on copies by a kernel.
 fn copy_effect(total: usize, direction: Direction) -> CopyEffect {
     if enabled() && total > 0 && faults::is_active(Fault::SdmaZero) {
         CopyEffect::Zeroed

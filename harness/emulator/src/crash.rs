@@ -39,7 +39,8 @@ const STACK_BYTES: usize = 64 << 10;
 /// Interval at which the handler checks whether the process that reads the stacks has ended, in nanoseconds.
 const CHECK_INTERVAL_NS: i64 = 5_000_000;
 
-/// Maximum number of these checks, which limits the wait to 20 seconds.
+/// Maximum number of checks, [`CHECK_INTERVAL_NS`] apart, before the handler stops waiting. It limits the wait to 20
+/// seconds.
 const MAX_CHECKS: usize = 4000;
 
 /// Command line of the program that reads the stacks, without the last argument, which describes the crash. The strings
@@ -147,7 +148,8 @@ fn pause() {
 }
 
 impl Reader {
-    /// Starts the program that reads the stacks, and waits for its end.
+    /// Starts the program that reads the stacks, and waits for its end. `context` contains the registers of the crashed
+    /// thread.
     fn read(&self, signal: c_int, context: &ucontext_t) {
         let register = |number: c_int| context.uc_mcontext.gregs[number as usize];
         let mut numbers = Text { bytes: [0; 160], length: 0 };

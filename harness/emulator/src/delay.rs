@@ -46,7 +46,7 @@ pub(crate) fn sleep(length: Duration) {
     }
 }
 
-/// Returns the longest time that any single thread waited for a processor between the two measurements.
+/// Returns the longest time that any single thread waited for a processor between the measurements `first` and `now`.
 fn queued(first: &Threads, now: &Threads) -> Duration {
     let of = |(thread, times): (&String, &Times)| {
         times.queued.saturating_sub(first.get(thread).map_or(0, |first| first.queued))
@@ -54,8 +54,9 @@ fn queued(first: &Threads, now: &Threads) -> Duration {
     Duration::from_nanos(now.iter().map(of).max().unwrap_or(0))
 }
 
-/// Returns true if a thread is still waiting for a processor. Linux adds the time of such a wait to the counter only
-/// when the wait ends, so the wait must be detected separately.
+/// Returns true if a thread is still waiting for a processor: it can run, but its times have not changed between the
+/// measurements `before` and `now`. Linux adds the time of such a wait to the counter only when the wait ends, so the
+/// wait must be detected separately.
 fn is_queued(before: &Threads, now: &Threads) -> bool {
     now.iter().any(|(thread, times)| times.runnable && before.get(thread) == Some(times))
 }

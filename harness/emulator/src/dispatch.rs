@@ -234,8 +234,8 @@ pub(crate) fn run(
     }
 }
 
-/// Returns the reason why the packet processor rejects a packet, and the status that ROCr reports for it
-/// (`AqlQueue::DynamicQueueEventsHandler`). Returns `None` if the packet is valid.
+/// Returns the status that ROCr reports for a packet that the packet processor rejects
+/// (`AqlQueue::DynamicQueueEventsHandler`), and the reason for the rejection. Returns `None` if the packet is valid.
 fn rejection(packet: &DispatchPacket) -> Option<(Status, Refusal)> {
     let refusal = aql::rejection_reason(config::get().arch, packet)?;
     let status = match refusal {
@@ -247,7 +247,8 @@ fn rejection(packet: &DispatchPacket) -> Option<(Status, Refusal)> {
     Some((status, refusal))
 }
 
-/// Executes a kernel of the program under test. An injected fault may modify the execution.
+/// Executes a kernel of the program under test, by calling `execute` with the address of the kernel arguments. An
+/// injected fault may modify the execution.
 fn execute_with_faults(
     kernel: &loader::Kernel,
     packet: &DispatchPacket,
@@ -325,7 +326,7 @@ fn report_trap(kernel: &str, trap: &Trap) -> Failure {
 }
 
 /// If the fault `kernel.stale-args` or `kernel.wrong-args` takes effect, returns the address of wrong argument bytes
-/// for the kernel. Otherwise returns `None`.
+/// for the kernel. Otherwise returns `None`. `len` is the size of the arguments in bytes.
 fn wrong_arguments(packet: &DispatchPacket, len: usize) -> Option<u64> {
     let planted = |fault| faults::injected(fault).is_some();
     let start = packet.kernarg as usize;
@@ -344,8 +345,8 @@ fn wrong_arguments(packet: &DispatchPacket, len: usize) -> Option<u64> {
     Some(copy as u64)
 }
 
-/// Returns the argument bytes of the previous dispatch of the same kernel; `None` unless the fault `kernel.stale-args`
-/// uses them.
+/// Stores the argument bytes of a dispatch if the fault `kernel.stale-args` is injected. If the fault takes effect,
+/// returns the argument bytes of the previous dispatch of the same kernel, else `None`.
 fn stale(kernel: u64, bytes: &[u8]) -> Option<Vec<u8>> {
     faults::injected(Fault::KernelStaleArgs)?;
     let mut last = Dispatches::current().arguments.lock();

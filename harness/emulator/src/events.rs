@@ -38,8 +38,8 @@ pub(crate) fn notify() {
     Events::current().notify();
 }
 
-/// While a value of this type exists, signals may change without a call to this library. A running kernel can write to
-/// any signal, and so can a host program that has the address of a signal's value.
+/// A writer that may change signals without a call to this library: a running kernel, which can write to any signal, or
+/// a host program that has the address of a signal's value. The value exists as long as the writer.
 pub(crate) struct SilentWriter(&'static Events);
 
 impl SilentWriter {
@@ -58,7 +58,8 @@ impl Drop for SilentWriter {
     }
 }
 
-/// Sleeps until `poll` returns a value or the deadline has passed. Each change of a signal wakes the thread.
+/// Sleeps until `poll` returns a value, and returns this value; `None` if the deadline passes before. Each change of a
+/// signal wakes the thread and calls `poll` again.
 pub(crate) fn wait_until<T>(
     deadline: Option<Instant>,
     mut poll: impl FnMut() -> Option<T>,

@@ -1,4 +1,5 @@
-//! Decides when the injected faults of the device take effect, and records each time.
+//! Decides when the injected faults of the device take effect, and records each time. An opportunity is a point of the
+//! execution at which a fault can take effect, for example one copy. Each fault counts its opportunities.
 
 use std::{
     ffi::{CString, c_char},

@@ -16,8 +16,10 @@ pub(crate) struct Findings(Mutex<BTreeSet<(String, String)>>);
 /// Maximum number of errors that are reported. More messages would displace other output from the log.
 const MAX_REPORTED: usize = 100;
 
-/// Reports an error of a kernel or of the copy engine, unless the same error was reported before. Returns `Continue` if
-/// the kernel or copy must continue, and `Break` if it must stop.
+/// Reports an error of a kernel or of the copy engine. `who` is the name of the kernel, or `copy engine`. `mistake` is
+/// the message without its varying parts, and `what` is the complete message. An error with the same `who` and
+/// `mistake` is reported only once. Returns `Continue` if the kernel or copy must continue, and `Break` if it must
+/// stop.
 pub(crate) fn report(who: &str, mistake: String, what: impl Display) -> ControlFlow<()> {
     let asked = config::get().sanitize;
     let then = if asked == Sanitize::Stop {

@@ -124,8 +124,8 @@ fn checked(agent: Agent, wanted: &Description) -> Result<(Property, Geometry, [u
     Ok((property, geometry, size))
 }
 
-/// Returns the layout that the image has if it starts at `address`. Pitches are in bytes. A pitch of 0 means that the
-/// device chooses the pitch.
+/// Returns the layout that the image has if it starts at `address`. `row` and `slice` are the distances between two
+/// rows and between two slices, in bytes. If a distance is 0, the device chooses it.
 fn image_layout(
     agent: Agent,
     wanted: &Description,
@@ -306,7 +306,7 @@ impl KnownImage {
         Some((slices, range.x as usize * bytes))
     }
 
-    /// Returns, for each row of a region, its address in the image, its address in linear memory and its size in bytes.
+    /// Returns for each row of a region: address in the image, address in the memory at `start`, and size in bytes.
     fn pair_rows(
         &self,
         region: Region,

@@ -208,8 +208,8 @@ impl Piece {
     }
 }
 
-/// Appends a section table to the file. The new table states the new position of the dynamic table, and contains an
-/// additional section for the version definitions.
+/// Appends a section table to the file. The new table states that the dynamic table is now at `dynamic`, and contains
+/// an additional section for the version definitions at `definitions`.
 fn with_sections(
     mut library: Vec<u8>,
     sections: Sections,

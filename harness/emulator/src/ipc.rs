@@ -81,7 +81,8 @@ fn random_words() -> [u32; 2] {
     [u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h])]
 }
 
-/// Shares the allocation that starts at `start`. If the allocation is already shared, returns its handle.
+/// Shares the allocation that starts at `start` and returns its handle. If the allocation is already shared, returns
+/// the existing handle. Returns `None` if the memory cannot be shared.
 fn share(start: usize, region: Region) -> Option<Handle> {
     // `known` must not be locked during the whole function. A thread that frees memory locks it, and this thread waits
     // below until no kernel or copy is running.

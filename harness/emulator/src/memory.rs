@@ -85,7 +85,8 @@ pub(crate) fn available(device: Agent) -> u64 {
     }
 }
 
-/// Counts bytes of device memory as used. If too few bytes are free, returns `false` and counts nothing.
+/// Counts `bytes` bytes of the memory of `device` as used. If too few bytes are free, returns `false` and counts
+/// nothing.
 pub(crate) fn charge(device: Agent, bytes: usize) -> bool {
     let mut all = used();
     let used = all.entry(device.0).or_default();
@@ -95,7 +96,7 @@ pub(crate) fn charge(device: Agent, bytes: usize) -> bool {
     wanted.is_some()
 }
 
-/// Counts bytes of device memory as free, unless an injected leak keeps them.
+/// Counts `bytes` bytes of the memory of `device` as free, unless an injected leak keeps them.
 pub(crate) fn discharge(device: Agent, bytes: usize) {
     if faults::is_active(Fault::AllocLeak) {
         return;
@@ -105,8 +106,8 @@ pub(crate) fn discharge(device: Agent, bytes: usize) {
     *used = used.saturating_sub(bytes as u64);
 }
 
-/// Returns the address of a live allocation of the same size if the fault `alloc.alias` or `alloc.freed-twice` takes
-/// effect.
+/// Returns the address of a live allocation of `len` bytes if the fault `alloc.alias` or `alloc.freed-twice` takes
+/// effect, else `None`.
 fn alias(len: usize) -> Option<usize> {
     faults::injected(Fault::AllocAlias).or(faults::injected(Fault::AllocFreedTwice))?;
     let live = map().pool_of(len)?;
@@ -137,8 +138,8 @@ pub(crate) fn forget() {
     }
 }
 
-/// Allocates zeroed whole pages for an agent and adds them to the address map. Returns the address; `None` if too
-/// little memory is free.
+/// Allocates zeroed whole pages for an agent and adds them to the address map as a region with these flags and of this
+/// kind. Returns the address; `None` if too little memory is free.
 ///
 /// Every allocation is followed by an unmapped page, as with the amdgpu driver. An access past the end of a large
 /// buffer is therefore a fault and does not reach another allocation.
@@ -273,7 +274,7 @@ pub(crate) fn move_into(start: usize, file: &File) -> Result<(), &'static str> {
     if moved { Ok(()) } else { Err("Linux cannot map a file in its place") }
 }
 
-/// Maps a file in place of pages from `map_pages`.
+/// Maps a file over the `len` bytes at `start`, which are pages from `map_pages`. Returns false if the mapping fails.
 fn map_file(start: usize, len: usize, file: &impl AsRawFd) -> bool {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE;
@@ -284,7 +285,7 @@ fn map_file(start: usize, len: usize, file: &impl AsRawFd) -> bool {
     mapped != libc::MAP_FAILED
 }
 
-/// Maps memory of another process and returns its address.
+/// Maps memory of another process and returns its address; `None` if the memory cannot be mapped.
 pub(crate) fn attach(region: Region, file: &OwnedFd) -> Option<usize> {
     let len = region.len.next_multiple_of(PAGE);
     let start = map_pages(len)?;
@@ -338,8 +339,9 @@ fn users() -> MutexGuard<'static, Users> {
     Memory::current().users.lock()
 }
 
-/// While a value of this type exists, memory that was accessible at its creation stays mapped. Therefore a program that
-/// frees memory in use by a kernel gets a fault report instead of a crash.
+/// Guard for memory that a kernel or copy uses. Memory that was accessible at the creation of the guard stays mapped as
+/// long as the guard exists. Therefore a program that frees memory in use by a kernel gets a fault report instead of a
+/// crash.
 pub(crate) struct InUse(&'static Memory);
 
 impl InUse {

@@ -45,7 +45,8 @@ thread_local! {
     static PACKET: RefCell<Option<Work>> = const { RefCell::new(None) };
 }
 
-/// Returns the state of the tracking if the sanitizer is on.
+/// Returns the state of the tracking. Returns `None` if the sanitizer is off or the fault `queue.barrier-ignored` is
+/// injected.
 fn state() -> Option<MutexGuard<'static, State>> {
     // The function is cold and not inlined, because this code is reached for each packet and each read of a signal,
     // mostly without the sanitizer.
@@ -73,7 +74,8 @@ pub(crate) fn doorbell_rang(queue: u64, end: u64) {
     }
 }
 
-/// Records that this thread starts to execute a packet of a queue.
+/// Records that this thread starts to execute the packet with this index in a queue. `barrier_bit` is that of its
+/// header.
 pub(crate) fn begin_packet(queue: u64, index: u64, barrier_bit: bool) {
     if let Some(mut state) = state() {
         let line = sanitizer::current_line();
@@ -182,8 +184,7 @@ pub(crate) fn host_added_to_signal(signal: Signal) {
     }
 }
 
-/// Removes the accesses to freed memory from the records, because a later allocation at the same address is unrelated
-/// to it.
+/// Forgets the accesses to freed memory, because a later allocation at the same address is unrelated to it.
 pub(crate) fn forget(range: Range<u64>) {
     if let Some(mut state) = state() {
         state.forget(range);

@@ -185,7 +185,7 @@ impl Queue {
         }
     }
 
-    /// Returns the submitted packets that are not complete yet, with their indices.
+    /// Returns the index and the slot of each submitted packet that is not complete yet.
     fn waiting(&self) -> impl Iterator<Item = (u64, *mut u8)> {
         let overtook = self.overtook.lock().clone();
         let front = self.cell.read_index.load(Ordering::Acquire);

@@ -49,7 +49,7 @@ impl Sanitizer {
         }
     }
 
-    /// Returns true if accesses are checked against the exact bytes of allocations.
+    /// Returns true if the sanitizer is on. Then accesses are checked against the exact bytes of allocations.
     pub(crate) fn is_on(&self) -> bool {
         self.on
     }
@@ -67,8 +67,8 @@ impl Sanitizer {
         between(&self.guards.read(), address, mapped)
     }
 
-    /// Returns the record of the initialised bytes of the allocation that contains the address; `None` if the
-    /// allocation is not tracked.
+    /// Returns the marks of initialised bytes of the allocation that contains the address; `None` if the allocation is
+    /// not tracked.
     pub(crate) fn written(&self, address: u64) -> Option<Arc<Written>> {
         let all = self.written.read();
         let (_, found) = all.range(..=address).next_back()?;
@@ -173,7 +173,7 @@ fn history() -> MutexGuard<'static, History> {
     Sanitizer::current().history.lock()
 }
 
-/// Returns true if accesses are checked against the exact bytes of allocations.
+/// Returns true if the sanitizer is on. Then accesses are checked against the exact bytes of allocations.
 pub(crate) fn is_on() -> bool {
     Sanitizer::current().is_on()
 }
@@ -216,8 +216,8 @@ pub(crate) fn record_copy(rows: &[Row]) {
     }
 }
 
-/// Copies the marks of initialised bytes in large pieces. Most pieces are completely initialised or completely
-/// uninitialised.
+/// Copies the marks of `len` initialised or uninitialised bytes, from the address `from` in `source` to the address
+/// `to` in `target`. Works in large pieces, because most pieces are completely initialised or completely uninitialised.
 fn copy_written(target: &Written, source: &Written, to: u64, from: u64, len: u64) {
     const CHUNK_BYTES: u64 = 4096;
     for start in (0..len).step_by(CHUNK_BYTES as usize) {

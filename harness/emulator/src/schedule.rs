@@ -242,7 +242,7 @@ impl Drop for Waiting {
     }
 }
 
-/// Returns the next pseudo-random number for this seed.
+/// Returns the next pseudo-random number for this seed, and counts it in `state`.
 fn draw(state: &mut State, seed: u64) -> u64 {
     state.draws += 1;
     device::mix(device::mix(seed) ^ state.draws)
@@ -333,7 +333,7 @@ fn choose_needed(state: &State) -> Option<Step> {
 }
 
 /// Returns the step to execute next so that the work that decrements this signal is eventually executed. Returns `None`
-/// if no queued work decrements the signal.
+/// if no queued work decrements the signal. `seen` contains the signals that the search has already visited.
 fn need(signal: Signal, seen: &mut Vec<Signal>) -> Option<Step> {
     if signal == Signal::NONE || seen.contains(&signal) {
         return None;

@@ -116,8 +116,8 @@ pub(crate) fn destroy(signal: Signal) -> bool {
     true
 }
 
-/// Waits until the value of the signal satisfies the condition or the timeout has passed, and returns the last value.
-/// The timeout is in nanoseconds. `u64::MAX` means no timeout.
+/// Waits until the comparison of the signal's value with `reference` satisfies the condition, or the timeout has
+/// passed. Returns the last value. The timeout is in nanoseconds. `u64::MAX` means no timeout.
 pub(crate) fn wait(signal: Signal, condition: Condition, reference: i64, timeout: u64) -> i64 {
     let look = || {
         let value = signal.load();

@@ -37,7 +37,7 @@ pub(crate) fn memory_fault(address: u64) {
     notify_handlers(&MemoryEvent { kind: 0, agent: Agent::GPU, address, reasons: 1 });
 }
 
-/// Reports to the handlers that the host tried to free memory that the device is using.
+/// Reports to the handlers that the host tried to free memory of the agent `owner` that the device is using.
 pub(crate) fn memory_in_use(address: u64, owner: Agent) {
     // HSA_AMD_GPU_MEMORY_ERROR_EVENT, HSA_AMD_MEMORY_ERROR_MEMORY_IN_USE
     notify_handlers(&MemoryEvent { kind: 2, agent: owner, address, reasons: 1 });

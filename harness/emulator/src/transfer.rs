@@ -36,8 +36,8 @@ pub(crate) enum CopyEffect {
     Delayed(Duration),
     /// All bytes are written. After the next copy to the same address, they are written again.
     Twice,
-    /// All bytes are written, but the first dispatch after the copy still sees the old values of the first bytes (this
-    /// many).
+    /// All bytes are written, but the first dispatch after the copy still sees the old values of this number of bytes
+    /// at the start.
     Stale(usize),
 }
 
@@ -202,7 +202,8 @@ struct StaleLine {
     came: Vec<u8>,
 }
 
-/// Remembers the old bytes that a copy replaces, if the fault `cache.stale` takes effect on the copy.
+/// Stores the first `bytes` old bytes at the target of a copy and the bytes that replace them, for
+/// [`with_stale_lines`].
 ///
 /// # Safety
 /// See [`execute`].

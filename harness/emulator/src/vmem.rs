@@ -76,14 +76,14 @@ fn file_name(pool: Pool, kind: u32) -> String {
     format!("rocrepro device memory {} {kind}", pool.0)
 }
 
-/// Parses the pool and the type of the memory from the link target of an open memfd.
+/// Parses the pool and the type of the memory from the link target of an open memfd; `None` if it is not such a memfd.
 fn named(link: &str) -> Option<(Pool, u32)> {
     let (_, rest) = link.split_once("rocrepro device memory ")?;
     let mut words = rest.split(' ');
     Some((Pool(words.next()?.parse().ok()?), words.next()?.parse().ok()?))
 }
 
-/// Returns the start and the length of the reserved range that contains the address.
+/// Returns the start and the length of the reserved range that contains the address; `None` if no reserved range does.
 pub(crate) fn reservation(address: usize) -> Option<(usize, usize)> {
     with(|state| {
         let (start, bytes) = state.reserved.range(..=address).next_back()?;
@@ -106,7 +106,7 @@ fn with<T>(body: impl FnOnce(&mut State) -> T) -> T {
     body(&mut VirtualMemory::current().0.lock())
 }
 
-/// Creates a memfd that contains this number of zero bytes.
+/// Creates a memfd with this name that contains `bytes` zero bytes; `None` if Linux cannot create it.
 pub(crate) fn file(name: &str, bytes: usize) -> Option<OwnedFd> {
     let name = CString::new(name).ok()?;
     // SAFETY: the name is a C string. The result is checked and then owned.
@@ -120,7 +120,8 @@ pub(crate) fn file(name: &str, bytes: usize) -> Option<OwnedFd> {
 }
 
 /// Maps memory at the address `at`, which must lie in a reserved range; if `at` is zero, at an address that Linux
-/// chooses.
+/// chooses. `file` is a memfd and an offset in it; without a memfd, maps new private memory. `reachable` is true if the
+/// memory may be read and written. Returns `None` if the mapping fails.
 fn map(at: usize, bytes: usize, file: Option<(&OwnedFd, usize)>, reachable: bool) -> Option<usize> {
     let mut flags = libc::MAP_NORESERVE;
     flags |= if at == 0 { 0 } else { libc::MAP_FIXED };

@@ -58,7 +58,7 @@ static REACHED: AtomicBool = AtomicBool::new(false);
 /// Id of the process that initialised the device. A forked child has another process id.
 static REACHED_BY: AtomicU32 = AtomicU32::new(0);
 
-/// Number of ROCm libraries that the report about the initialisation of the device listed.
+/// Number of ROCm libraries in the report that this process wrote when it initialised the device.
 static LIBRARIES_REPORTED: AtomicUsize = AtomicUsize::new(0);
 
 /// True after this process has reported that it uses another HSA runtime.
@@ -246,7 +246,8 @@ fn mapped(path: &str) -> Mapped {
     Mapped { name, path: path.to_owned(), build_id }
 }
 
-/// Reads the GNU build id of a file without reading the whole file.
+/// Reads the GNU build id of a file without reading the whole file; `None` if the file has no build id or cannot be
+/// read.
 fn build_id(path: &Path) -> Option<String> {
     let cache = ReadCache::new(File::open(path).ok()?);
     let file = ElfFile64::<object::Endianness, _>::parse(&cache).ok()?;

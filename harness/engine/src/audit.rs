@@ -28,7 +28,7 @@ pub enum AuditError {
     /// A named library does not exist.
     #[error("`{name}` is neither a file nor a known library ({known})")]
     UnknownLibrary {
-        /// The name as typed.
+        /// Name of the library, as the user typed it.
         name: String,
         /// Names of the known libraries, as one text.
         known: String,
@@ -137,10 +137,7 @@ pub struct AuditAnswer {
     pub unreadable: Vec<String>,
 }
 
-/// Reports names that are neither known libraries nor paths of existing files or folders.
-///
-/// # Errors
-/// Returns one error for each name that is neither a known library nor a path.
+/// Returns an error for each name that is neither a known library nor the path of an existing file or folder.
 pub fn check_names(names: &[String]) -> Vec<AuditError> {
     let is_known = |name: &&String| {
         LIBRARIES.iter().any(|(library, ..)| library == name) || Path::new(name).exists()
@@ -380,7 +377,7 @@ fn is_code(path: &Path) -> bool {
 }
 
 /// Returns the architecture in the name of a kernel file, for example `gfx90a` for `TensileLibrary_..._gfx90a.co` and
-/// `..._gfx90a-xnack-.hsaco`.
+/// `..._gfx90a-xnack-.hsaco`. `None` if the name does not contain one.
 fn named_arch(path: &Path) -> Option<&str> {
     let name = path.file_name()?.to_str()?;
     let start = name.rfind("gfx")?;

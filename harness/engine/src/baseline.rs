@@ -70,7 +70,7 @@ impl Status {
         ("Flake", Status::Flake),
     ];
 
-    /// Returns the status that baselines give a kind of outcome; `None` if the outcome is not a failure.
+    /// Returns the status of a kind of outcome in baselines; `None` if the outcome is not a failure.
     fn from_kind(kind: Kind) -> Option<Status> {
         match kind {
             Kind::Pass | Kind::Skip | Kind::NoVerdict => None,
@@ -263,7 +263,7 @@ impl Baseline {
         Ok((left_out > 0).then(|| format!("{} left out by `--skips`", count(left_out, "trial"))))
     }
 
-    /// Applies the baseline to a verdict. Expected failures of the case take precedence.
+    /// Applies the baseline to the verdict of a record. An expected failure that the case declares takes precedence.
     pub(crate) fn judge(&self, record: &mut Record) {
         if record.verdict.known.is_some() {
             return;

@@ -44,9 +44,9 @@ pub struct RunLimits {
     pub known: Baseline,
     /// True if no trial may begin after the first unexpected result.
     pub fail_fast: bool,
-    /// Number of hangs in one case after which its remaining trials are left out.
+    /// Number of hangs in one case after which its remaining trials are left out; `None` for no limit.
     pub hangs: Option<u32>,
-    /// Time since the start of the run after which no trial may begin.
+    /// Time since the start of the run after which no trial may begin; `None` for no limit.
     pub time: Option<Duration>,
 }
 
@@ -54,7 +54,8 @@ struct LimitState<'p> {
     limits: &'p RunLimits,
     begun: Instant,
     ended: OnceLock<String>,
-    /// For each case, the number of trials that hung, and the number of trials that were left out for this reason.
+    /// For each case: the number of trials that hung, and the number of trials that were left out because too many
+    /// hung.
     hangs: Mutex<BTreeMap<String, (u32, usize)>>,
 }
 
@@ -224,7 +225,7 @@ pub fn run_batch(
 
 #[derive(Debug, Error)]
 enum BatchError {
-    /// A limit of the run was reached, for this reason.
+    /// Trials were left out because a limit of the run was reached. The text names the limit.
     #[error("{0}")]
     LeftOut(String),
     #[error("{}", chain(.0))]
@@ -245,8 +246,8 @@ struct JournalWriter {
 }
 
 impl JournalWriter {
-    /// Appends a line, which serialises like [`Line`], to the journal. A failure cancels the batch, because later
-    /// records would be lost too. Returns false after such a failure.
+    /// Appends `line`, a value that serialises like [`Line`], to the journal. If that fails, cancels the batch, because
+    /// later records would be lost too. Returns false if this line or an earlier one could not be written.
     fn append<T: Serialize>(&self, line: impl FnOnce() -> T, cancel: &Cancel) -> bool {
         let Some(journal) = &self.journal else { return true };
         let mut trouble = self.trouble.lock();

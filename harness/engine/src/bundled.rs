@@ -14,7 +14,7 @@ use crate::Session;
 const NAME: &str = "bundled:";
 
 /// Returns the reason why the emulated device's library cannot run a program from a Python virtual environment: the
-/// ROCm in the environment needs HSA functions that the library does not offer.
+/// ROCm in the environment needs HSA functions that the library does not implement. `None` if the library can run it.
 pub fn unsupported_reason(session: &Session, start: &Start) -> Option<String> {
     let (device, venv) = (session.device_library()?, environment_of(start)?);
     let missing = stacks::missing_functions(&venv, &stacks::offered_functions(&device));

@@ -128,8 +128,8 @@ fn anonymous_id(serial: &str) -> String {
     sum.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the state of a GPU's PCIe link. The driver writes the speed as `16.0 GT/s PCIe`, or as `Unknown` inside an
-/// APU.
+/// Returns the state of a GPU's PCIe link; `None` if it is unknown. The driver writes the speed as `16.0 GT/s PCIe`, or
+/// as `Unknown` inside an APU.
 fn link(device: &Path) -> Option<Link> {
     let words = |which: &str| {
         let read = |what: &str| text(&device.join(format!("{which}_link_{what}")));
@@ -141,7 +141,7 @@ fn link(device: &Path) -> Option<Link> {
     Some(Link { now: words("current")?, most: words("max")? })
 }
 
-/// Returns the values of the sensors in files named `NAME` or `NAME*_input`.
+/// Returns the values in those sensor files of a GPU that are named `NAME` or `NAME*_input`.
 fn sensors(device: &Path, name: &str) -> impl Iterator<Item = u32> {
     let files = sorted(&device.join("hwmon")).into_iter().flat_map(|folder| sorted(&folder));
     let wanted = files.filter(move |file| {

@@ -99,6 +99,7 @@ pub fn spelling_hint<'n>(word: &str, names: impl Iterator<Item = &'n str> + Clon
 }
 
 /// Returns the nearest of the names whose edit distance to a word is at most 1 plus a quarter of the name's length.
+/// `None` if no name is that near.
 pub fn nearest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     names
         .map(|name| (strsim::damerau_levenshtein(word, name), name))

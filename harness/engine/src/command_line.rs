@@ -43,7 +43,7 @@ pub enum CommandLineError {
     /// The source file of the program cannot be read or shown in a report.
     #[error("`{0}` is not a text file of at most 64 KiB")]
     Source(String),
-    /// The program needs a compiler at run time.
+    /// The program compiles code when it runs, but cannot use a compiler. The text gives the reason.
     #[error("not run: {0}")]
     NoCompiler(String),
     /// A folder cannot be created or found.
@@ -225,8 +225,8 @@ impl CommandLine {
         }
     }
 
-    /// Returns the rocrepro command line that runs the subcommand `command` on this program, with the options that
-    /// affect every run.
+    /// Returns the rocrepro command line that runs the subcommand `command` on this program, with the options `more`
+    /// and with the options that affect every run.
     pub(crate) fn rerun(
         &self,
         command: &'static str,
@@ -244,8 +244,8 @@ impl CommandLine {
         Rerun { command, what, late: None, faults }.command_line(session)
     }
 
-    /// Returns those options that state when a run passes as the user may type them, for example `--exit 1`; empty if
-    /// there are none.
+    /// Returns the options that state when a run passes, in the form in which a user types them, for example `--exit
+    /// 1`. Leaves out `--title`. The text is empty if no other option states it.
     pub(crate) fn stated_result(&self) -> String {
         let options = self.requirements().into_iter().filter(|(option, _)| *option != "--title");
         let options = options.map(|(option, value)| format!("{option} {}", shell::quote(&value)));
@@ -300,7 +300,8 @@ fn words(options: &CommandOptions) -> Result<Vec<String>, CommandLineError> {
         .map_err(|word| CommandLineError::NotText(word.to_string_lossy().into_owned()))
 }
 
-/// Returns the program's source: the file that the user named, or the first argument that names a text file.
+/// Returns the program's source: the file that the user named, or the first argument that names a text file. `None` if
+/// the user named no file and no argument names one.
 fn source(
     options: &CommandOptions,
     words: &[String],

@@ -88,7 +88,8 @@ fn program_in(line: &str) -> Option<&str> {
     (!name.contains(".so")).then_some(path)
 }
 
-/// Returns the architecture of the emulated device that a process uses. This process has an empty environment.
+/// Returns the architecture of the emulated device that a process uses. Reads the environment of that process, because
+/// the environment of this process is empty.
 fn gfx_of_process(pid: &str) -> Option<&'static str> {
     let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
     let mut variables = environment.split(|byte| *byte == 0);

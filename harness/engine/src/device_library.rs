@@ -33,7 +33,8 @@ fn built(level: Level) -> Embedded {
     }
 }
 
-/// Returns the file name of the emulated device's library at a level.
+/// Returns the file name of the emulated device's library: the name of the HSA runtime or of the thunk library,
+/// depending on which of them it replaces.
 pub(crate) fn name(level: Level) -> &'static str {
     match level {
         Level::Hsa => FILE_NAME,

@@ -50,7 +50,7 @@ pub enum EnvironmentError {
     /// A killed process left the environment incomplete.
     #[error("the environment `{0}` is incomplete")]
     Unfinished(String),
-    /// No environment has this name. The list contains the names of all environments.
+    /// No environment has this name. The list contains the names of all existing environments.
     #[error("unknown environment `{}`{}", .0, listed(.1))]
     Unknown(String, Vec<String>),
     /// The folder does not contain rocrepro's marker file.
@@ -68,10 +68,10 @@ pub enum EnvironmentError {
     /// The report of pip cannot be parsed.
     #[error("pip's report: {0}")]
     Report(String),
-    /// Python or pip failed.
+    /// Python or pip failed. The fields are the program and the way in which it ended.
     #[error("`{0}` ended: {1}")]
     ToolFailed(String, ExitStatus),
-    /// Python or pip did not start.
+    /// Python or pip did not start. The fields are the program and the cause.
     #[error("cannot start `{0}`: {1}")]
     ToolNotStarted(String, io::Error),
 }
@@ -125,13 +125,13 @@ fn listed(names: &[String]) -> String {
 /// The sources from which pip takes packages, by default PyPI.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PackageSources {
-    /// Address of an index that replaces PyPI.
+    /// Address of an index that replaces PyPI; `None` to use PyPI.
     pub index_url: Option<String>,
     /// Addresses of further indexes.
     pub extra_index_urls: Vec<String>,
     /// Folders with wheels, and addresses of pages with links to wheels.
     pub find_links: Vec<String>,
-    /// Files of constraints.
+    /// Files with version constraints, in the format of pip's option `--constraint`.
     pub constraints: Vec<String>,
     /// True if development versions are installed, too.
     pub pre: bool,
@@ -162,7 +162,7 @@ pub struct Environments {
 
 /// A Python environment that rocrepro made.
 pub struct PythonEnvironment {
-    /// The name that the user gave it.
+    /// Name of the environment, as the user chose it.
     pub name: String,
     folder: PathBuf,
     /// The content of the environment's marker file.

@@ -71,7 +71,7 @@ pub enum EngineEvent<'a> {
         /// Id of the trial.
         trial: &'a str,
     },
-    /// A trial of the batch has ended.
+    /// A trial of the batch has ended. Its final record is not in the journal yet.
     TrialEnds {
         /// Number of the trial in the run, counted from 0.
         number: u64,

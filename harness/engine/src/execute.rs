@@ -136,7 +136,7 @@ pub(crate) fn check_machine_trouble(
     }
 }
 
-/// Returns the size of the plan's largest buffer in bytes, or the size of two guards if that is larger.
+/// Returns the size of the plan's largest buffer in bytes, or the size of a buffer's two guard areas if that is larger.
 fn largest(plan: &Plan) -> u64 {
     let buffers = plan.buffers.values().map(|buffer| buffer.bytes);
     buffers.max().unwrap_or_default().max(2 * plan::GUARD_BYTES)

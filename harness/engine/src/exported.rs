@@ -37,7 +37,7 @@ use crate::{
     toolchain::Toolchain,
 };
 
-/// Maximum number of times that a trial is run until it fails as before.
+/// Maximum number of runs of a trial in search of one that has the required outcome.
 const TRIES: u32 = 20;
 
 /// A trial printed as a program, and the result of comparing runs of the program with the trial.
@@ -48,7 +48,7 @@ pub struct VerifiedProgram {
     pub outcome: Outcome,
     /// Number of runs of the program that had the trial's outcome.
     pub verified: u32,
-    /// Number of runs of the program; 0 if the trial does not apply to this stack.
+    /// Number of runs of the program; 0 if the trial is skipped on this stack.
     pub runs: u32,
     /// The difference between program and trial, in one line; `None` if they agree.
     pub difference: Option<String>,
@@ -316,7 +316,7 @@ fn read_log(file: &Path) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Returns the first call in which trial and program differ.
+/// Describes the first call in which trial and program differ; `None` if both made the same calls.
 fn calls_differ(trial: &Trace, program: &Trace) -> Option<String> {
     let found = ::export::first_difference(trial, program)?;
     let call = |call: &Option<String>| call.clone().unwrap_or_else(|| "no further call".to_owned());

@@ -89,7 +89,7 @@ impl From<FailingTrialError> for Stop {
     }
 }
 
-/// The trials among which a command looks for one failing trial to work on. It takes the first that fails.
+/// The trials among which a command looks for one failing trial. The command works on the first that fails.
 #[derive(Clone)]
 pub struct Subjects<'a> {
     /// The library that contains the cases of the trials.
@@ -222,14 +222,14 @@ pub struct TrialRuns {
 }
 
 impl TrialRuns {
-    /// Counts the runs whose failure is the most frequent one.
+    /// Counts the runs that failed with the most frequent signature.
     pub fn from_records(records: Vec<Record>) -> TrialRuns {
         let counts = failures(&records);
         let signature = counts.first().map(|other| other.signature.clone());
         TrialRuns::with_signature(records, signature)
     }
 
-    /// Counts the runs that failed with a known signature.
+    /// Counts the runs that failed with `signature`. Counts no run if `signature` is `None`.
     pub fn with_signature(records: Vec<Record>, signature: Option<String>) -> TrialRuns {
         let others = failures(&records)
             .into_iter()
@@ -240,7 +240,7 @@ impl TrialRuns {
         TrialRuns { records, signature, rate, others }
     }
 
-    /// Returns a run that failed with the signature.
+    /// Returns a run that failed with the signature; `None` if no run did.
     pub fn failed(&self) -> Option<&Record> {
         self.records.iter().find(|r| is_wanted_failure(r, self.signature.as_deref()))
     }

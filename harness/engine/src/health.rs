@@ -30,7 +30,7 @@ pub(crate) fn broken() -> String {
     format!("no-verdict:{BROKEN}")
 }
 
-/// If the trial may have broken the GPU, returns a summary of how it ended.
+/// Returns a summary of how the trial ended, if it may have broken the GPU.
 pub(crate) fn may_have_broken(record: &Record) -> Option<String> {
     let by_itself = matches!(record.exit, End::Exited(_) | End::NotStarted(_));
     let lost = record.outcome.kind == Kind::NoVerdict && !by_itself;
@@ -48,7 +48,8 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    /// Returns the health check. Its YAML is embedded, and a test checks that it can be parsed.
+    /// Returns the health check; `None` if the embedded YAML of the check cannot be parsed. A test checks that it can
+    /// be parsed.
     pub(crate) fn new() -> Option<Check> {
         let case = Case::parse("rocrepro/health-check", include_str!("health/check.yaml")).ok()?;
         let trial = case.trials().into_iter().next()?;
@@ -133,8 +134,8 @@ impl GpuState {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Gate {
     Open,
-    /// The trial may run, but the health check is of no use on this stack, because the first health check failed for
-    /// this reason.
+    /// The trial may run, but the health check is of no use on this stack, because the first health check failed. The
+    /// text is the reason why it failed.
     Unwatched(String),
     Closed(String),
 }
@@ -142,7 +143,7 @@ pub(crate) enum Gate {
 #[derive(Debug, PartialEq)]
 pub(crate) enum HealthResult {
     Works,
-    /// The GPU works again after the recovery command.
+    /// The GPU works again after the recovery command. The text describes how the command ended.
     Recovered(String),
     Broken(String),
     /// No health check has passed on this stack yet, or none could be made.
@@ -152,7 +153,7 @@ pub(crate) enum HealthResult {
 /// The stored state of one GPU. Callers must hold the GPU's locks.
 pub(crate) struct Health {
     file: PathBuf,
-    /// Boot id of the Linux kernel. The stored state is valid only while it is unchanged.
+    /// Boot id of the Linux kernel. A stored state with another boot id is not valid.
     boot: String,
     stack: String,
 }
@@ -224,7 +225,7 @@ impl Health {
     }
 
     /// Runs a health check after the trial `suspect`. If the check fails, runs the recovery command once and checks
-    /// again.
+    /// again. If the command was run before this call, `recovered` describes how it ended.
     fn run_check(
         &self,
         now: SystemTime,
@@ -317,7 +318,8 @@ impl Health {
 }
 
 impl Suspect {
-    /// Returns the last failed health check if it is too recent to be repeated, with the remaining seconds.
+    /// Returns the last failed health check, with the seconds until it may be repeated. `None` if no check failed, or
+    /// if the check may be repeated now.
     fn recent_failure(&self, now: SystemTime) -> Option<(&Failed, u64)> {
         let failed = self.failed.as_ref()?;
         let left = RECHECK_AFTER.as_secs().checked_sub(seconds(now).abs_diff(failed.at))?;

@@ -55,8 +55,8 @@ fn of_program(outcome: &Outcome, program: &Program, stderr: &str) -> Vec<String>
     }
 }
 
-/// Returns a hint if a failure has the signature of an expected failure that does not apply to this run. The list
-/// contains the expected failures of the case, and whether each applies to this trial.
+/// Returns a hint if a failure has the signature of an expected failure that does not apply to this run. `known`
+/// contains the expected failures of the case, each with true if it applies to this trial.
 pub(crate) fn of_expected_failures(
     known: &[(bool, Known)],
     signature: &str,

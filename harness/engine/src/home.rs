@@ -236,7 +236,8 @@ pub fn with_helper(start: &mut Start, cache: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Appends the stack's tools to a view's PATH. Variables of the command line take precedence.
+/// Appends the folder of the stack's tools to a view's PATH. Removes the variables in `given` from the view, because
+/// the user sets them on the command line.
 pub fn with_path<'n>(
     view: &mut View,
     start: &Start,
@@ -289,8 +290,8 @@ fn check_layout(root: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the version of the C library, read from a text like `GNU C Library (Debian GLIBC 2.43-7) stable release
-/// version 2.43.`
+/// Returns the major and the minor version of the C library, read from a text like `GNU C Library (Debian GLIBC 2.43-7)
+/// stable release version 2.43.`
 fn c_library(folder: &Path) -> Result<(u32, u32), String> {
     let file = folder.join("libc.so.6");
     let bytes =

@@ -104,7 +104,7 @@ pub enum IssueEvent<'a> {
     NotTriedOn {
         /// Name of the release.
         release: &'a str,
-        /// The reason why it could not be run there.
+        /// The reason why the program could not be run on this release.
         why: &'a Stop,
     },
     /// The exported program could not be compared with its trial.
@@ -128,7 +128,7 @@ pub enum IssueEvent<'a> {
     },
     /// The shorter program that an earlier search found is not used.
     ShorterProgramNotUsed {
-        /// The reason why it is not used.
+        /// The reason why the shorter program is not used.
         why: &'a str,
     },
     /// No run on another release had a verdict.
@@ -460,7 +460,8 @@ pub fn report(
 }
 
 /// Returns the error that the sanitizer finds in the program, or in a kernel defined in the case. The run uses the
-/// emulated device and the failing release, without injected faults. Errors in a library's kernels do not count.
+/// emulated device and the failing release, without injected faults. Errors in a library's kernels do not count. `None`
+/// if the sanitizer finds no error or cannot be used.
 fn sanitizer_error(
     subject: &FailingTrial<'_>,
     session: &Session,
@@ -491,8 +492,9 @@ fn evidence_about<E: Evidence>(folder: &Path, failed: &Record) -> Result<Option<
     Ok(found.filter(|found| found.trial() == failed.trial))
 }
 
-/// Returns the evidence if it is about a trial with one of these digests. An evidence folder is named after a case, and
-/// may hold results of another case with that name, which may even be untrusted.
+/// Returns the evidence if `digest` returns one of the digests in `of` for it; otherwise reports an event and returns
+/// `None`. An evidence folder is named after a case, so it may hold results of another case with that name, which may
+/// even be untrusted.
 fn with_digest<E: Evidence>(
     found: Option<E>,
     digest: impl Fn(&E) -> &String,
@@ -507,7 +509,8 @@ fn with_digest<E: Evidence>(
     None
 }
 
-/// Reads the result of a second bisect that searched between the two builds found by the first one, `bisected`.
+/// Reads the result of a second bisect that searched between the two builds found by the first one, `bisected`. `None`
+/// if the folder has no such result.
 fn refined_bisect(
     folder: &Path,
     bisected: Option<&BisectEvidence>,

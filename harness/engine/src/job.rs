@@ -28,7 +28,7 @@ impl Job<'_> {
         self.case.trial_id(self.trial)
     }
 
-    /// Returns a digest of the plan and of the program, if the trial has one. Line numbers do not affect it.
+    /// Returns a digest of the plan, and of the program if the trial has one. Line numbers do not affect the digest.
     pub(crate) fn text(&self) -> String {
         plan::digest(self.serialized(self.lowered.plan.clone()).as_bytes())
     }
@@ -66,7 +66,8 @@ impl Job<'_> {
         self.faults.iter().filter(|planted| planted.fault.place() == place).cloned().collect()
     }
 
-    /// Derives the delay injection of this run from `late`, the delay injection of the session.
+    /// Derives the delay injection of this run from `late`, the delay injection of the session; `None` if the session
+    /// has none.
     pub fn late(&self, late: Option<plan::DelayInjection>) -> Option<plan::DelayInjection> {
         late.map(|late| late.for_run(self.run.into()))
     }
@@ -78,7 +79,7 @@ impl Job<'_> {
     }
 }
 
-/// Returns each trial once without faults, and once with each fault that its case declares.
+/// Returns each trial once without a fault (`None`), and once with each fault that its case declares.
 pub fn with_declared_faults<'s, 'a>(
     selected: &'s [Selected<'a>],
 ) -> Vec<(&'s Selected<'a>, Option<FaultSpec>)> {

@@ -259,8 +259,8 @@ impl CaseLibrary {
         if shown.is_empty() { Ok(()) } else { Err(Stop::usage(shown.join("\n\n"))) }
     }
 
-    /// Calls `make` with each case and the value next to it in the input. Returns all results, or the formatted
-    /// mistakes in all cases.
+    /// Calls `make` with each case and the value that is paired with it. Returns all results, or the formatted mistakes
+    /// in all cases.
     pub(crate) fn map_cases<'c, Own, T>(
         &self,
         all: impl IntoIterator<Item = (&'c Case, Own)>,
@@ -289,12 +289,12 @@ impl CaseLibrary {
         Err(Stop::usage(shown.join("\n\n")))
     }
 
-    /// Returns the YAML of a case.
+    /// Returns the YAML of a case; empty if the library does not have the case.
     pub fn text(&self, id: &str) -> &str {
         self.sources.get(id).map_or("", |s| s.text.as_str())
     }
 
-    /// Returns the path of a case file, for messages.
+    /// Returns the path of a case file, for messages; empty if the library does not have the case.
     pub fn path(&self, id: &str) -> &str {
         self.sources.get(id).map_or("", |s| s.path.as_str())
     }

@@ -1,4 +1,4 @@
-//! Checks whether this machine can run trials and lets them write files, and locks its GPUs.
+//! Checks that this machine can run trials and that trials can write files, and locks the machine's GPUs.
 
 mod crowd;
 
@@ -17,8 +17,8 @@ use supervise::Cancel;
 
 use crate::DeviceChoice;
 
-/// Minimum of free space in bytes, and minimum number of free files. A failure with less of either has no verdict.
-/// HIP's compiler writes some hundred KiB for each GPU kernel.
+/// Minimum of free space in bytes, and minimum number of free files. If less of either is left, a failure has no
+/// verdict. HIP's compiler writes some hundred KiB for each GPU kernel.
 const LEAST_BYTES: u64 = 4 << 20;
 const LEAST_FILES: u64 = 64;
 
@@ -26,7 +26,7 @@ const LEAST_FILES: u64 = 64;
 pub(crate) const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Returns a problem of this machine that may explain a failed trial: a folder that cannot be written to, or a lack of
-/// threads.
+/// threads. `None` if it finds none.
 pub(crate) fn trouble(folders: &[PathBuf]) -> Option<MachineTrouble> {
     let of_folders = folders.iter().find_map(|folder| {
         let at = folder.display();
@@ -78,8 +78,8 @@ pub(crate) fn has_started(root: &Path, device: &DeviceChoice) {
     STARTED.lock().insert(key);
 }
 
-/// Returns where the HIP runtime has started on this machine: on this stack, or only on another one; or that this is
-/// unknown.
+/// Returns the evidence that ROCm works on this machine: whether the HIP runtime has started, with this kind of device,
+/// on this stack or only on another one.
 pub(crate) fn able(root: &Path, device: &DeviceChoice) -> RocmEvidence {
     let gpu = *device == DeviceChoice::Gpu;
     let started = STARTED.lock();
@@ -105,8 +105,9 @@ pub(crate) struct Locks(
     #[allow(dead_code, reason = "that they are open is what counts")] Vec<File>,
 );
 
-/// Takes the locks in the given order, also against other processes. The locks are exclusive if `alone` is true.
-/// Returns `None` if another process has a lock and `wait` is `None`, or if the run was cancelled.
+/// Locks the files in the given order, exclusively if `alone` is true. While another process or thread has a
+/// conflicting lock, waits for it. Returns `None` if `wait` is cancelled meanwhile. Without `wait`, returns `None`
+/// instead of waiting.
 pub(crate) fn lock(
     files: &[PathBuf],
     alone: bool,

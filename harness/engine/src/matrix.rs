@@ -48,7 +48,7 @@ pub enum MatrixError {
         /// Path of the record file.
         record: PathBuf,
     },
-    /// More planned trials have no record in a record file than a page can name.
+    /// A record file lacks the records of more planned trials than a page can name.
     #[error("`{}` lacks {missing} planned trials, too many to list on a page", record.display())]
     TooManyMissing {
         /// Path of the record file.

@@ -55,7 +55,8 @@ pub(crate) fn missing_library(case: &Case, manifest: &Manifest) -> Option<String
     Some(format!("the stack has no lib{name}; {}", advice(&manifest.spec, name)))
 }
 
-/// Returns true for `librocrand1`, and false for `librocrand1-tests` or `librocrand-dev`.
+/// Returns true if `package` contains the library `name` itself. For `rocrand`, this is `librocrand1`, but neither
+/// `librocrand1-tests` nor `librocrand-dev`.
 fn is_library(package: &str, name: &str) -> bool {
     let number = package.strip_prefix("lib").and_then(|rest| rest.strip_prefix(name));
     number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))

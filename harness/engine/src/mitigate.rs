@@ -183,8 +183,8 @@ pub fn mitigate(
 
 /// The progress of a search.
 struct Progress {
-    /// True if an earlier result in the evidence folder may be replaced by the result of this search before the search
-    /// has ended.
+    /// True if results of this search may be written before the search has ended. They replace the result that an
+    /// earlier search left in the evidence folder.
     keeps: bool,
     /// Time at which the first change was tried.
     begun: Option<Instant>,

@@ -14,7 +14,7 @@ use crate::{
 const NOT_CHECKED: &str = "unknown: the run was interrupted during the health check";
 
 /// Runs a trial when the GPU is free and works. After a failure, passes the provisional record to `report_end` and then
-/// runs the health check.
+/// runs the health check. Returns `None` if the run was cancelled.
 pub(crate) fn on_gpu(
     session: &Session,
     job: &Job<'_>,

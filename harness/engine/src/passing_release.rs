@@ -19,7 +19,7 @@ const PASSES: u32 = 3;
 /// supported first.
 const OTHERS: [Arch; 2] = [Arch::Gfx1100, Arch::Gfx90a];
 
-/// The trial fails on the release that the user named, so the release cannot be the oracle.
+/// The trial fails on the release that the user named, so this release cannot show that a shorter program is right.
 #[derive(Debug, Error)]
 #[error(
     "{trial} does not pass on {release}, so this release cannot confirm that a shortened case is right: {outcome}"
@@ -56,7 +56,7 @@ pub struct PassingReleaseSearch {
 }
 
 impl PassingReleaseSearch {
-    /// Returns the nearest release on which every run of the trial passes.
+    /// Returns the nearest release on which every run of the trial passes; `None` if it passes on no release.
     ///
     /// # Errors
     /// A named release on which the trial does not pass, or on which no session can be opened; a request to stop.
@@ -78,7 +78,7 @@ impl PassingReleaseSearch {
     /// older release that checks less. Returns `None` if the user named a release.
     ///
     /// # Errors
-    /// A release that cannot be used is skipped and causes no error, because it proves nothing.
+    /// Returns an error after a request to stop. A release that cannot be used is skipped, because it proves nothing.
     pub fn second_release(
         &self,
         failing: &Session,

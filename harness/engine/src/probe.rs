@@ -23,8 +23,8 @@ struct Probe {
     runtime: Option<Version>,
 }
 
-/// Returns where on this machine the HIP runtime is known to start: on this stack, only on another one, or unknown.
-/// First probes the other stacks until one of them is known.
+/// Returns the evidence that the HIP runtime can start on this machine: on this stack, or only on another one. If
+/// nothing is known yet, first probes the other stacks until the HIP runtime starts on one of them.
 pub(crate) fn able(session: &Session, cancel: &Cancel) -> RocmEvidence {
     let mut others = session.other_stacks();
     let begun = Instant::now();
@@ -40,8 +40,8 @@ pub(crate) fn able(session: &Session, cancel: &Cancel) -> RocmEvidence {
     session.able()
 }
 
-/// Divides the time limits of a trial among several probes, and returns those of the next one. The earlier probes took
-/// the time `spent`.
+/// Returns the time limits of the next probe. `probes` probes share the time that is left after the earlier ones took
+/// the time `spent`. No limit exceeds the total limit in `of_trial`, the limits of the trial.
 fn share(of_trial: &Limits, spent: Duration, probes: usize) -> Limits {
     let left = OTHERS.saturating_sub(spent) / probes.max(1) as u32;
     Limits { total: of_trial.total.min(left), looker: Vec::new(), ..of_trial.clone() }
@@ -77,7 +77,7 @@ pub(crate) fn find_release(session: &mut Session) -> Result<(), SessionError> {
     Ok(())
 }
 
-/// Returns the release for which programs are exported.
+/// Returns the release for which programs are exported: that of the stack, or the latest one if it is unknown.
 pub fn release_of_programs(session: &Session) -> Version {
     session.rocm.clone().unwrap_or_else(latest_version)
 }

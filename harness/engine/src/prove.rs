@@ -61,7 +61,7 @@ pub struct ProveOptions {
 pub struct ProveResult {
     /// The proof.
     pub proof: Proof,
-    /// Number of selected program cases. `--mutate` does not leave out their checks; 0 without `--mutate`.
+    /// Number of selected program cases, whose checks `--mutate` does not leave out; 0 without `--mutate`.
     pub unmutated_programs: usize,
     /// The reason why some trials did not run, if any.
     pub trouble: Option<Stop>,

@@ -50,7 +50,7 @@ pub(crate) enum SyntaxErrorPlace {
     InFile { file: String, text: String, diagnostic: Diagnostic },
 }
 
-/// Returns the syntax error in the Python program of a case.
+/// Returns the first syntax error in the Python program of a case; `None` if no error is found.
 pub(crate) fn of_case(case: &Case, yaml: &str) -> Option<SyntaxErrorPlace> {
     let trial = case.trials().into_iter().next()?;
     let lowered = lower(case, &trial, &Kernels::new(), &[]).ok()?;

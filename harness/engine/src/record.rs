@@ -13,7 +13,8 @@ use crate::{Job, Session, hints, rerun::rerun_command, worker_process::not_start
 /// Description of the sandbox in the record of a trusted case, which runs without confinement.
 const TRUSTED: &str = "trusted (`--trust`), so nothing confined the worker";
 
-/// Returns the record of a trial that was observed.
+/// Returns the record of a trial that was observed. `outcome` is the judged outcome, and `red` lists the steps at which
+/// the trial deviated from its plan.
 pub fn record(
     session: &Session,
     job: &Job<'_>,

@@ -101,7 +101,7 @@ pub fn case_of(folder: &Path, library: &Kernels) -> Result<ConvertedCase, Stop> 
     Err(Stop::usage(format!("error: the calls in `{shown}` cannot be steps of a case:{lines}")))
 }
 
-/// Returns the name of the case of a recording: that of the folder without its ending.
+/// Returns the name of the case of a recording: the name of its folder without the extension.
 pub fn case_name(folder: &Path) -> String {
     // The path may be `.`, which has no name.
     let whole = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
@@ -109,7 +109,7 @@ pub fn case_name(folder: &Path) -> String {
     named.file_stem().unwrap_or_default().display().to_string()
 }
 
-/// Returns the recorded calls by the lines of the steps that were made from them.
+/// Returns, for the line of each step in the case file, the recorded call from which the step was made.
 ///
 /// # Errors
 /// Returns the mistakes in the case.
@@ -133,7 +133,7 @@ fn unreadable(error: trace::TraceError) -> Stop {
     Stop::no_verdict(format!("error: {error}"))
 }
 
-/// Reads the recordings in a folder.
+/// Reads the recordings of all processes in a folder.
 ///
 /// # Errors
 /// Returns an error if a file cannot be read, or is not a trace of this version.
@@ -141,7 +141,7 @@ pub fn read(folder: &Path) -> Result<Vec<ProcessTrace>, Stop> {
     trace::read(folder).map_err(unreadable)
 }
 
-/// Reads the recordings in a folder, or that of one process if the folder is that of a process.
+/// Reads the recordings of all processes in a folder. If the folder is that of one process, reads only its recording.
 ///
 /// # Errors
 /// Returns an error if a file cannot be read, or is not a trace of this version.

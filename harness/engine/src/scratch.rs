@@ -230,7 +230,8 @@ fn abandoned(folder: &Path) -> Option<File> {
     Some(opened)
 }
 
-/// Removes a folder with a marker file. The marker file is removed last. Stops early if `patience` ends.
+/// Removes a folder with a marker file. The marker file is removed last. Stops early if the time limit `patience` is
+/// over.
 fn remove(folder: &Path, patience: &CleanupLimit<Arc<AtomicBool>>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;

@@ -118,7 +118,7 @@ fn pick_trials(
 }
 
 /// Returns a hint for the name of a program or of a folder, or for a name that lacks the ending of a case file or has
-/// the wrong one.
+/// the wrong one. `None` for any other name.
 fn similar_file(name: &str) -> Option<String> {
     let path = Path::new(name);
     let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();

@@ -294,7 +294,7 @@ impl Session {
         given
     }
 
-    /// Returns the command that starts a worker in the stack.
+    /// Describes how a worker is started with the libraries of `stack`.
     pub(crate) fn worker(
         &self,
         stack: &Stack,
@@ -510,7 +510,7 @@ impl Session {
         all.filter(|stack| stack.root != self.stack.root).collect()
     }
 
-    /// Returns a problem of this machine that may explain a failed trial.
+    /// Returns a problem of this machine that may explain a failed trial; `None` if none is found.
     pub(crate) fn trouble(
         &self,
         spool: &Path,

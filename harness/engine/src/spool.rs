@@ -23,7 +23,8 @@ impl Spool {
         Spool { folder: open(folder, flags, Mode::empty()).ok(), most }
     }
 
-    /// Returns the content of a regular file in the folder; `None` if it is too large.
+    /// Returns the content of a regular file in the folder; `None` if the folder has no such file, or if it is too
+    /// large.
     pub(crate) fn read(&self, name: &str) -> Option<Vec<u8>> {
         let mut parts = Path::new(name).components();
         let (Some(Component::Normal(name)), None) = (parts.next(), parts.next()) else {

@@ -30,10 +30,10 @@ pub enum ToolchainError {
     /// The stack has no device libraries, which clang needs for GPU code.
     #[error("{0} has no device libraries (ocml.bc)")]
     NoDeviceLibraries(String),
-    /// Files cannot be written, or the compiler cannot be started.
+    /// An operation failed, for example writing a file or starting the compiler. The text names the operation.
     #[error("cannot {0}: {1}")]
     Failed(&'static str, io::Error),
-    /// The user interrupts the compiler.
+    /// The user interrupted the compiler.
     #[error("interrupted")]
     Interrupted,
 }
@@ -152,7 +152,8 @@ impl Toolchain {
         self.link(command, source, program, &[], cancel)
     }
 
-    /// Compiles the program's headers once, for use by many programs; `None` if the compiler does not support it.
+    /// Compiles the headers that the program `text` includes, once for many programs. Returns the header file to pass
+    /// to [`compile_with_headers`](Self::compile_with_headers); `None` if the compiler does not support it.
     pub fn precompile_headers(
         &self,
         text: &str,
@@ -171,8 +172,8 @@ impl Toolchain {
         compiled(command, cancel).ok()?.ok().map(|()| file)
     }
 
-    /// Compiles a program for whose headers [`precompile_headers`](Self::precompile_headers) has made a precompiled
-    /// file.
+    /// Compiles a program. `headers` is the result of [`precompile_headers`](Self::precompile_headers) for its headers;
+    /// if `None`, the headers are compiled with it. The inner error is the output of the compiler.
     ///
     /// # Errors
     /// Returns an error if the compiler cannot be started.
@@ -296,7 +297,8 @@ fn stack_clang(
     })
 }
 
-/// Returns the folder of ocml.bc and the other device libraries. Only newer releases of Debian keep it with clang.
+/// Returns the folder of ocml.bc and the other device libraries; `None` if the stack has none. Only newer releases of
+/// Debian keep these libraries next to clang.
 fn device_libraries(root: &Path, llvm: &Path) -> Option<PathBuf> {
     let versions = fs::read_dir(llvm.join("lib/clang")).into_iter().flatten().flatten();
     let with_clang = versions.map(|entry| entry.path().join("amdgcn/bitcode"));

@@ -59,7 +59,7 @@ impl WorkerOrder {
     }
 }
 
-/// Runs a worker. Returns `None` if the run was cancelled.
+/// Runs a worker. Returns its observation, and its resource usage if known; `None` if the run was cancelled.
 pub(crate) fn observe(
     session: &Session,
     order: &WorkerOrder,

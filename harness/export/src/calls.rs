@@ -29,8 +29,8 @@ pub(crate) const BLAS: &str = "HIPBLAS_STATUS_SUCCESS";
 pub(crate) const ROCBLAS: &str = "rocblas_status_success";
 
 impl Printer<'_> {
-    /// Returns the first library function that a call of the plan calls, for example `hipMalloc`; for an action of the
-    /// host, the name of the action.
+    /// Returns the name of the first library function that the program calls for `call`, for example `hipMalloc`. For
+    /// an action of the host, returns the name of the action.
     pub(crate) fn api(&self, call: &Call) -> &'static str {
         plan::api(call, self.plan)
     }
@@ -137,7 +137,8 @@ impl Printer<'_> {
     }
 
     /// Prints a statement that sets the variable of a destroyed handle to null, as the worker does. Prints nothing if
-    /// the variable is declared at the call that created the object and is not used again.
+    /// the destroying call must fail, or if the variable is declared at the call that created the object and is not
+    /// used again.
     pub(crate) fn reset_handle(&mut self, step: &Step, kind: NameKind, name: &str) {
         if self.expects_success(step)
             && (!self.declares(kind, name) || self.used_after(step, kind, name))

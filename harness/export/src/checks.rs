@@ -107,8 +107,8 @@ impl Printer<'_> {
     }
 
     /// Prints a call that returns a value on success, and the check of this value. `got` is a C++ expression for the
-    /// value as a string. `fits` takes one of the expected values and returns the C++ condition that the call returned
-    /// it.
+    /// value as a string. `fits` takes one of the expected values and returns a C++ condition that is true if the call
+    /// returned this value. `function` is the name of the function in messages.
     pub(crate) fn value(
         &mut self,
         step: &Step,

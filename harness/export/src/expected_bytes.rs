@@ -539,7 +539,8 @@ fn plus(offset: u64) -> String {
     if offset == 0 { String::new() } else { format!(" + {offset}") }
 }
 
-/// Returns the C++ types of the elements to which a library kernel's arguments point.
+/// Returns the C++ types of the elements to which the arguments of a library kernel point, in the order of the
+/// arguments. The entries after the pointers are empty.
 fn types_of(kernel: &str) -> [&'static str; 4] {
     match kernel {
         "copy_u8" => ["unsigned char", "unsigned char", "", ""],

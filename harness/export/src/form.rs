@@ -28,9 +28,10 @@ impl Form {
         }
     }
 
-    /// Returns the form in which a program of this form contains a kernel. A kernel is compiled as a module at run time
-    /// if the program looks up its symbols, which is possible only in modules, or if the case depends on the error
-    /// statuses of launches, which differ between hipLaunchKernel and hipModuleLaunchKernel.
+    /// Returns the form in which a program of this form contains a kernel. Usually this is the same form. The result is
+    /// always [`Form::Hiprtc`] in three cases: the program looks up symbols of the kernel, which is possible only in
+    /// modules; the case depends on the error statuses of launches, which differ between hipLaunchKernel and
+    /// hipModuleLaunchKernel; or `<<<>>>` cannot express the launches or the options of the kernel.
     pub(crate) fn of_kernel(self, plan: &Plan, kernel: &str) -> Form {
         let needs_module_at = |step: &&Step| {
             let looks = matches!(step.call, Call::FindSymbol { .. });

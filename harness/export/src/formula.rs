@@ -21,7 +21,8 @@ pub(crate) fn formulas(plan: &Plan, kernel: &str) -> Vec<Formula> {
     own.computes.iter().filter_map(|text| Formula::parse(text, parameters).ok()).collect()
 }
 
-/// Returns the lines of C++ that compute what a launch writes to the buffers for which `follows` returns true.
+/// Returns the lines of C++ that compute what a launch with `items` work-items writes to the buffers for which
+/// `follows` returns true.
 pub(crate) fn on_host(
     plan: &Plan,
     names: &mut Names,

@@ -80,7 +80,8 @@ impl Printer<'_> {
         }
     }
 
-    /// Prints the check of a value that an earlier call returned.
+    /// Prints the check of a value that an earlier call returned. `value` is a C++ expression for the value. Prints
+    /// nothing if the step accepts any value.
     fn check_earlier_value(&mut self, step: &Step, function: &str, value: &str, sort: HipReadType) {
         let wanted = step.gives.as_ref().and_then(|by| by.at(self.version).cloned());
         let wanted = wanted.filter(|wanted| !wanted.iter().any(|one| one == "any"));
@@ -174,7 +175,8 @@ impl Printer<'_> {
         }
     }
 
-    /// Prints the statements that store the members of a struct, starting at the byte `at`.
+    /// Prints the statements that store the members of a struct in the C++ variable `variable`, starting at the byte
+    /// `at`. Afterwards, `at` is the offset of the first byte after the members.
     fn put_members(&mut self, variable: &str, arg: &HipArg, at: &mut usize) {
         let value = match arg {
             HipArg::Struct(members) => {

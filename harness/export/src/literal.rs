@@ -2,8 +2,8 @@
 
 use plan::{Arg, Scalar, ScalarType};
 
-/// Returns a numeric argument as a C++ literal. A 16-bit float is printed as its bits, because not every compiler
-/// supports the type.
+/// Returns a numeric argument as a C++ literal; an empty text for any other argument. A 16-bit float is printed as its
+/// bits, because not every compiler supports the type.
 pub(crate) fn value(arg: &Arg) -> String {
     match arg {
         Arg::Number(Scalar { ty: ScalarType::F16 | ScalarType::Bf16, bits }) => {

@@ -24,7 +24,8 @@ pub(crate) const fn element_helper(dtype: Dtype) -> Option<Helper> {
     }
 }
 
-/// Returns a line of C++ that computes a matrix product on the host.
+/// Returns a line of C++ that computes a matrix product on the host. `expected_bytes` takes the name of a buffer and
+/// returns the name of the C++ variable with its expected bytes.
 pub(crate) fn on_host(
     problem: &MatmulProblem,
     operands: &Operands,

@@ -289,7 +289,8 @@ impl Printer<'_> {
     }
 
     /// Returns the arguments of the helper that compares the amount of free memory with that of the first query; `None`
-    /// if the step does not require this comparison.
+    /// if the step does not require this comparison. `free` and `total` are the C++ variables into which hipMemGetInfo
+    /// writes.
     fn compares_free(&self, step: &Step, free: &str, total: &str) -> Option<String> {
         let wanted = step.gives.as_ref()?.at(self.version)?;
         let asks = |since: FirstValueCheck| {

@@ -14,9 +14,9 @@ use crate::{
     short_program::ShortProgram,
 };
 
-/// Prints a plan as the shortest program that shows a failure. `failing` is the id of the step that fails. The program
-/// checks the status, value or bytes of that step, and the success of all calls that must succeed on every ROCm
-/// release.
+/// Prints a plan as the shortest program that shows a failure. `failing` is the id of the step that fails; `None` if no
+/// step was selected. The program checks the status, value or bytes of that step, and the success of all calls that
+/// must succeed on every ROCm release.
 ///
 /// # Errors
 /// Fails if the plan cannot be printed in this way.
@@ -169,7 +169,8 @@ impl<'a> Printer<'a> {
         self.line("}");
     }
 
-    /// Prints a comparison of bytes, which reports the first wrong byte.
+    /// Prints code that compares `bytes` bytes of the C++ variables `got` and `right`, and reports the first byte that
+    /// differs. `what` is the name of the buffer in the report.
     pub(crate) fn short_bytes(&mut self, what: &str, got: &str, right: &str, bytes: u64) {
         let index = self.names.fresh(NameKind::Loop, "at");
         self.line(format!("for (size_t {index} = 0; {index} < {bytes}; {index}++) {{"));

@@ -75,7 +75,7 @@ pub(crate) struct Printer<'a> {
 impl<'a> Printer<'a> {
     pub(crate) fn new(plan: &'a Plan, form: Form, version: &'a Version) -> Self {
         let mut names = Names::default();
-        // Buffers get their identifiers first, so that these have no suffixes, because readers look for the buffers
+        // Buffers get their identifiers first, and therefore without suffixes, because readers look for the buffers
         // first.
         for buffer in plan.buffers.keys() {
             names.identifier(NameKind::Buffer, buffer);
@@ -112,7 +112,7 @@ impl<'a> Printer<'a> {
         self.body.len()
     }
 
-    /// Indents the end of the body by one level: all text from the byte `from` on.
+    /// Indents the text that has been printed since the byte `from` by one level.
     pub(crate) fn indent_since(&mut self, from: usize) {
         let made = self.body.split_off(from);
         made.lines().for_each(|line| self.body.push_str(&format!("  {line}\n")));

@@ -22,7 +22,7 @@ pub struct Trace {
     pub open: Option<String>,
 }
 
-/// First difference between the trace of a trial and that of an exported program.
+/// First difference between the trace of a trial and that of the program that was exported from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceDifference {
     /// Number of equal calls before the first difference.
@@ -33,8 +33,8 @@ pub struct TraceDifference {
     pub program: Option<String>,
 }
 
-/// Functions that query the runtime or the device and cause no work there. They are ignored, because the worker and the
-/// program call different functions of this kind.
+/// Functions that query the runtime or the device without submitting work. They are left out of traces, because the
+/// worker and the printed program call different functions of this kind.
 const QUERIES: &[&str] = &[
     "hipInit",
     "hipRuntimeGetVersion",
@@ -250,8 +250,8 @@ fn inner(text: &str, ids: &mut AddressNumbers) -> String {
     out + rest
 }
 
-/// Returns the grid, block and stream of a launch as text, in the same form for all launch functions. For module
-/// launches, the text also contains the kernel.
+/// Returns the grid, block and stream of a launch as text, in the same form for all launch functions. The text also
+/// contains the kernel, unless `inline_kernels` is true.
 fn launch(name: &str, arguments: &str, inline_kernels: bool, ids: &mut AddressNumbers) -> String {
     let list = split(arguments);
     let flat: Vec<String> = list

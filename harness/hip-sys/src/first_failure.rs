@@ -26,7 +26,8 @@ impl Returned for *const c_char {
     }
 }
 
-/// Stores the name and the status of a function that failed, unless this thread has already stored a failure.
+/// Stores the name of a function and its status if the function failed, unless this thread has already stored a
+/// failure.
 pub(crate) fn note(function: &'static str, returned: impl Returned) {
     if let Some(status) = returned.failed() {
         FIRST.set(FIRST.get().or(Some((function, status))));
@@ -34,7 +35,7 @@ pub(crate) fn note(function: &'static str, returned: impl Returned) {
 }
 
 /// Returns the function that failed first in this thread since the last call of `take_first_failure`, with its status.
-/// Removes both from the thread.
+/// Removes both from the thread. Returns `None` if no function has failed.
 pub fn take_first_failure() -> Option<(&'static str, c_int)> {
     FIRST.take()
 }

@@ -63,8 +63,9 @@ impl Random {
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
     }
 
-    /// Returns random words for an instruction that starts with the nine bits of `start`. Some results have fewer set
-    /// bits, or few operands in the second dword, or an operand in the first dword that means that more dwords follow.
+    /// Returns random words for an instruction that starts with the nine bits of `start`. Some results are changed, so
+    /// that more kinds of instructions occur: fewer bits are set, the second dword has few operands, or the first
+    /// source operand is a special number, for example 0xff, which means that a literal follows.
     fn words(&mut self, start: u32) -> Words {
         let mut words = [0; DWORDS].map(|_: u32| self.word());
         let kind = self.word();

@@ -100,7 +100,8 @@ fn put(words: &mut [u32], lane: usize, in_lane: usize, at: usize, bits: u32, val
     }
 }
 
-/// Returns the numbers of the register and of the lane that contain element (`i`, `j`) of D.
+/// Returns the number of the register and the number of the lane that contain element (`i`, `j`) of D, an n by n
+/// matrix.
 fn of_d(n: usize, i: usize, j: usize) -> (usize, usize) {
     if n == 16 { (i % 4, j + 16 * (i / 4)) } else { (4 * (i / 8) + i % 4, j + 32 * (i / 4 % 2)) }
 }
@@ -110,8 +111,9 @@ struct Operand {
     words: Vec<u32>,
 }
 
-/// Draws a random matrix: A as an n by k matrix, or B as its transpose, also n by k. `place` returns where the elements
-/// with a given k are stored: the number of the group of n lanes, and the position among the elements of a lane.
+/// Draws a random matrix with n rows and k columns: the matrix A, or the transpose of B. `number` draws an element: its
+/// code and its value. A code has `bits` bits, and each lane has `in_lane` registers. `place` returns where the element
+/// in a given column is stored: the number of the group of n lanes, and the position among the elements of a lane.
 fn operand(
     (n, k): (usize, usize),
     (bits, in_lane): (u32, usize),
@@ -130,8 +132,10 @@ fn operand(
     operand
 }
 
-/// Runs a kernel that multiplies two matrices, and compares each element of D with the expected one. `weight` returns
-/// the factor by which each product of two elements is multiplied.
+/// Runs the kernel `name`, which multiplies two matrices and adds a third one, and compares each element of the result
+/// D with the expected one. `weight` returns the factor by which the product of element (i, k) of A and element (k, j)
+/// of B is multiplied; its arguments are `scales`, i, j and k. `whole` is true if D contains integers, and false if D
+/// contains f32 numbers.
 fn product(
     device: &Device,
     name: &str,
@@ -255,8 +259,8 @@ fn dense(device: &Device) -> Result<(), String> {
     Ok(())
 }
 
-/// Draws three lists of `count` elements: numbers that both binary16 and bfloat16 can represent exactly, seeds for
-/// stochastic rounding, and powers of two.
+/// Draws `count` numbers that both binary16 and bfloat16 can represent exactly, 64 seeds for stochastic rounding, and
+/// 64 powers of two.
 fn numbers(seed: u32, count: usize) -> (Vec<f32>, Vec<u32>, Vec<f32>) {
     let mut next = random(seed);
     let values = (0..count).map(|_| next() as i8 as f32 * 2f32.powi((next() % 9) as i32 - 8));
@@ -294,8 +298,8 @@ fn narrow_pairs(device: &Device) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the next state of the pseudo-random generator. An instruction that rounds several numbers uses one state
-/// after another.
+/// Returns the state of the pseudo-random generator that follows the state `seed`. An instruction that rounds several
+/// numbers uses one state after another.
 fn stepped(seed: u32) -> u32 {
     seed << 1 ^ if seed >> 31 == 1 { 0xc5 } else { 0 }
 }

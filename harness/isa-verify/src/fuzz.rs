@@ -364,7 +364,8 @@ impl FuzzDriver<'_> {
         all
     }
 
-    /// Returns a guess about the cause of a difference, based on the targets that show it.
+    /// Returns a guess about the cause of a difference. `shown` contains the targets that show the difference. `votes`
+    /// names the optimisation levels at which the host's compiler gives other results; it is empty if there are none.
     fn verdict(&self, seed: u64, shown: &[Target], votes: &str) -> String {
         if !votes.is_empty() {
             return format!(

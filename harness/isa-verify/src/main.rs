@@ -18,9 +18,10 @@
 //! workgroups access the same memory. The sanitizer must report a race in those that lack synchronisation, and in no
 //! others. `waits` removes one wait, barrier or fence at a time from the code of the kernels, or changes a load to a
 //! store. The sanitizer must detect each change. `forms` tests every operand form of some vector instructions against a
-//! model of one lane. `words` tests the operand forms of nearly all instructions against the plain form of the same
-//! instruction. `fuzz` compiles random kernels for the GPU and, with `cc`, for the host, and compares the results.
-//! `ROCREPRO_ROCM_ROOT` is an unpacked ROCm user space, with or without its own loader. No GPU is needed.
+//! model of one lane. `words` tests the operand forms of nearly all instructions. Each form must have the same effect
+//! as the plain form of the instruction, which has only registers as operands and has no modifiers. `fuzz` compiles
+//! random kernels for the GPU and, with `cc`, for the host, and compares the results. `ROCREPRO_ROCM_ROOT` is an
+//! unpacked ROCm user space, with or without its own loader. No GPU is needed.
 
 mod bits;
 mod cdna4;

@@ -1,11 +1,12 @@
 //! Tests vector and scalar instructions in all forms of their encodings against the plain form of the same instruction.
+//! The plain form has only registers as operands and has no modifiers.
 //!
-//! The instruction words are built from the chapters "Microcode Formats" of AMD's ISA guides. Of the opcodes of an
-//! encoding, all that the stack's disassembler knows are tested. Most tests need no formulas: if a source operand is
-//! read from another lane, or is a half, a constant or negated, the result must equal that of the plain instruction
-//! after a corresponding change of the registers. This tests the disassembler's text, the parser of this text, and how
-//! the interpreter handles operands. For loads, stores and saturated integers (`clamp`), the tests compute the expected
-//! results. The results of other plain instructions are tested elsewhere.
+//! The instruction words are built from the chapters "Microcode Formats" of AMD's ISA guides. Every opcode that the
+//! stack's disassembler knows is tested. Most tests need no formulas. For example, a source operand is read from
+//! another lane, is half of a register, or is a constant. The result must then equal that of the plain form after a
+//! corresponding change of the registers. This tests the disassembler's text, the parser of this text, and how the
+//! interpreter handles operands. For loads, stores and saturated integers (`clamp`), the tests compute the expected
+//! results. Other tests check the results of plain forms, for example the test `forms`.
 
 mod claim;
 mod encodings;

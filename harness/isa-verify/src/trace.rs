@@ -1,5 +1,5 @@
-//! Records the executed instructions and the bytes that they access. The record is derived from registers and the text
-//! of the instructions, independently of the sanitizer.
+//! Records the executed instructions and the bytes that they access. The accesses to the LDS are derived from registers
+//! and the text of the instructions, independently of the sanitizer.
 
 use isa::{AccessKind, Executing};
 
@@ -20,7 +20,8 @@ impl Touched {
         self.value.is_some() && self.value == other.value && place(self) == place(other)
     }
 
-    /// Returns true if these two accesses conflict: made by different waves, they need synchronisation.
+    /// Returns true if the two accesses need synchronisation when different waves make them: they overlap, at least one
+    /// of them writes, and they are not both atomic.
     pub(crate) fn meets(&self, other: &Touched) -> bool {
         let writes = |touched: &Touched| touched.kind != AccessKind::Load;
         let atomic = |touched: &Touched| touched.kind == AccessKind::Atomic;
@@ -40,8 +41,8 @@ pub(crate) struct Step {
     pub(crate) pc: u64,
     pub(crate) lanes: u64,
     pub(crate) touched: Vec<Touched>,
-    /// Dwords of memory that the access touches, with their contents before it. The first number is the address divided
-    /// by four, the second one the dword.
+    /// Dwords of memory that the instruction accesses: for each, its address divided by four, and its content before
+    /// the access.
     pub(crate) held: Vec<(u64, u32)>,
 }
 

@@ -33,7 +33,7 @@ enum Fate {
     Reported,
     /// The run that tests the kernel does not execute the mutated instruction.
     NotRun,
-    /// The removed instruction is not needed in this run, for a reason that the analysis found.
+    /// The sanitizer need not report the mutation in this run, for a reason that the analysis found.
     Exempt,
     /// The sanitizer missed the mutation. The analysis found no reason, or the kernel computes wrong results when
     /// loaded values arrive late.
@@ -159,7 +159,8 @@ struct FuzzDriver<'a> {
     kernel: &'a str,
     check: Check<'a>,
     level: &'a str,
-    /// True if the kernel also runs with late results. This requires that its workgroups do not wait for each other.
+    /// True if the kernel also runs in the mode [`CheckMode::Late`]. This requires that its workgroups do not wait for
+    /// each other.
     late: bool,
 }
 

@@ -1,14 +1,15 @@
-//! Detects whether the host processor has the features that the compiled vector operations require.
+//! Detects whether the host processor has the instruction set extensions, for example AVX2, with which vector
+//! operations are compiled.
 
-/// Proof that this processor supports the features for which vector operations are compiled.
+/// Proof that the host processor supports the instruction set extensions with which vector operations are compiled.
 #[derive(Clone, Copy)]
 pub(crate) struct CpuFeatures(());
 
 impl CpuFeatures {
-    /// Returns the proof if the host processor has all required features.
+    /// Returns the proof if the host processor has all required extensions.
     ///
     /// # Errors
-    /// Returns the names of the missing features.
+    /// Returns the names of the required extensions if one of them is missing.
     pub(crate) fn find() -> Result<CpuFeatures, &'static str> {
         #[cfg(target_arch = "x86_64")]
         if !(is_x86_feature_detected!("avx")

@@ -451,7 +451,7 @@ impl Checks {
     }
 
     /// Passes each memory range that the instruction accesses to [`AddressSpace::touch`], and records the unordered
-    /// accesses that it returns. Adjacent bytes of several lanes form one range.
+    /// accesses that this function returns. Adjacent bytes of several lanes form one range.
     fn order(&mut self, checked: &CheckedInstruction, machine: &mut Machine<'_>) {
         let space = machine.space();
         self.ranges.clear();
@@ -519,7 +519,7 @@ impl Checks {
         writes
     }
 
-    /// Records the accesses of the instruction to the LDS, ordered by [`Piece`] and lane.
+    /// Saves the old contents of the LDS bytes that the instruction accesses, ordered by [`Piece`] and lane.
     fn local_bytes(&mut self, checked: &CheckedInstruction, machine: &mut Machine<'_>) {
         self.before.clear();
         self.moves |= checked.effect.raises.iter().any(|raise| raise.moves);

@@ -43,8 +43,8 @@ impl Control {
         self.permutation.is_none() && self.scale.is_none() && !self.clamp
     }
 
-    /// Permutes the lanes of the first source operand. Returns the lanes that have a source lane. Of these lanes, the
-    /// instruction writes only those that are also in [`Control::rows`].
+    /// Permutes the lanes of the first source operand, which has `words` registers. Returns the active lanes that get a
+    /// value. Of these lanes, the instruction writes only those that are also in [`Control::rows`].
     #[inline(always)]
     pub(crate) fn begin(&self, wave: &mut Wave, words: usize) -> u64 {
         match &self.permutation {
@@ -145,7 +145,8 @@ impl Text {
         self.site.arch.facts().overflow_spares_divisions
     }
 
-    /// Parses the lane control. For an instruction that permutes lanes, redirects `first_source` to the permuted copy.
+    /// Parses the modifiers that [`Control`] contains. For an instruction that permutes lanes, redirects `first_source`
+    /// to the permuted copy.
     pub(crate) fn control(&self, first_source: &mut Source) -> Result<Control, Unsupported> {
         self.only_lane_modifiers()?;
         let scale = match (self.value("mul"), self.value("div")) {

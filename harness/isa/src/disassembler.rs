@@ -70,7 +70,8 @@ struct Library {
     infos: Mutex<HashMap<Arch, Info>>,
 }
 
-/// The library is never closed, because HIP needs comgr in this process anyway.
+/// The comgr library, opened on first use, or the reason why it cannot be opened. It is never closed, because HIP needs
+/// comgr in this process anyway.
 static LIBRARY: OnceLock<Result<Library, String>> = OnceLock::new();
 
 fn open() -> Result<Library, String> {

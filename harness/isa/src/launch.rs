@@ -364,7 +364,7 @@ fn initial_scalars(
         // TTMP9 contains the x of the workgroup's id, TTMP7 contains y and z.
         wave.scalar[usize::from(register::TTMP) + 9] = group[0];
         wave.scalar[usize::from(register::TTMP) + 7] = (group[1] & 0xffff) | group[2] << 16;
-        // TTMP8\[29:25\] contains the number of the wave in its workgroup (LLVM, `lowerWaveID` in
+        // TTMP8[29:25] contains the number of the wave in its workgroup (LLVM, `lowerWaveID` in
         // AMDGPULegalizerInfo.cpp).
         wave.scalar[usize::from(register::TTMP) + 8] = wave.index << 25;
     } else {

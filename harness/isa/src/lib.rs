@@ -57,7 +57,8 @@ pub use launch::LARGEST_WORKGROUP;
 pub use sync::WaveSync;
 pub use written::Written;
 
-/// Memory that kernels may access.
+/// Memory that kernels may access. If [`AddressSpace::is_watched`] returns true, the sanitizer checks each launch; such
+/// a launch is called a checked launch.
 ///
 /// # Safety
 /// Ranges from [`AddressSpace::range`] and [`AddressSpace::pages`] must stay mapped, readable and writable until the
@@ -73,8 +74,8 @@ pub unsafe trait AddressSpace: Sync {
         false
     }
 
-    /// Returns the range of pages around `address` that a GPU can access although they belong to no allocation. Only
-    /// checked launches call this function.
+    /// Returns the range of pages around `address` that a GPU can access although they belong to no allocation; `None`
+    /// if `address` is not in such a page. Only checked launches call this function.
     fn pages(&self, _address: u64) -> Option<Range<u64>> {
         None
     }
@@ -91,13 +92,14 @@ pub unsafe trait AddressSpace: Sync {
         ControlFlow::Break(())
     }
 
-    /// Returns true if the sanitizer checks launches, which is slow. The result must not change during a launch.
+    /// Returns true if launches are checked launches: the sanitizer checks each of their instructions, which is slow.
+    /// The result must not change during a launch.
     fn is_watched(&self) -> bool {
         false
     }
 
-    /// Returns the record that tracks which bytes of the allocation at `address` are initialised; `None` if these bytes
-    /// are not tracked. Used only in checked launches.
+    /// Returns the [`Written`] that tracks which bytes of the allocation at `address` are initialised; `None` if these
+    /// bytes are not tracked. Used only in checked launches.
     fn written(&self, _address: u64) -> Option<Arc<Written>> {
         None
     }

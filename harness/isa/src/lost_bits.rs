@@ -74,8 +74,9 @@ fn encoding(arch: Arch, word: u32) -> Encoding {
     }
 }
 
-/// Returns the text of an instruction, to which bits have been added that the disassembler omits but the interpreter
-/// knows, and the numbers of the bits that still affect no text.
+/// Adds to `text` those bits of the instruction that the disassembler omits but the interpreter knows, for example
+/// `op_sel`. Returns the completed text, and the numbers of the bits that it still omits although hardware may read
+/// them. `name` disassembles other bytes at the same address.
 ///
 /// # Errors
 /// Returns the reason why no disassembler for the architecture is available.

@@ -207,8 +207,8 @@ impl<T: Value> Plain for Select<T> {
     }
 }
 
-/// Returns `v_cndmask dst, a, b[, mask]`, which selects `b` in lanes whose mask bit is set. `T` is a float type,
-/// because the source operands may have `neg` and `abs`.
+/// Returns the operation `v_cndmask dst, a, b[, mask]`, which selects `b` in lanes whose mask bit is set. `T` is a
+/// float type, because the source operands may have `neg` and `abs`.
 pub(crate) fn select<T: Value>() -> Operation {
     let binder: Binder = Box::new(|text| {
         let mask = match text.operands.len() {
@@ -289,7 +289,8 @@ where
     }
 }
 
-/// Returns an addition or subtraction `op dst, carry_out, a, b[, carry_in]`.
+/// Returns the addition or subtraction `op dst, carry_out, a, b[, carry_in]`. `f` receives `a`, `b` and the carry (0 or
+/// 1), and returns the result and the new carry.
 pub(crate) fn carry(
     f: impl Fn(u32, u32, u32) -> (u32, bool) + Copy + Send + Sync + 'static,
 ) -> Operation {

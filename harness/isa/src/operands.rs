@@ -157,7 +157,8 @@ pub(crate) struct Operands<const N: usize> {
 
 impl<const N: usize> Operands<N> {
     /// Creates the operands: sources of the given types from the operands at the positions `at`, and a destination of
-    /// type `result` from the first operand. [`Text::target`] explains `preserves`.
+    /// type `result` from the first operand. If `preserves` is true, a 16-bit result leaves the upper half of its
+    /// register unchanged on GFX9 too (see [`Text::target`]).
     pub(crate) fn parse(
         text: &Text,
         types: [&'static Type; N],

@@ -58,10 +58,10 @@ type Rounded = Box<dyn Fn(Rounding) -> Binder + Send + Sync>;
 pub struct Operation {
     /// Function that binds the operation, with rounding to nearest even if the operation rounds.
     binder: Binder,
-    /// Function that binds the operation with a rounding mode other than round to nearest even. `None` for operations
-    /// whose rounding does not depend on MODE: approximations (reciprocals, roots, powers, logarithms, sines), which
-    /// are accurate to about one bit in every mode, matrix products, dot products, atomics, and conversions whose name
-    /// contains the rounding mode.
+    /// Function that binds the operation with a rounding mode other than round to nearest even, and the field of MODE
+    /// that selects the rounding mode. `None` for operations whose rounding does not depend on MODE: matrix products,
+    /// dot products, atomics, conversions whose name contains the rounding mode, and approximations (reciprocals,
+    /// roots, powers, logarithms, sines). Approximations are accurate to about one bit in every mode.
     rounded: Option<(Field, Rounded)>,
     pub(crate) passes: DataFlow,
 }
@@ -138,8 +138,8 @@ pub(crate) fn picks(operation: impl Into<Operation>) -> Operation {
     operation.into().with_flow(DataFlow::Picks)
 }
 
-/// Returns a binder that chooses the operation by architecture. The rounding and the `passes` of the chosen operation
-/// are ignored, so the caller must set them.
+/// Returns a binder that chooses the operation by architecture. The binder ignores the rounding function and the
+/// [`DataFlow`] of the chosen operation, so the caller must set both for the operation that it creates from the binder.
 pub(crate) fn by_arch<O: Into<Operation>>(
     choose: impl Fn(Arch) -> O + Send + Sync + 'static,
 ) -> Binder {

@@ -101,9 +101,9 @@ pub(crate) fn has_no_effect(name: &str) -> bool {
     NO_EFFECT.contains(&name) || name.starts_with("s_waitcnt") || name.starts_with("s_wait_")
 }
 
-/// Returns the operation of an instruction; `None` if the table does not contain it. If the table has a separate
-/// operation for the instruction with `clamp`, returns this operation, and the text of the instruction with the
-/// mnemonic of this operation.
+/// Returns the operation of an instruction; `None` if the table does not contain it. For some instructions with
+/// `clamp`, the table has a separate operation, whose name ends in ` clamp`. Then the second element is the text of the
+/// instruction with this name as its mnemonic.
 fn find(text: &Text) -> Option<(&'static Operation, Option<Text>)> {
     if text.has("clamp") {
         let mnemonic = format!("{} clamp", text.mnemonic);

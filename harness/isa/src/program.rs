@@ -64,8 +64,9 @@ pub(crate) enum Missing {
 type Pages = HashMap<(Arch, usize, bool, u64), Arc<Page>>;
 static PAGES: LazyLock<Mutex<Pages>> = LazyLock::new(Mutex::default);
 
-/// Calls `tell` with the text of each instruction of the code that waves have executed. The function reports the cached
-/// instructions, because a wave decodes an instruction when it first executes it.
+/// Calls `tell` with the text of each instruction that waves have executed in the code at the address `start`. `code`
+/// contains the current bytes at that address. The texts come from the cache, because a wave decodes an instruction
+/// when it first executes it.
 pub(crate) fn decoded(arch: Arch, start: u64, code: &[u8], mut tell: impl FnMut(&str)) {
     let end = start + code.len() as u64;
     let pages = PAGES.lock().unwrap_or_else(PoisonError::into_inner);

@@ -30,8 +30,8 @@ const SHARED: u64 = 1 << 16;
 /// Maximum number of states that are recorded for each wave. A wave in a spin loop has fewer states.
 const STATES: usize = 256;
 
-/// Factor for [`Launch::patience`](crate::Launch::patience): a launch that has been reported as hung ends after this
-/// multiple. Until then the host may still do what the launch waits for.
+/// A launch that has been reported as hung ends after this multiple of [`Launch::patience`](crate::Launch::patience)
+/// without progress. Until then the host may still do what the launch waits for.
 const PATIENT: u32 = 6;
 
 /// Duration of a thread's sleep when no workgroup makes progress. Meanwhile the host can do what the launch waits for.
@@ -111,13 +111,13 @@ pub struct Progress {
     hang_reported: AtomicBool,
 }
 
-/// Time since the launch last made progress, measured in one thread. It counts only while the thread has the processor
-/// or sleeps.
+/// Time since the launch last made progress, as one thread measures it. The measured time excludes time in which this
+/// thread neither has the processor nor sleeps.
 pub struct Quiet {
     /// Value of [`Progress::count`] when this thread last checked.
     count: u64,
     before: Duration,
-    /// Time since the launch last made progress. It counts only while the thread had the processor or slept.
+    /// Measured time since the launch last made progress.
     pub worked: Duration,
 }
 
@@ -151,8 +151,8 @@ impl Quiet {
         Quiet { count: 0, before: processor_time(), worked: Duration::ZERO }
     }
 
-    /// Updates the measured time. It restarts at zero if any thread has made progress. `slept` is the time for which
-    /// this thread has slept since the last call.
+    /// Updates the measured time. The time restarts at zero if any thread has made progress. `slept` is the time for
+    /// which this thread has slept since the last call.
     pub fn goes_on(&mut self, progress: &Progress, slept: Duration) {
         let (now, count) = (processor_time(), progress.count.load(Ordering::Relaxed));
         if self.count == count {

@@ -180,8 +180,8 @@ pub(crate) fn compare_immediate(
 }
 
 /// Binds `op dst, a`, which combines `a` with EXEC, writes the result to EXEC, and saves the old EXEC in `dst` (or the
-/// result, if `keeps_result` is true). The instruction determines the width of the mask, whatever the width of the wave
-/// is.
+/// result, if `keeps_result` is true). `T` determines the width of the mask, 32 or 64 bits, whatever the number of
+/// lanes of the wave is.
 pub(crate) fn save_exec<T: Value>(
     f: impl Fn(T, T) -> T + Copy + Send + Sync + 'static,
     keeps_result: bool,

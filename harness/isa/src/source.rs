@@ -54,7 +54,7 @@ impl Part {
 /// would cost as much as most instructions.
 pub(crate) type Buffer = MaybeUninit<Half>;
 
-/// Zeros. They replace the second words of a source operand that has only one word per lane.
+/// Zeros, used in place of the second words of a source operand that has only one word per lane.
 pub(crate) static NO_WORDS: Half = [0; HALF];
 
 #[derive(Clone, Debug)]
@@ -252,8 +252,9 @@ impl Text {
         if high && !of.half { Err(Unsupported) } else { Ok(high) }
     }
 
-    /// Returns the `op_sel` bit of the result, which follows the bits of the source operands. LLVM 17 prints one more
-    /// bit, for the addend of `v_fmac_f16`.
+    /// Returns the `op_sel` bit of the result, which is operand number `index`; `None` if the text contains no such
+    /// bit. The bit follows the bits of the source operands. LLVM 17 prints one more bit, for the addend of
+    /// `v_fmac_f16`.
     fn half_of_result(&self, index: usize) -> Option<u8> {
         let bits = self.list("op_sel").filter(|bits| bits.len() >= self.operands.len() - index);
         bits.and_then(|bits| bits.last().copied())

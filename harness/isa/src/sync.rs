@@ -26,7 +26,7 @@ impl Default for WaveSync {
 /// A barrier or a semaphore.
 #[derive(Debug)]
 struct Resource {
-    /// For a barrier: number of waves that must still arrive, without the last one. For a semaphore: number of
+    /// For a barrier: number of waves that must still arrive, not counting the last one. For a semaphore: number of
     /// available units.
     counter: u32,
     /// Number of times that the barrier has opened. Hardware stores only the lowest bit of this number.
@@ -102,7 +102,7 @@ impl WaveSync {
     }
 
     /// Executes a global-wave-sync instruction on resource `number`. `value` is the operand of the first active lane.
-    /// Returns the effect, and the condition for which the wave must wait.
+    /// Returns the effect, and the condition for which the wave must wait; `None` if the wave continues immediately.
     pub fn act(
         &self,
         action: Action,

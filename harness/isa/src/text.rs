@@ -23,8 +23,8 @@ pub mod register {
     pub(crate) const ACCUMULATION: u16 = 256;
 }
 
-/// Upper half of all flat addresses in the LDS. `src_shared_base`, `src_private_base` and HW_REG_SH_MEM_BASES must
-/// contain this number and the corresponding number for scratch.
+/// Upper half of all flat addresses in the LDS (`SHARED_APERTURE`) and in scratch memory (`PRIVATE_APERTURE`).
+/// `src_shared_base`, `src_private_base` and HW_REG_SH_MEM_BASES must contain the same numbers.
 pub const SHARED_APERTURE: u32 = 0x0002_0000;
 pub(crate) const PRIVATE_APERTURE: u32 = 0x0001_0000;
 

@@ -16,7 +16,8 @@ use device::Arch;
 
 use crate::disassembler::disassemble;
 
-/// Text and size of an instruction, as `disassemble` returns them.
+/// Text of an instruction, and its size in bytes; `None` if the bytes are not an instruction. The error is the reason
+/// why no disassembler for the architecture is available.
 pub type Named = Result<Option<(String, u64)>, String>;
 
 /// Opcodes and names of the VOP1 instructions that GFX11 added for 16-bit operands in either half of a register
@@ -175,7 +176,8 @@ pub fn without_sources(vop3: u32, bytes: &[u8], disassemble: &dyn Fn(&[u8]) -> N
     Ok(None)
 }
 
-/// Disassembles an instruction that uses upper halves of registers. `disassemble` need not support them.
+/// Disassembles an instruction that uses upper halves of registers. The function `disassemble` need not support upper
+/// halves.
 pub fn name_by(bytes: &[u8], disassemble: &dyn Fn(&[u8]) -> Named) -> Named {
     let Some(Ok(dwords)) = bytes.get(..8).map(<[u8; 8]>::try_from) else { return Ok(None) };
     let all = u64::from_le_bytes(dwords);

@@ -156,7 +156,9 @@ impl Group<'_> {
     }
 
     /// Returns the memory instruction that a wave repeats in a spin loop: the last one before the loop repeats. Also
-    /// returns the first address that this instruction accesses; `None` if it is unknown.
+    /// returns the first address that this instruction accesses; `None` if it is unknown. To find the instruction,
+    /// executes the wave for at most one iteration of the loop. For a wave that waits at global wave sync, returns the
+    /// instruction at which it waits, and `None`.
     pub fn waits_at(&mut self, index: usize) -> (At, Option<u64>) {
         let mut found = (At::default(), None);
         if self.waves[index].state == State::AtSync {
@@ -205,7 +207,8 @@ impl Group<'_> {
         at(&instruction.text, pc, self.entry)
     }
 
-    /// Runs a wave for at most `length` instructions.
+    /// Runs a wave for at most `length` instructions. If `WATCHED` is true, also reports the errors that the checks
+    /// find, and passes each instruction to the tracer if the launch is traced.
     pub fn turn<const WATCHED: bool>(&mut self, index: usize, length: u64) -> Result<(), Trap> {
         let Group { code, machine, waves, number, entry, limit, reported: told, .. } = self;
         let wave = &mut waves[index];
@@ -386,7 +389,8 @@ fn mistake(found: &CheckError, pc: u64) -> Mistake {
     (discriminant(found), [pc, first, second], with)
 }
 
-/// Converts an error that the checks found to a [`Finding`]. `size` is the size of the workgroup's LDS in bytes.
+/// Converts an error that the checks found to a [`Finding`]. `size` is the size of the LDS that the workgroup
+/// requested, in bytes. `entry` is the address of the kernel's first instruction.
 fn finding(found: CheckError, instruction: At, size: u64, entry: u64) -> Finding {
     match found {
         CheckError::Outside { address, write } => Finding::Outside { address, write, instruction },

@@ -8,7 +8,7 @@ use crate::phrases::{self, EXPECTED};
 
 /// Maximum number of wrong ranges that are explained separately.
 const RUNS: usize = 64;
-/// Maximum number of printed lines for one wrong range.
+/// Maximum number of wrong ranges that are listed, one line for each.
 const LINES: usize = 8;
 /// Minimum length in bytes of a wrong range that is also searched for at other offsets. A shorter range would often
 /// match by chance.
@@ -202,7 +202,7 @@ impl<'a> Evidence<'a> {
     /// first.
     fn same_offset(&self, runs: &[Range<usize>]) -> Vec<Source<'a>> {
         if self.guards {
-            // The history contains the content of buffers, without their guards.
+            // The recorded writes contain the content of buffers, without their guards.
             return Vec::new();
         }
         // Names of the buffers that contained the right data at some time. The number is the index of the last write
@@ -219,8 +219,8 @@ impl<'a> Evidence<'a> {
         };
         for (at, write) in self.earlier.iter().enumerate().rev() {
             match way.get(write.buffer.as_str()) {
-                // The history contains one write for each copied row. Therefore the content after only some rows of a
-                // copy is not an earlier version of the data.
+                // There is one recorded write for each copied row. Therefore the content after only some rows of a copy
+                // is not an earlier version of the data.
                 Some(right) if same_call(write, &self.earlier[*right]) => {}
                 _ if write.buffer == self.buffer => add(0, Class::Stale, write),
                 Some(right) if at > *right => add(1, Class::Later, write),
@@ -239,8 +239,9 @@ impl<'a> Evidence<'a> {
         candidates.into_iter().map(|(_, source)| source).collect()
     }
 
-    /// Returns a write that contains the wrong bytes at an offset other than that at which the check read them; `None`
-    /// if no write does.
+    /// Returns a write that contains the wrong bytes of `run` at an offset other than that at which the check read
+    /// them, and for which `fits` returns true. Returns `None` if no write does, or if `run` is too short to be
+    /// searched for.
     fn shifted(
         &self,
         run: &Range<usize>,

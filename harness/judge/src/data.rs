@@ -179,6 +179,7 @@ fn with_later(context: &Context<'_>, earlier: Vec<BufferWrite>) -> Vec<BufferWri
 }
 
 /// Returns the end of a message about overwritten guards. It states on which side of the buffer they were overwritten.
+/// `guard` is the size in bytes of the guard on one side.
 fn guard_side(diff: &bytes::Diff, guard: usize) -> &'static str {
     let before = diff.runs.iter().any(|run| run.start < guard);
     let after = diff.runs.iter().any(|run| run.end > guard);

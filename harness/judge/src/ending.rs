@@ -7,7 +7,8 @@ use crate::{
     trail::Trail,
 };
 
-/// Returns the outcome of a worker process that ended abnormally; `None` if it ended normally.
+/// Returns the outcome of a worker process that ended abnormally. Returns `None` if the process ended normally, or as a
+/// worker does after a failed call has stopped the trial. `launched` is true if a launcher started the worker.
 pub(crate) fn ending(
     seen: &Observation,
     launched: bool,

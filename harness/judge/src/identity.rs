@@ -43,7 +43,8 @@ pub enum FailureIdentity {
         /// Name of the signal, for example `SIGSEGV`. `None` for a worker, because its call suffices to identify the
         /// crash.
         signal: Option<String>,
-        /// Last call of the process, if it is known.
+        /// Last call that the process made before the signal, according to its output; `None` if the output does not
+        /// show it.
         last: Option<LastCall>,
     },
     /// The program exited with a status that means failure.
@@ -53,7 +54,7 @@ pub enum FailureIdentity {
         /// Last line that the program printed, without numbers, folders and secrets; `None` if it printed nothing.
         said: Option<String>,
     },
-    /// Any other failure. The signature names a check, a call or a buffer.
+    /// Any other failure. It is identified by its whole signature, which names a check, a call or a buffer.
     Named(String),
 }
 
@@ -159,8 +160,8 @@ impl FailureIdentity {
         matches!(self, FailureIdentity::Exit { said: None, .. })
     }
 
-    /// Compares two failures of the same program. A detail that only one of them has is ignored, because earlier
-    /// versions of rocrepro recorded fewer details.
+    /// Compares two failures of the same program. A place, signal or last call that only one of them has is ignored,
+    /// because earlier versions of rocrepro recorded fewer details.
     pub fn compare(&self, other: &FailureIdentity) -> FailureComparison {
         self.compare_by(other, |one, other| one == other)
     }
@@ -210,13 +211,13 @@ impl FailureIdentity {
     }
 }
 
-/// Compares two failures of one program. Parses their signatures for this.
+/// Compares two failures of one program by their signatures.
 pub fn likeness(one: &str, other: &str) -> FailureComparison {
     FailureIdentity::parse(one).compare(&FailureIdentity::parse(other))
 }
 
-/// Returns true unless two failures are known to differ. Equal exit statuses without further details count as possibly
-/// the same failure.
+/// Returns true unless the signatures of two failures show that the failures differ. Equal exit statuses without
+/// further details count as possibly the same failure.
 pub fn may_be_same(one: &str, other: &str) -> bool {
     likeness(one, other) != FailureComparison::Different
 }

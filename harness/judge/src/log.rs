@@ -27,9 +27,9 @@ pub(crate) fn own_failure(stderr: &str) -> Option<Outcome> {
 /// rocclr/device/rocm/rocdevice.cpp of ROCm/clr.
 const QUEUE_ABORT: &str = "aborting with error";
 
-/// Changes an outcome to a memory fault if the device reported one, and then to the first finding of the sanitizer, if
-/// any. A passing run is changed, too, unless some call failed (`refused`) and thereby reported the fault to the
-/// program. If wrong bytes were read before the fault, their outcome is kept.
+/// Changes an outcome to a memory fault if the device reported one. Two outcomes are kept: that of wrong bytes, which
+/// were read before the fault, and a pass if some call failed (`refused`) and thereby reported the fault to the
+/// program. After that, if the sanitizer reported findings, changes the outcome to the first finding.
 pub(crate) fn attribute_fault(
     outcome: Outcome,
     observation: &Observation,

@@ -34,9 +34,9 @@ pub struct Observation {
 /// A process that the worker or a program left running.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftProcess {
-    /// Name of its first thread, at most 15 bytes; see `proc_pid_comm(5)`.
+    /// Name of the first thread of the process, at most 15 bytes; see `proc_pid_comm(5)`.
     pub name: String,
-    /// Words of its command line.
+    /// Words of the command line of the process.
     pub command: Vec<String>,
 }
 
@@ -124,12 +124,13 @@ pub struct Context<'a> {
     pub evidence: RocmEvidence,
     /// ROCm version of the stack; `None` if only the runtime can report it.
     pub rocm: Option<Version>,
-    /// Architecture that device 0 must have, for example `gfx1151`. Features after a colon are compared only if this
-    /// value contains features.
+    /// Architecture that device 0 must have, for example `gfx1151`; `None` accepts any architecture. Features after a
+    /// colon are compared only if this value contains features.
     pub expect_gfx: Option<&'a str>,
     /// Requested configuration of the emulated device; `None` if device 0 is a GPU.
     pub emulated: Option<&'a Config>,
-    /// Folder that must contain libamdhip64, without symbolic links.
+    /// Folder that must contain libamdhip64, as a path without symbolic links. With `None`, libamdhip64 may be in any
+    /// folder.
     pub stack_root: Option<&'a Path>,
     /// Function that reads a file of the spool folder, in which the worker stores bytes that checks have read.
     pub spool: &'a dyn Fn(&str) -> Option<Vec<u8>>,

@@ -114,7 +114,7 @@ impl Location {
     }
 }
 
-/// Beginning of the details that are hints.
+/// Beginning of each detail of an outcome that is a hint for the user.
 const HINT: &str = "Hint: ";
 
 /// Outcome of one trial.

@@ -6,7 +6,7 @@ use crate::index::Index;
 
 /// Size of a page in bytes. A GPU reports a memory fault with the address of the page.
 const PAGE: u64 = 4096;
-/// Maximum distance, in bytes, between an address and a buffer in the description of the address.
+/// Distance in bytes from an address at which a buffer is too far away to be named in the description of the address.
 const MAX_DISTANCE: u64 = 16 << 20;
 /// Maximum number of buffers in the description of one address.
 const MAX_NAMED_BUFFERS: usize = 3;

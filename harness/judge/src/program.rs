@@ -24,7 +24,8 @@ pub use self::reached::other_hip;
 /// Signature of the outcome if a program executed no check.
 pub const NO_CHECK: &str = "no-verdict:no-check";
 
-/// Messages that a program sends through the helper `rocrepro`. Each message is one line of JSON.
+/// Messages that a program sends through the helper: the Python module `rocrepro` or the C++ header `rocrepro.h`. Each
+/// message is one line of JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "snake_case")]
 pub enum ProgramMessage {
@@ -132,7 +133,7 @@ impl CheckSubject {
 pub struct ProgramObservation<'a> {
     /// Messages that the program sent through the helper, in order.
     pub messages: &'a [ProgramMessage],
-    /// Reports of the emulated device, one for each process that loaded it.
+    /// Reports of the emulated device about the processes that loaded its library.
     pub witnesses: &'a [Witness],
     /// Standard output.
     pub stdout: &'a str,

@@ -23,7 +23,8 @@ fn any_end() -> impl Strategy<Value = End> {
     ]
 }
 
-/// Returns the event with its `nth` number replaced; by the largest 32-bit value if the new value does not fit.
+/// Returns the event with its `nth` number replaced by `number`, or by the largest 32-bit value if `number` does not
+/// fit.
 fn with_number(event: &Event, nth: usize, number: u64) -> Event {
     fn numbers(value: &mut serde_json::Value) -> Vec<&mut serde_json::Number> {
         match value {

@@ -317,7 +317,7 @@ impl Walker<'_> {
 }
 
 /// Returns a `no-verdict` outcome for an event that a worker sends only after its last call, but that arrived while
-/// calls remained to be made.
+/// calls remained to be made. `what` is the content of the event, as the end of "the worker reported".
 fn event_too_early(what: &str) -> Outcome {
     let summary = format!(
         "the worker reported {what} before all calls were made, so another process must have written this"

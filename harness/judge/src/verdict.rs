@@ -151,8 +151,8 @@ impl VerdictKind {
 pub struct Verdict {
     /// Kind of this verdict.
     pub kind: VerdictKind,
-    /// Expected failure from which the verdict follows, if any. A pass has one if an unusual option of the run may have
-    /// prevented the failure.
+    /// Expected failure from which the verdict follows; absent if no expected failure applies. For a pass, the failure
+    /// was expected, but an unusual option of the run may have prevented it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known: Option<Known>,
 }

@@ -26,7 +26,8 @@ pub struct BufferAddress {
     pub offset: u64,
 }
 
-/// A three-dimensional box of bytes in a buffer, as hipMemcpy3D copies it: slices, which consist of rows.
+/// A three-dimensional box of bytes in a buffer, as hipMemcpy3D copies it. The buffer is divided into slices, and each
+/// slice into rows of `pitch` bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Box3d {
     /// Name of the buffer. The first slice of rows begins at the start of the buffer.
@@ -35,7 +36,7 @@ pub struct Box3d {
     pub pitch: u64,
     /// Rows per slice.
     pub rows: u64,
-    /// Origin of the box: byte, row and slice.
+    /// Origin of the box in the buffer: byte in the row, row in the slice, and slice. Each number counts from 0.
     #[serde(default)]
     pub at: [u64; 3],
 }

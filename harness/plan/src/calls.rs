@@ -21,7 +21,7 @@
 //! | `makes(T)`, `ends(T)`, `uses(T)` | the name of an [`ObjectKind`] that the call creates, destroys or uses |
 //! | `reads(W)`, `writes(W)`, `updates(W)` | a buffer, or a position in one; the host accesses it if W is `Host` |
 //! | `arguments(kernel)`, `operands` | arguments of a kernel, operands of a matrix product |
-//! | `given(function)` | arguments of a function of the table in `hip.rs` |
+//! | `given(function)` | arguments of a function in the table that `hip.rs` describes |
 //! | `maybe(T)` | the name of an object that the call may use |
 //! | `node`, `block` | another call, or steps |
 //! | `number`, `flag`, `choice`, `text` | a plain value; its default follows in parentheses |
@@ -136,7 +136,8 @@ pub enum ObjectUse {
     Updated,
 }
 
-/// Marks the buffers that the host accesses directly during a call. The marks come from the declaration of the call.
+/// Mark of a buffer that a call names: whether the host accesses the buffer directly during the call. The mark comes
+/// from the declaration of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accessor {
     /// The declaration does not mark the buffer: the host, the device, or neither of them accesses it.
@@ -202,25 +203,25 @@ pub enum CppForm {
     /// A function call with this template. `{field}` is replaced by the field's variable, number or enumerator. A
     /// placeholder such as `&{count: int}` is replaced by the address of a variable for the returned value.
     Function(&'static str),
-    /// Code for a memory call, which a Rust function of the crate `export` writes.
+    /// A memory call. It has no template: a Rust function of the crate `export` prints its C++ code.
     Memory,
-    /// Code for a copy or a memset, which a Rust function of the crate `export` writes.
+    /// A copy or a memset. It has no template: a Rust function of the crate `export` prints its C++ code.
     Transfer,
-    /// Code for a kernel call, which a Rust function of the crate `export` writes.
+    /// A kernel call. It has no template: a Rust function of the crate `export` prints its C++ code.
     Kernel,
-    /// Code for a stream or event call, which a Rust function of the crate `export` writes.
+    /// A stream or event call. It has no template: a Rust function of the crate `export` prints its C++ code.
     Stream,
-    /// Code for a graph call, which a Rust function of the crate `export` writes.
+    /// A graph call. It has no template: a Rust function of the crate `export` prints its C++ code.
     Graph,
-    /// Code for a hipRAND call, which a Rust function of the crate `export` writes.
+    /// A hipRAND call. It has no template: a Rust function of the crate `export` prints its C++ code.
     Random,
-    /// Code for a matrix product, which a Rust function of the crate `export` writes.
+    /// A matrix product. It has no template: a Rust function of the crate `export` prints its C++ code.
     Product,
-    /// Code for a generic `hip` call, which a Rust function of the crate `export` writes.
+    /// A generic `hip` call. It has no template: a Rust function of the crate `export` prints its C++ code.
     Hip,
-    /// Code for a check, which a Rust function of the crate `export` writes.
+    /// A check. It has no template: a Rust function of the crate `export` prints its C++ code.
     Check,
-    /// Code for an action of the host, which a Rust function of the crate `export` writes.
+    /// An action of the host. It has no template: a Rust function of the crate `export` prints its C++ code.
     Host,
     /// A C++ block around the steps inside the call.
     Block,
@@ -256,8 +257,8 @@ impl CppForm {
     }
 }
 
-/// Returns true if `function` writes its result to the variable that this argument points to. `argument` is an index
-/// that counts from 0. Returns `None` if no [`CppForm::Function`] template calls the function.
+/// Returns true if argument number `argument` of `function`, counted from 0, is a pointer through which the function
+/// returns its result. Returns `None` if no [`CppForm::Function`] template calls the function.
 pub fn is_output_argument(function: &str, argument: usize) -> Option<bool> {
     IN_CPP.iter().find_map(|(cpp, _)| {
         let CppForm::Function(template) = cpp else { return None };
@@ -284,7 +285,7 @@ pub struct Verb {
 pub enum VerbArguments {
     /// A mapping; each field of the call has one key, or two for a place in a buffer.
     Keys(&'static [&'static [Key]]),
-    /// A single value, which is that of the only field; no value if the list is empty.
+    /// The value of the call's only field. If the list is empty, the verb has no value.
     Value(&'static [&'static [Key]]),
     /// A mapping with these keys. Only the crate `case` knows the types of their values.
     Other(&'static [&'static str]),
@@ -319,8 +320,8 @@ impl Key {
         Key { name, value_type: holds, required }
     }
 
-    /// Returns the keys of a field that names a buffer: buffer and offset for a [`BufferAddress`], else only the
-    /// buffer.
+    /// Returns the keys of a field that names a buffer. `keys` are the key of the buffer and the key of the offset. The
+    /// field has both keys if `is_place` is true, else only the first one.
     const fn buffer_keys(is_place: bool, keys: &[Key; 2]) -> &[Key] {
         if is_place { keys } else { keys.split_at(1).0 }
     }
@@ -335,7 +336,7 @@ pub enum KeyType {
     Number,
     /// `true` or `false`.
     Flag,
-    /// One of the keywords that the function returns.
+    /// One keyword of a list. The function returns the list.
     Word(fn() -> Vec<&'static str>),
 }
 
@@ -348,8 +349,8 @@ trait Buffers: Sized {
     /// True if the type also contains an offset, which is written under a second key.
     const IS_PLACE: bool;
     fn buffer(&self) -> &str;
-    /// Reads the name of the buffer and the offset from their keys. Returns `None` for a [`Box3d`], which the crate
-    /// `case` reads.
+    /// Reads the name of the buffer and the offset, whose YAML keys are `keys`. Returns `None` after a mistake, and for
+    /// a [`Box3d`], which the crate `case` reads.
     fn read(from: &mut impl Keys, keys: [&str; 2]) -> Option<Self>;
     /// Appends the name of the buffer, and the offset if the type has one, to `found`.
     fn fields<'a>(&'a self, keys: [&'static str; 2], found: &mut Vec<Field<'a>>);

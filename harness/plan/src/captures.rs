@@ -52,8 +52,8 @@ pub struct Captures<'a> {
     execs: HashMap<&'a str, Vec<Node<'a>>>,
     /// Graphs and executable graphs that were destroyed.
     destroyed: HashSet<(ObjectKind, &'a str)>,
-    /// Graphs and executable graphs that do not exist because the step that would make them must fail, with the verb and the
-    /// line of that step.
+    /// Graphs and executable graphs that do not exist because the step that would make them must fail, with the verb
+    /// and the line of that step.
     failed: HashMap<&'a str, (&'static str, u32)>,
     /// Graphs that `empty_graph` created, which are built node by node.
     by_hand: HashSet<&'a str>,
@@ -295,7 +295,8 @@ impl<'a> Captures<'a> {
         }
     }
 
-    /// Returns the capture in which an event was recorded, and the event's clock; `None` if that capture has ended.
+    /// Returns the stream that began the capture in which an event was recorded, and the event's clock; `None` if the
+    /// event was recorded outside of captures or the capture has ended.
     fn open_capture(&self, event: &str) -> Option<(&'a str, NodeClock<'a>)> {
         match self.events.get(event)? {
             Recorded::Capture { number, origin, before } => {

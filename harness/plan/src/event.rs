@@ -12,9 +12,9 @@ use crate::Phase;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// First event of a worker: it has read its plan. The nonce from the parent proves that the event comes from this
-    /// worker and not from another program. The other fields contain the digest of the received [`Order`] and the
-    /// actual configuration, so that the parent detects changes by a launcher.
+    /// First event of a worker, sent after the worker has read its [`Order`]. The nonce from the parent proves that the
+    /// event comes from this worker and not from another program. The other fields contain the digest of the order and
+    /// the actual configuration, so that the parent detects changes by a launcher.
     Hello {
         /// [`PLAN_VERSION`](crate::PLAN_VERSION) of the worker.
         version: u32,

@@ -57,7 +57,8 @@ pub enum Expr {
     Cast(ScalarType, Box<Expr>),
     /// A call of `fma`, `min`, `max`, `abs` or `sqrt`.
     Call(MathFunction, Vec<Expr>),
-    /// `sum(k < count, value)`, added in order from `k = 0`.
+    /// The sum `sum(k < count, value)`. Its terms are the values of `value` for `k` from 0 to `count - 1`, added in
+    /// this order.
     Sum { count: Box<Expr>, value: Box<Expr> },
 }
 

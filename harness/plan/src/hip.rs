@@ -272,8 +272,8 @@ impl HipFunction {
         self.names[0]
     }
 
-    /// Returns the index of the first parameter through which the function returns a result. The key `gives` of a step
-    /// refers to this result.
+    /// Returns the index of the first parameter through which the function returns a result; `None` if the function
+    /// returns only its status. The key `gives` of a step refers to this result.
     pub fn first_given(&self) -> Option<usize> {
         let gives = |p: &HipParameter| matches!(p.role, HipRole::Out(_) | HipRole::InOut);
         self.parameters.iter().position(gives)
@@ -286,8 +286,8 @@ pub fn hip_functions() -> &'static [HipFunction] {
     ALL.get_or_init(|| hip_declarations(HIP_FUNCTIONS))
 }
 
-/// Returns the functions that have a verb of their own in cases, for example `hipMemcpyAsync`, sorted by name. Their
-/// effects are declared in `calls.rs`.
+/// Returns the functions that have a verb of their own in cases, for example `hipMemcpyAsync`, sorted by name. The
+/// modules of `calls` declare the effects of these functions.
 pub fn hip_functions_of_steps() -> &'static [HipFunction] {
     static ALL: OnceLock<Vec<HipFunction>> = OnceLock::new();
     ALL.get_or_init(|| hip_declarations(HIP_FUNCTIONS_OF_STEPS))
@@ -324,7 +324,8 @@ pub(crate) fn called(function: &str) -> &'static [&'static str] {
 }
 
 impl HipArg {
-    /// Returns the value of the argument if it is a number.
+    /// Returns the number of a [`HipArg::Number`], or the number that the memory of a [`HipArg::Out`] contains before
+    /// the call. Returns `None` for other arguments.
     pub fn number(&self) -> Option<u64> {
         match self {
             HipArg::Number(number) => Some(number.bits),
@@ -381,7 +382,8 @@ pub fn hip_accesses<'a>(function: &str, args: &'a [HipArg]) -> Vec<HipAccess<'a>
     touched.collect()
 }
 
-/// Returns the value of the numeric parameter `name` in a call with these arguments.
+/// Returns the value of the parameter `name` in a call with these arguments; `None` if the function has no such
+/// parameter or its argument is not a number.
 pub fn number_of(function: &HipFunction, args: &[HipArg], name: &str) -> Option<u64> {
     let at = function.parameters.iter().position(|parameter| parameter.name == name)?;
     args.get(at)?.number()

@@ -22,8 +22,8 @@ const MIN_MICROS: f64 = 50.0;
 const MAX_MICROS: f64 = 5000.0;
 
 impl DelayInjection {
-    /// Returns the delay before the given execution of a step, in microseconds. One delay in four is 0; the others are
-    /// between 50 and 5000.
+    /// Returns the delay before execution number `occurrence` of the step with the id `step`, in microseconds. One
+    /// delay in four is 0; the others are between 50 and 5000.
     pub fn micros(self, step: u32, occurrence: u32) -> u32 {
         let place = u64::from(step) << 32 | u64::from(occurrence);
         let drawn = mix(self.seed ^ mix(place));
@@ -41,8 +41,8 @@ impl DelayInjection {
     }
 }
 
-/// Returns the stream on which the work of a call can be delayed; `None` for calls of hipRAND, hipBLASLt and rocBLAS,
-/// event records, and calls that enqueue no work.
+/// Returns the stream on which the work of a call can be delayed. Returns `None` for calls of hipRAND, hipBLASLt and
+/// rocBLAS, event records, allocations and frees, [`Call::Poison`], and calls that enqueue no work.
 pub fn delayed_stream(call: &Call) -> Option<&str> {
     match call.work_stream() {
         WorkStream::NullStream => Some(DEFAULT_STREAM),

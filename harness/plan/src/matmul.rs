@@ -191,8 +191,8 @@ fn exact_sum(factors: impl Iterator<Item = (f64, f64)>, of: Dtype) -> Option<f64
     (normal && weight <= finest * of.max_exact_integer() as f64).then_some(sum)
 }
 
-/// Returns the bytes of D. Returns `None` if an operand is too short, if a result is not exact in the output type, or
-/// if a result depends on the order of the additions.
+/// Computes a matrix product and returns the bytes of D. Returns `None` if an operand is too short, if a result is not
+/// exact in the output type, or if a result depends on the order of the additions.
 pub fn matmul(problem: &MatmulProblem, a: &[u8], b: &[u8], bias: Option<&[u8]>) -> Option<Vec<u8>> {
     let MatmulProblem { m, n, k, transpose_a, transpose_b, dtype, .. } = *problem;
     let read = |bytes, rows: u64, columns: u64, transposed: bool| -> Option<Vec<f64>> {
@@ -294,7 +294,8 @@ mod tests {
         assert!(taken > 1000 && rounded > 1000, "{taken} taken, {rounded} not");
     }
 
-    /// 2 x 3 times 3 x 2, computed by hand: [1 2 3; 4 5 6] [1 -1; 0 2; 1 0] = [4 3; 10 6].
+    /// The test multiplies a 2 x 3 matrix by a 3 x 2 matrix. The expected product was computed by hand: [1 2 3; 4 5 6]
+    /// [1 -1; 0 2; 1 0] = [4 3; 10 6].
     #[test]
     fn product_is_right_for_every_type_and_transpose() {
         let by_columns =

@@ -222,7 +222,8 @@ impl<'a> PlacementAnalysis<'a> {
         Some((message, hint))
     }
 
-    /// Returns the message and the hint for a memset of pageable host memory, which HIP does not accept.
+    /// Returns the message and the hint for a memset of pageable host memory, which HIP does not accept; `None` for any
+    /// other call.
     fn misplaced_memory_call(&self, step: &'a Step) -> Option<(String, String)> {
         let (Call::Set { to, .. } | Call::SetHalves { to, .. }) = &step.call else { return None };
         let memory = self.plan.buffers.get(&to.buffer)?.memory;
@@ -236,7 +237,7 @@ impl<'a> PlacementAnalysis<'a> {
         })
     }
 
-    /// Returns the message and the hint for a call that uses an event too early.
+    /// Returns the message and the hint for a call that uses an event too early; `None` for any other call.
     fn misplaced_event_call(&self, step: &'a Step) -> Option<(String, String)> {
         let early = |event: &str| {
             let message = format!("event `{event}` has not been recorded here");
@@ -293,7 +294,8 @@ fn instantiated_in(steps: &[Step]) -> BTreeSet<&str> {
     found
 }
 
-/// Returns true if the host may wait for work of the device during the call.
+/// Returns true if the host may learn during the call that work of the device has completed: the call waits for the
+/// device or queries its progress, or takes so long that the work may complete meanwhile.
 fn may_wait(call: &Call) -> bool {
     let waits = matches!(
         call.order_effect(),

@@ -23,7 +23,8 @@ pub fn pattern(stamp: u64, bytes: &mut [u8]) {
     }
 }
 
-/// Returns the stamp of the pattern that a [`Fill`](crate::Call::Fill) step writes in its given execution.
+/// Returns the stamp of the pattern that a [`Fill`](crate::Call::Fill) step writes. `stamp` is the stamp in the step,
+/// and `occurrence` the number of earlier executions of the step.
 pub fn fill_stamp(stamp: u32, occurrence: u32) -> u64 {
     u64::from(occurrence) << 32 | u64::from(stamp)
 }

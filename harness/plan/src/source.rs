@@ -61,7 +61,7 @@ pub enum KernelParameterKind {
         /// Type of the number.
         of: ScalarType,
     },
-    /// A struct that is passed by value. Its members are numbers, pointers, or structs of the same kind.
+    /// A struct that is passed by value. Each member is a number, a pointer, or another struct with such members.
     Struct {
         /// Members of the struct, in order.
         members: Vec<KernelParameter>,
@@ -404,7 +404,8 @@ fn parameter(tokens: &[&str], structs: &Structs) -> Option<KernelParameter> {
     Some(KernelParameter { name: name.to_owned(), kind })
 }
 
-/// Parses the C name of a numeric type, as AMD GPUs and their hosts define it: `long` has 64 bits.
+/// Parses the C name of a numeric type, as AMD GPUs and their hosts define it: `long` has 64 bits. Returns `None` for
+/// any other type.
 fn number(words: &[&str]) -> Option<ScalarType> {
     let mut words: Vec<&str> = words.iter().copied().filter(|w| *w != "const").collect();
     words.retain(|w| !["std", ":"].contains(w));
@@ -425,7 +426,8 @@ fn number(words: &[&str]) -> Option<ScalarType> {
     })
 }
 
-/// Parses the C name of an integer type, which may consist of several words, for example `unsigned long int`.
+/// Parses the C name of an integer type, which may consist of several words, for example `unsigned long int`. Returns
+/// `None` for any other type.
 fn integer(words: &[&str]) -> Option<ScalarType> {
     let count = |word: &str| words.iter().filter(|w| **w == word).count();
     let known = ["unsigned", "signed", "char", "short", "int", "long"];

@@ -28,7 +28,7 @@ const DEVICE_TO_DEVICE: u64 = 3;
 /// Maximum size in bytes of a memory range whose content is recorded when a call reads or writes it.
 const MAX_CONTENT_BYTES: u64 = 1 << 32;
 
-/// Maximum length of a text in the trace, in bytes. A longer text is stored as content.
+/// Maximum length of a text in the trace, in bytes. A longer text is stored in the same way as the content of memory.
 const MAX_TEXT_BYTES: usize = 512;
 
 /// Sizes of the structs to which input pointers point (hip/hip_runtime_api.h and hip/driver_types.h of 7.2.4).
@@ -90,7 +90,7 @@ impl Values<'_> {
         self.words.get(index).and_then(|words| words.first()).copied().unwrap_or_default()
     }
 
-    /// Returns the value of the parameter with this name.
+    /// Returns the value of the parameter with this name; `None` if the function has no such parameter.
     fn named(&self, name: &str) -> Option<u64> {
         let index = self.parameters.iter().position(|parameter| parameter.name == name)?;
         let value = self.first(index);
@@ -99,7 +99,8 @@ impl Values<'_> {
     }
 
     /// Returns two flags for host memory: true if the call reads it, and true if the call writes it. The direction of a
-    /// copy determines the flags. If a copy has no direction, memory that HIP did not allocate counts as host memory.
+    /// copy determines the flags. If the arguments do not state the direction of a copy, memory that HIP did not
+    /// allocate counts as host memory.
     fn on_host(&self, writer: &Writer) -> (bool, bool) {
         let at = |name| self.named(name).is_some_and(|at| !writer.objects().is_hip_memory(at));
         match self.parameters.iter().position(|p| p.ty == "hipMemcpyKind") {
@@ -270,7 +271,8 @@ fn structure(address: u64, ty: &str) -> Option<ArgumentValue> {
     Some(ArgumentValue::Bytes(memory::hex(&memory::bytes(address, *bytes)?)))
 }
 
-/// Reads the memory to which an input pointer points. `count` is the number of elements of an array.
+/// Reads the memory to which an input pointer points. `count` is `None` for a pointer to one element. For an array, it
+/// contains the number of elements, or `None` if that number is unknown.
 fn input(address: u64, parameter: &HipParameter, count: Option<Option<u64>>) -> ArgumentValue {
     let unknown = |why: &str| ArgumentValue::Unknown(Address(address), why.to_owned());
     let Some(of) = pointed(parameter.ty) else { return unknown("it is not a pointer") };
@@ -292,7 +294,7 @@ fn input(address: u64, parameter: &HipParameter, count: Option<Option<u64>>) -> 
     }
 }
 
-/// Decodes the results of a call that has returned.
+/// Decodes the results of a call that has returned. `returned` is the value that the function returned.
 pub(crate) fn end(
     function: &Recorded,
     number: u64,
@@ -356,7 +358,7 @@ pub(crate) fn end(
     end
 }
 
-/// Reads the value that a call wrote through a pointer.
+/// Reads the value that a call wrote through a pointer; `None` if its type is unknown or the memory cannot be read.
 fn written(at: u64, parameter: &HipParameter) -> Option<ArgumentValue> {
     if let Some(of) = pointed(parameter.ty)
         && is_address_type(of)

@@ -13,7 +13,8 @@ const MAX_CODE_BYTES: u64 = 512 << 20;
 pub(crate) type Kernels = HashMap<String, Vec<CodeParameter>>;
 
 /// Reads the code at an address: an ELF file or a bundle of ELF files. The headers determine the size, because programs
-/// pass only the address to HIP.
+/// pass only the address to HIP. Returns `None` if the memory cannot be read or does not contain code, or if the code
+/// is larger than [`MAX_CODE_BYTES`].
 pub(crate) fn at(address: u64) -> Option<Vec<u8>> {
     let length = match memory::bytes(address, 24)? {
         start if start.starts_with(ELF) => {

@@ -62,7 +62,8 @@ fn by_pointers(pointers: u64, parameters: &[CodeParameter]) -> Option<Vec<Kernel
     read.collect()
 }
 
-/// Reads kernel arguments from the buffer that an array of keys and values describes.
+/// Reads kernel arguments from a buffer. `extra` is the address of an array of keys and values, which contains the
+/// buffer's address and size.
 fn in_buffer(extra: u64, parameters: &[CodeParameter]) -> Option<Vec<KernelArgument>> {
     let (mut buffer, mut size) = (None, None);
     for index in 0..2 {

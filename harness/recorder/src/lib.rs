@@ -1,4 +1,4 @@
-//! Records the HIP calls of a program, and reads the records.
+//! Records the HIP calls of a program, and reads the recordings.
 //!
 //! The command embeds this crate as a shared library. Because `LD_AUDIT` names the library, the dynamic loader loads it
 //! in each process of a recorded program; see rtld-audit(7). The loader calls the library at each binding of a symbol,
@@ -6,7 +6,7 @@
 //! returns the address of a stub. The stub writes the call to a trace, makes the call, and writes its result. The
 //! library makes no additional HIP calls, and therefore adds no synchronisation.
 //!
-//! The module [`trace`] describes the files.
+//! The module [`trace`] describes the files of a recording.
 
 mod arguments;
 mod audit;

@@ -17,7 +17,7 @@ pub(crate) struct Kernel {
     pub(crate) parameters: Option<Vec<CodeParameter>>,
 }
 
-/// The known objects. They are found by their addresses or handles.
+/// The objects of the program that the recorder knows, by their addresses or handles.
 #[derive(Default)]
 pub(crate) struct Objects {
     /// Kernels in each loaded module, by the handle of the module.

@@ -125,7 +125,8 @@ unsafe extern "C" {
 /// Addresses of the functions that the stubs replace; 0 for a function that is not bound.
 static FUNCTIONS: [AtomicU64; STUBS] = [const { AtomicU64::new(0) }; STUBS];
 
-/// Role of a library for a stub: the stub calls its function, or it only has a function of the same name.
+/// Role of a library for a stub: the stub calls the library's function, or the library only has a function of the same
+/// name.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Library {
     /// The library whose function the stub calls.
@@ -150,14 +151,15 @@ pub(crate) fn address(index: usize) -> u64 {
     (&raw const rocrepro_stubs) as u64 + (index * DISTANCE) as u64
 }
 
-/// The trace of this process. In a child of fork, it is at first the trace of the parent. A trace is never freed.
+/// The trace of this process. In a child of fork, this is at first the trace of the parent. A trace is never freed.
 static WRITER: AtomicPtr<Writer> = AtomicPtr::new(ptr::null_mut());
 
 /// Path of the libamdhip64 that the process loaded, and the notes that were made before the trace began.
 static LOADED_LIBRARY: Mutex<(String, Vec<String>)> = Mutex::new((String::new(), Vec::new()));
 
-/// Remembers the path of the library, and creates a file which states that a process loaded the library. A program
-/// whose calls are not bound by the loader can then be distinguished from a program that does not use HIP.
+/// Remembers the path of the libamdhip64 that this process loaded, and creates a file which states that a process
+/// loaded it. A program whose calls are not bound by the loader can then be distinguished from a program that does not
+/// use HIP.
 pub(crate) fn loaded(library: &str) {
     let mut loaded = LOADED_LIBRARY.lock().unwrap_or_else(PoisonError::into_inner);
     if loaded.0.is_empty() {

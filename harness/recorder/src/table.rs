@@ -4,10 +4,10 @@ use std::sync::LazyLock;
 
 use plan::{HipFunction, HipParameter, HipRole, hip_declarations, hip_declared, is_handle, scalar};
 
-/// Declarations of functions that no step of a case calls.
+/// Declarations of functions that are recorded although no step of a case calls them.
 const OTHERS: &str = include_str!("functions.txt");
 
-/// Number of stubs. It exceeds the number of functions.
+/// Number of stubs. It exceeds the number of recorded functions.
 pub(crate) const STUBS: usize = 1024;
 
 /// Number of stack words that are passed on to a function whose declaration is unknown. No function of HIP has more

@@ -26,8 +26,8 @@ pub const CALLS: &str = "calls.jsonl";
 /// Name of the folder that contains contents of memory.
 pub const CONTENTS: &str = "contents";
 
-/// Name of the file that is written when a library of HIP is loaded, even if the process makes no calls. It contains
-/// the path of the library.
+/// Name of the file that is written when a library of HIP is loaded, even if the process makes no calls. The file
+/// contains the path of the library.
 pub const LOADED: &str = "loaded";
 
 /// One line of the file [`CALLS`].

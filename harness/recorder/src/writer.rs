@@ -52,7 +52,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Writer {
-    /// Creates the folder and the file of this process below `folder`.
+    /// Creates the folder and the trace of this process in `folder`, and writes the first line. `library` is the path
+    /// of the libamdhip64 that the process loaded.
     pub(crate) fn create(folder: &Path, library: &str) -> io::Result<Writer> {
         let process = std::process::id();
         let folder = new_folder(folder, process)?;

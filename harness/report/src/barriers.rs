@@ -20,9 +20,9 @@ pub struct BarrierFinding {
     pub with_barriers: usize,
     /// Number of kernels that have barriers, none of which is proven to have fences.
     pub bare_only: usize,
-    /// Number of kernels in which no lost wait was found, but not all paths could be followed.
+    /// Number of kernels in which no missing wait was found, but not all paths through the code could be followed.
     pub undecided: usize,
-    /// Reasons why paths could not be followed, each with the number of kernels to which it applies.
+    /// Reasons why paths through the code could not be followed, each with the number of kernels to which it applies.
     pub reasons: BTreeMap<String, usize>,
     /// Number of instructions in the examined kernels.
     pub instructions: u64,

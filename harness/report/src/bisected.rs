@@ -9,7 +9,8 @@ use crate::{
     words::count,
 };
 
-/// Formats a bisect result as plain text. `sentence` states the result, `spent` the number of runs and the time.
+/// Formats a bisect result as plain text. `sentence` states the result; if the threshold is random, the text of
+/// [`BisectEvidence::band`] replaces it. `spent` describes the number of runs and the time.
 pub fn bisected(found: &BisectEvidence, sentence: &str, spent: &str) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: &str| {

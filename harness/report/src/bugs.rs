@@ -1,8 +1,9 @@
 //! Derives bugs from the records of many runs.
 //!
 //! A bug is a failure of a case with one signature. If a trial of another case runs the same plan or program and fails
-//! with the same signature, both are one bug. Its state is computed from all records, so it cannot disagree with
-//! them. Records that prove nothing about ROCm are left out: skips, records without a verdict, and injected faults.
+//! with the same signature, both are one bug. The state of a bug is computed from all records, so it cannot disagree
+//! with them. Records that prove nothing about ROCm are left out: skips, records without a verdict, and injected
+//! faults.
 //!
 //! Results are compared within a [`Series`], which is a sequence of builds on one device with the same options. Builds
 //! are in the order of their versions or days, because an old release may be tested again after a newer one.
@@ -35,7 +36,7 @@ pub enum BugState {
     Unseen,
     /// The newest tested build fails.
     Open,
-    /// The newest tested build fails, and an older build was fixed.
+    /// The newest tested build fails, although the bug was fixed in older builds.
     Reopened,
 }
 
@@ -65,7 +66,7 @@ pub struct Bug {
     pub summary: String,
     /// Upstream issues of the case and of the expected failure.
     pub upstream: Vec<String>,
-    /// State that needs attention most, over all series.
+    /// State of the series that needs attention most.
     pub state: BugState,
     /// Date of the first failure, RFC 3339 in UTC.
     pub first: String,
@@ -82,24 +83,23 @@ pub struct Bug {
 /// Results of a bug in one series.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BugSeries {
-    /// Builds and device.
+    /// The series: origin of the builds, device and options.
     #[serde(flatten)]
     pub series: Series,
-    /// State that needs attention most, over all trials.
+    /// State of the trial that needs attention most.
     pub state: BugState,
-    /// Newest build of the series that any trial of the store has tested.
+    /// Newest build of the series on which any trial in the store has run.
     pub newest: String,
     /// Trials that have failed with the signature in this series.
     pub trials: Vec<BugTrial>,
-    /// Results of these trials on each build, the oldest build first. Only runs with the present text of the case
-    /// count.
+    /// Results of `trials` on each build, the oldest build first. Only runs with the present text of the case count.
     pub builds: Vec<BugBuild>,
-    /// Options with which the trials passed on builds where they fail without.
+    /// Options with which the trials passed on builds where they fail without the options.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub passes_with: Vec<BugOptions>,
 }
 
-/// Options with which the trials of a bug passed on builds where they fail without.
+/// Options with which the trials of a bug passed on builds where they fail without the options.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BugOptions {
     /// Description of the options, for example `with AMD_SERIALIZE_COPY=3`.
@@ -118,7 +118,7 @@ pub struct BugTrial {
     pub text: Option<String>,
     /// State of this trial.
     pub state: BugState,
-    /// First build of the present occurrence. An occurrence ends when the bug is fixed.
+    /// First failing build of the most recent occurrence of the bug. An occurrence ends when the bug is fixed.
     pub from: String,
     /// Last build that failed.
     pub to: String,
@@ -134,12 +134,12 @@ pub struct BugTrial {
     /// First build after `to` that was tested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// Newest build that was tested.
+    /// Newest build on which this trial has passed or failed with the signature of the bug.
     pub newest: String,
     /// Number of passes on builds after `to`.
     pub passed: u32,
-    /// Number of passes after which the bug counts as fixed. `None` if a single failure is known, because its rate is
-    /// then unknown.
+    /// Number of passes after which the bug counts as fixed. `None` if only one failure is known, because the failure
+    /// rate is then unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub needed: Option<u32>,
 }
@@ -153,7 +153,8 @@ pub struct BugBuild {
     pub failed: u32,
     /// Number of passes.
     pub passed: u32,
-    /// Number of other failures. They do not count, because they may hide this bug.
+    /// Number of failures with other signatures. They count neither as failures nor as passes, because they may hide
+    /// this bug.
     pub otherwise: u32,
 }
 
@@ -172,7 +173,8 @@ pub struct Bugs {
     names: Vec<String>,
     /// Results of each trial, by its name and the digest of its plan or program.
     trials: BTreeMap<(String, String), TrialResults>,
-    /// Digests of the plans or programs of trials, without the names of the trials.
+    /// Second digest of each trial: that of its plan or program without the trial's name. It is equal for trials of
+    /// different cases that do the same. The key is the same as in `trials`.
     unnamed: BTreeMap<(String, String), String>,
     /// Descriptions of the failures.
     known: BTreeMap<Failure, Description>,
@@ -355,7 +357,8 @@ impl Bugs {
             .collect()
     }
 
-    /// Returns true if, on these builds, the trial was run with another text after its last run with this text.
+    /// Returns true if the case of the trial was edited later: a trial with the same name but another digest ran on one
+    /// of the builds after the last run of this trial.
     fn is_edited(&self, trial: &(String, String), builds: &[usize]) -> bool {
         let last = |results: &TrialResults| {
             let dates = builds.iter().filter_map(|number| Some(&results.get(number)?.last));
@@ -381,7 +384,7 @@ impl Description {
         }
     }
 
-    /// Adds a failure. The most recent one describes the bug.
+    /// Adds a failure. The title, the summary and the command of the most recent failure describe the bug.
     fn add(&mut self, record: &Record) {
         if record.date < self.first {
             self.first.clone_from(&record.date);
@@ -447,8 +450,9 @@ fn bug_id(case: &str, signature: &str) -> String {
     format!("{:08x}", (hash ^ (hash >> 32)) & 0xffff_ffff)
 }
 
-/// Maximum probability that a bug which still exists is reported as fixed: a bug whose failure rate is the lower bound
-/// of its interval passes all counted runs with this probability.
+/// Maximum probability that a bug is reported as fixed although it still exists. The number of required passes is so
+/// high that a bug whose failure rate is the lower bound of its 95 % interval passes all of them with at most this
+/// probability.
 pub(crate) const MAX_CHANCE: f64 = 0.001;
 
 /// Returns the number of passes after which a bug that failed in `failed` of `ran` runs counts as fixed; `None` if no
@@ -481,8 +485,8 @@ struct Occurrence {
 }
 
 impl Occurrence {
-    /// Returns the last occurrence. Each result is the position of a build, its failures and its passes; the builds are
-    /// in order.
+    /// Returns the last occurrence; `None` if no build failed. Each result contains the position of a build in its
+    /// series, its number of failures and its number of passes. The results are in the order of the builds.
     fn last(results: &[(usize, u32, u32)]) -> Option<Occurrence> {
         let mut last: Option<Occurrence> = None;
         let mut before = None;

@@ -62,7 +62,7 @@ impl Change {
 struct TrialResults {
     /// Signatures of the results, sorted, each with the number of times that it occurred.
     signatures: Vec<(Arc<str>, u32)>,
-    /// Digests of the trial's plan or program. If there are several, the case was edited meanwhile.
+    /// Digests of the trial's plan or program. If there are several, the case was edited between the runs of the trial.
     texts: Vec<Arc<str>>,
     /// True if a record does not contain the digest of its trial.
     any_text: bool,
@@ -227,8 +227,8 @@ pub struct Changes {
     pub faults: Vec<FaultDifference>,
     /// Trials whose results differ.
     pub changed: Vec<Changed>,
-    /// Trials that failed in both runs with the same exit status, and about which nothing else is known. Their failures
-    /// may differ.
+    /// Trials that failed in both runs with the same exit status, if nothing else is known about the failures. The
+    /// failures may therefore differ.
     pub not_known: Vec<String>,
     /// Trials that only the old run contains, each with its injected faults.
     pub only_old: Vec<String>,

@@ -116,7 +116,7 @@ fn observed(record: &Record) -> String {
     }
 }
 
-/// Removes what the pattern matches.
+/// Removes all matches of a regular expression from a text.
 fn without(pattern: &str, text: &str) -> String {
     Regex::new(pattern).map_or(text.to_owned(), |regex| regex.replace_all(text, "").into_owned())
 }

@@ -142,7 +142,7 @@ pub struct OtherFailure {
 pub struct Mitigations {
     /// The failing trial.
     pub trial: String,
-    /// SHA-256 digest of the plan and the program of that trial. A trial with the same name but another digest belongs
+    /// SHA-256 digest of the plan and the program of the trial. A trial with the same name but another digest belongs
     /// to another case, or to another version of the case.
     #[serde(default)]
     pub digest: String,
@@ -152,7 +152,7 @@ pub struct Mitigations {
     pub on: Setting,
     /// Failure rate without any mitigation.
     pub base: Rate,
-    /// Failures with other signatures in these runs without any mitigation.
+    /// Failures with other signatures in the runs without any mitigation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub base_others: Vec<OtherFailure>,
     /// Number of processes that were started.
@@ -164,7 +164,7 @@ pub struct Mitigations {
     pub minimal_set: Vec<String>,
     /// Components of ROCm that the effective factors point to, those with the most factors first.
     pub points_to: Vec<String>,
-    /// Factors that were not tried, because they do not apply.
+    /// Factors that were not tried, each with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_tried: Vec<NotTried>,
 }
@@ -172,11 +172,11 @@ pub struct Mitigations {
 /// One change to the environment or to the plan, and its effect on the failure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Factor {
-    /// Name of the environment variable or of the rewrite.
+    /// Name of the environment variable, of the resource limit or of the rewrite.
     pub name: String,
     /// Kind of change.
     pub kind: FactorKind,
-    /// Value of the environment variable; empty for a rewrite without a value.
+    /// Value of the environment variable, of the resource limit or of the rewrite; empty for a rewrite without a value.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub value: String,
     /// Explanation of the change, in one sentence.
@@ -223,7 +223,7 @@ pub enum FactorVerdict {
         /// Signature of the new failure.
         to: String,
     },
-    /// The rewritten case fails because an expected result may not apply to the rewritten calls.
+    /// The rewritten case fails, but perhaps only because an expected result does not apply to the rewritten calls.
     Wrong {
         /// Signature of the rewritten case's failure.
         to: String,
@@ -275,7 +275,7 @@ impl Evidence for Mitigations {
 pub struct BisectEvidence {
     /// The failing trial.
     pub trial: String,
-    /// Kind of builds among which the search ran: `debian`, `nightly`, `apt`, `components` and others.
+    /// Kind of builds or values among which the search ran: `debian`, `nightly`, `apt`, `components` and others.
     pub axis: String,
     /// Last build without the failure; `None` if all tested builds fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -283,7 +283,8 @@ pub struct BisectEvidence {
     /// First build with the failure; `None` if no tested build fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_bad: Option<String>,
-    /// Range of values that fail in some runs and pass in others; `None` if the threshold is sharp.
+    /// Random threshold of a search among the values of a parameter or of an environment variable: the range of values
+    /// that fail in some runs and pass in others. `None` for other searches, or if no value has both results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub band: Option<ThresholdBand>,
     /// Failure rate of each tested build, in the order of the builds.
@@ -303,7 +304,7 @@ pub struct BisectEvidence {
     pub confidence: Option<f64>,
     /// Signature of the failure that was searched for.
     pub signature: String,
-    /// Configuration of the runs. `stack` is the first bad build if there is one.
+    /// Configuration of the runs. [`Setting::stack`] is the first bad build if there is one.
     pub on: Setting,
     /// Components that differ between the last good and the first bad build.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -317,7 +318,8 @@ pub struct BisectEvidence {
     /// Commands that repeat the runs of the last good and the first bad build.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rerun: Vec<String>,
-    /// Good and bad build of the coarser search, among nightly builds, that this search refines.
+    /// Good and bad build of the coarser search, among nightly builds, that this search refines. `None` if this search
+    /// does not refine another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<(String, String)>,
 }
@@ -388,7 +390,8 @@ pub struct CrossedBuild {
     pub of: String,
     /// Rate of failures with the searched signature.
     pub rate: Rate,
-    /// Reason why the combination could not be tested, or the other failure that it showed.
+    /// Reason why the combination could not be tested, or the failure with another signature that it showed; `None` if
+    /// there was neither.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }

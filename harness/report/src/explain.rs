@@ -123,7 +123,8 @@ fn explain_with(record: &Record, others: &[&str]) -> String {
     text
 }
 
-/// Describes the call, the line of the case and the phase in which the outcome occurred.
+/// Describes the call, the line of the case and the phase in which the outcome occurred; `None` if the phase is
+/// unknown.
 fn location(record: &Record) -> Option<String> {
     let at = &record.outcome.at;
     let phase = at.phase?;

@@ -16,8 +16,8 @@ pub(crate) fn other_failure_count(others: &[OtherFailure]) -> u32 {
     others.iter().map(|other| other.count).sum()
 }
 
-/// Formats the number of all failures and, if there are others, the number of described ones: `5/5`, or `5/5, 2 of them
-/// as described`.
+/// Formats the number of all failures: `5/5`. If some failures are not as described, adds the number of those that are:
+/// `5/5, 2 of them as described`.
 pub(crate) fn format_failures(rate: Rate, others: &[OtherFailure]) -> String {
     let all = any_failure_rate(rate, others);
     match (others, rate.failed) {

@@ -34,7 +34,7 @@ impl RecordedRun {
         index.runs.iter().filter_map(|run| run.read_run(text.as_bytes(), false).ok()).collect()
     }
 
-    /// Returns the last run in the text of a record file, see [`RecordIndex::last`]. If that is a shard, the other
+    /// Returns the last run in the text of a record file, see [`RecordIndex::last`]. If that run is a shard, the other
     /// shards of the same run are included.
     pub fn parse_last(text: &str) -> Vec<RecordedRun> {
         let Ok(index) = RecordIndex::read(text.as_bytes()) else { return Vec::new() };
@@ -55,8 +55,8 @@ impl RecordedRun {
     }
 }
 
-/// Creates records without a verdict for trials that were not run. Stack and device are copied from `like`, titles from
-/// other records of the same cases.
+/// Creates records without a verdict for trials that were not run, each given by its number and its name. Stack and
+/// device are copied from `like`, titles from other records of the same cases.
 pub fn not_run_records<'r>(
     missing: impl IntoIterator<Item = (u64, &'r str)>,
     records: impl IntoIterator<Item = &'r Record>,
@@ -72,7 +72,7 @@ pub fn not_run_records<'r>(
     missing.collect()
 }
 
-/// Creates a record without a verdict for a trial that was not run. The run is that of `like`.
+/// Creates a record without a verdict for a trial that was not run. Run, stack and device are copied from `like`.
 fn missing_record(like: &Record, number: u64, trial: &str) -> Record {
     let outcome = Outcome {
         kind: Kind::NoVerdict,
@@ -117,7 +117,7 @@ pub enum ShardError {
     /// Two files contain the same shard. The values are the names of the files, and the shard.
     #[error("{0} and {1} both contain the same {2}")]
     Twice(String, String, String),
-    /// No file contains this shard.
+    /// Some shards are in none of the files. The value names the first of them, and the number of further ones, if any.
     #[error("no file contains {}", .0)]
     Missing(String),
 }

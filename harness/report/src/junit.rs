@@ -10,7 +10,8 @@ use crate::{
 };
 
 /// Writes a JUnit report for CI systems: one suite per case, one test per trial. An unexpected result is a failure, a
-/// missing verdict is an error. An expected failure passes, with the property `verdict` and a note.
+/// missing verdict is an error. An expected failure is a passed test, whose property `verdict` and output state that
+/// the trial failed as expected.
 ///
 /// # Errors
 /// None in practice, because the XML is written to memory.

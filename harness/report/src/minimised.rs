@@ -8,7 +8,8 @@ use crate::{
 };
 
 /// Formats a reduced case: the case itself, the number of runs, and the failure rates with and without each element.
-/// `again` is the command that runs the reduced case.
+/// `complete` is false if the search ended before it had tried everything, and `time` is its duration. `again` is the
+/// command that runs the reduced case.
 pub fn minimised(found: &MinimiseEvidence, complete: bool, time: Duration, again: &str) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "{}\n{}\n", found.trial, found.signature);
@@ -94,7 +95,8 @@ pub fn minimised(found: &MinimiseEvidence, complete: bool, time: Duration, again
     out
 }
 
-/// Formats the result of shortening a program. `again` is the command that runs the shorter program.
+/// Formats the result of shortening a program. `folder` is the evidence folder that contains the shorter program, and
+/// `again` is the command that runs it, if there is one.
 pub fn minimised_program(found: &MinimisedProgram, folder: &Path, again: Option<&str>) -> String {
     let mut out = String::new();
     let (lines, tries) = (count(found.lines, "line"), count(found.tries, "shorter text"));

@@ -43,7 +43,8 @@ fn bytes(buffer: &str, summary: &str) -> String {
     format!("{buffer} holds the data that was last written to it")
 }
 
-/// Describes the status that a call should have returned, or the value that it should have given.
+/// Describes the status that a call should have returned, or, if `value` is true, the value that it should have given
+/// in addition to its status.
 fn answer(call: &str, value: bool, summary: &str) -> String {
     let word = if value { "gives" } else { "returns" };
     match summary.split_once(judge::EXPECTED) {

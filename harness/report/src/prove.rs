@@ -35,7 +35,7 @@ pub enum FaultCell {
 pub struct ProofRow {
     /// Name of the case.
     pub case: String,
-    /// Trials with an unexpected result or no verdict without faults, each with its signature.
+    /// Trials that had an unexpected result or no verdict when no fault was injected, each with its signature.
     pub unhealthy: Vec<(String, String)>,
     /// Result under each fault that the case declares.
     pub cells: BTreeMap<Fault, FaultCell>,
@@ -70,7 +70,8 @@ pub struct RacyTrial {
 pub struct Mutation {
     /// Number of checks and expected results in trials that pass without faults.
     pub all: usize,
-    /// Checks and expected results that could be removed without any declared fault going undetected.
+    /// Checks and expected results that are not needed: after the removal of any one of them, the case still detects
+    /// all faults that it declares.
     pub unnoticed: Vec<UnneededStatement>,
 }
 

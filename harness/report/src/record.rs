@@ -16,7 +16,8 @@ use crate::{
 /// is added.
 pub const FORMAT: u32 = 1;
 
-/// Limits on the standard error that a record stores: the last 20 lines, and at most 4096 bytes.
+/// Limits on the standard error and on the standard output that a record stores: the last 20 lines, and at most 4096
+/// bytes.
 const TAIL_LINES: usize = 20;
 const TAIL_BYTES: usize = 4096;
 
@@ -217,7 +218,7 @@ pub fn reported_environment(
     hello.unwrap_or_default()
 }
 
-/// Describes the sandbox that confined the worker, as the worker reported it.
+/// Describes the sandbox that confined the worker, as the worker reported it. Empty if the worker reported none.
 pub fn describe_confinement(events: &[Event]) -> String {
     let said = events.iter().find_map(|event| match event {
         Event::Confined { complete, devices, why } => Some((*complete, devices, why)),

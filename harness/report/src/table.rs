@@ -69,12 +69,12 @@ pub(crate) fn family(case: &str) -> &str {
     case.rsplit_once('/').map_or(case, |(folder, _)| folder)
 }
 
-/// Passed trials of a folder.
+/// Number of passed trials, and of all trials that ran, of the cases in a folder.
 #[derive(Default)]
 pub(crate) struct Passes {
     passed: usize,
     trials: usize,
-    /// Name of the case to which these trials belong; `None` if they belong to several cases.
+    /// Name of the case to which all trials belong; `None` if they belong to several cases.
     only: Option<String>,
 }
 
@@ -226,7 +226,8 @@ pub fn skips(records: &[Record], all: bool) -> String {
     lines.iter().map(TableLine::text).collect()
 }
 
-/// Names the trials that are skipped for one reason: the case, or their number and the folders.
+/// Describes the trials that are skipped for one reason: their number, and their case or the number and folders of
+/// their cases.
 fn skipped_trials(records: &[&Record]) -> String {
     let cases = unique(records.iter().map(|record| record.case.clone()));
     let trials = count(records.len(), "trial");

@@ -6,15 +6,17 @@ use plan::{Plan, Step};
 
 use crate::uses::{buffers, reads, writes};
 
-/// A check of a buffer is a claim about this many steps: the copy to the host that the check makes, the step that wrote
-/// the buffer before that copy, and the step that wrote the data which that step reads.
+/// Number of times that [`last_writes`] goes back from a step to the steps that wrote what it reads: from the check to
+/// the copy to the host, from this copy to the step that wrote the copied buffer, and from that step to the one that
+/// wrote its input.
 const DEPTH: usize = 3;
 
-/// Returns the ids of the steps that the claim of a check is about: the last step before the check that writes the
-/// checked buffer, the last earlier step that writes what that step reads, and so on, three steps in all. For example,
-/// "the copy arrives whole" is a claim about the copy and its source, and not about what another step wrote.
+/// Returns the ids of the steps that last wrote the data of a check: the last step before the check that writes the
+/// checked buffer, the last earlier step that writes what that step reads, and so on, three steps in all. If a step
+/// reads several buffers, the result contains the last writer of each. For example, a check that a copy arrives whole
+/// depends on the copy and its source, and not on what another step wrote.
 ///
-/// Empty if no step has the id `check`, or if no step writes the buffer of the check.
+/// Returns an empty set if no step has the id `check`, or if no step writes the buffer of the check.
 pub fn last_writes(plan: &Plan, check: u32) -> BTreeSet<u32> {
     let steps: Vec<&Step> = plan.steps();
     let Some(at) = steps.iter().position(|step| step.id == check) else { return BTreeSet::new() };

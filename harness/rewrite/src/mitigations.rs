@@ -15,7 +15,7 @@ const VARIABLES: &str = include_str!("../../../cases/mitigations.toml");
 pub struct Variable {
     /// Name of the variable.
     pub name: String,
-    /// Values to try; empty if reports only mention the variable.
+    /// Values to try. If the list is empty, rocrepro never tries the variable, and only mentions it in its reports.
     pub values: Vec<String>,
     /// Component that reads the variable.
     pub read_by: Reader,
@@ -49,7 +49,8 @@ pub enum Reader {
 }
 
 impl Reader {
-    /// Returns the name of a framework and the prefix of its packages on PyPI; `None` for ROCm libraries.
+    /// Returns the name of the framework that reads the variable, and the beginning of the names of its packages on
+    /// PyPI. Returns `None` for ROCm libraries.
     pub fn framework(self) -> Option<(&'static str, &'static str)> {
         match self {
             Reader::Hip | Reader::Hsa | Reader::Hipblaslt => None,
@@ -62,8 +63,8 @@ impl Reader {
 }
 
 impl Variable {
-    /// Returns the releases in which the variable was found as text, for example `found in 5.7.1, 6.4.3`; `None` if no
-    /// releases are listed.
+    /// Returns a text with the releases in which the variable was found, for example `found in 5.7.1, 6.4.3`; `None` if
+    /// no releases are listed.
     pub fn since(&self) -> Option<String> {
         let first = self.releases.first()?;
         Some(format!(
@@ -80,7 +81,8 @@ impl Variable {
 /// Returns all environment variables to try, in order.
 ///
 /// # Errors
-/// Returns a message if `cases/mitigations.toml` is malformed. A test of this crate checks that it is not.
+/// Returns a message if `cases/mitigations.toml` is malformed. A test of this crate checks that the file is
+/// well-formed.
 pub fn variables() -> Result<Vec<Variable>, String> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]

@@ -260,7 +260,8 @@ enum Aspect<'p> {
     Process,
 }
 
-/// Returns the premise of the step with index `at` in `entries`.
+/// Returns the premise of the step with index `at` in `entries`. `stated` is true if the step states an expected
+/// result, and false if its call only has to succeed.
 fn premise(plan: &Plan, entries: &[Entry<'_>], at: usize, stated: bool) -> BTreeSet<Fact> {
     let entry = &entries[at];
     let mut facts = state(plan, entry, stated);
@@ -362,8 +363,8 @@ fn existing(entries: &[Entry<'_>]) -> BTreeSet<Fact> {
     found
 }
 
-/// Returns the aspects on which a call depends. `first` is true for the call with the expected result, and false for an
-/// earlier call on which that result depends.
+/// Returns the aspects on which a call depends. `stated` is true for the premise of a step that states an expected
+/// result. `first` is true for the call of that step itself, and false for an earlier call on which its result depends.
 fn aspects<'p>(entry: &Entry<'p>, stated: bool, first: bool) -> Vec<Aspect<'p>> {
     let step = entry.step;
     let call = &step.call;
@@ -452,8 +453,8 @@ fn asks_last_error(call: &Call) -> bool {
     matches!(call, Call::GetLastError | Call::PeekAtLastError)
 }
 
-/// Describes a call by its function, keywords and flags, and by its objects if its result is stated. Sizes are left out
-/// unless the call must fail.
+/// Describes a call by its function, keywords and flags. If `stated` is true, the description also contains the objects
+/// that the call names. Sizes are left out unless the call must fail.
 fn description(plan: &Plan, step: &Step, stated: bool) -> String {
     let work = step.call.work();
     // If a call must fail, its sizes may be the reason. Edits do not change the arguments of `hip` steps.

@@ -1,6 +1,6 @@
-//! Shortens the plan of an exported program to one failure: the steps after the failing one, all other checks and the
-//! guards are dropped, and the teardown unless the failure is in it. The edits in this module may drop set-up steps
-//! too, unlike those in `reduce`, so the result cannot be written as a case.
+//! Shortens the plan of an exported program until it shows only one failure. The steps after the failing one, all other
+//! checks, and the guards are dropped. The teardown is dropped, too, unless the failure is in it. Unlike the edits in
+//! `reduce`, the edits in this module may drop steps of the set-up, so the result cannot be written as a case.
 
 use std::collections::BTreeSet;
 
@@ -19,8 +19,9 @@ pub enum ShortenEdit {
     EmptyKernels,
 }
 
-/// Returns the plan up to the failing step, without other checks. The teardown is kept only if `in_teardown` is true.
-/// Returns `None` if the failing step is neither in the body nor in the teardown that is kept.
+/// Returns the plan up to the failing step, without other checks and without guards. If `failing` is `None`, the whole
+/// body is kept. The teardown is kept only if `in_teardown` is true and the failing step is not in the body. Returns
+/// `None` if the failing step is neither in the body nor in the teardown that is kept.
 pub fn shorten(plan: &Plan, failing: Option<u32>, in_teardown: bool) -> Option<Plan> {
     let mut short = plan.clone();
     if !in_teardown {

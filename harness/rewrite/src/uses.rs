@@ -65,7 +65,7 @@ pub(crate) fn calls(steps: &[Step]) -> Vec<&Step> {
         .collect()
 }
 
-/// Calls `change` for every step; for a block before the steps inside it.
+/// Calls `change` for every step, including those inside blocks. A block is visited before the steps inside it.
 pub(crate) fn each_mut(steps: &mut [Step], change: &mut dyn FnMut(&mut Step)) {
     for step in steps {
         change(step);

@@ -1,4 +1,5 @@
-//! Finds the build of an ordered history at which a failure begins. Runs may fail only sometimes.
+//! Finds the build at which a failure begins, in an ordered list of builds that is called the history. Runs may fail
+//! only sometimes.
 //!
 //! Build 0 passes, build [`BisectSettings::bad`] fails, and the failure begins somewhere between them. Neither the
 //! failure rate `p` of bad builds nor the rate `q` of good builds is known. [`next_action`] decides from the
@@ -23,7 +24,8 @@
 //!   single builds that fail, or as the same failure at a lower rate. If no build before it has failed, the last good
 //!   build is run until a failure rate of a tenth would have shown.
 //! * The answer claims a change at one place. It also states which failure rate of the last good build is excluded by
-//!   that build's own runs ([`Edge::last_good_rate_below`]). So few runs never exclude a very low failure rate.
+//!   that build's own runs ([`Edge::last_good_rate_below`]). A very low failure rate is therefore never excluded by a
+//!   few runs.
 
 mod answer;
 mod earlier_failures;
@@ -185,7 +187,9 @@ fn is_other_line(state: &State, edge: &Edge) -> bool {
     good && edge.last_good == 0 || bad && edge.first_bad == state.setup().bad()
 }
 
-/// If the bad end has only passed so far, runs the good end, because the user may have exchanged the ends.
+/// Returns the next action if the user may have exchanged the ends, because the bad end has only passed and the good
+/// end has never passed: first runs of the good end, then the answer that the ends are exchanged. Otherwise returns
+/// `None`.
 fn check_exchanged(state: &State) -> Option<Action> {
     let (bad, good) = (state.tally(state.setup().bad()), state.tally(0));
     let passes_only = bad.bad == 0 && bad.good >= EXCHANGED_RUNS;
@@ -237,8 +241,8 @@ fn closing_build(state: &State, edge: &Edge) -> Option<usize> {
     (state.tally(edge.last_good).good < GOOD_RUNS).then_some(edge.last_good)
 }
 
-/// Runs or installs the build. If the budget is spent, ends the search with the range that is known to contain the
-/// change.
+/// Returns the action that runs the build, or that installs it first. If the budget is spent, ends the search with the
+/// range that is known to contain the change; without `posterior`, this is the whole history.
 fn within_budget(state: &State, build: usize, posterior: Option<&Posterior>) -> Action {
     let install = state.active() != Some(build);
     if let Some(spent) = state.exhausted_limit(install && !state.installed(build)) {

@@ -130,7 +130,8 @@ pub struct Mitigation {
     pub runs: u32,
 }
 
-/// Callback that runs the trial the given number of times with a set of changes, and returns the outcomes.
+/// Callback that runs the trial and returns the outcomes. The arguments are the indices of the changes to apply, and
+/// the number of runs. `None` ends the search.
 pub type RunFactors<'r> = dyn FnMut(&[usize], u32) -> Option<Vec<CandidateOutcome>> + 'r;
 
 /// Callback that receives the outcomes of the runs without any change, and the effects of the changes that were tried
@@ -209,7 +210,7 @@ struct StopRule {
     level: f64,
     /// Consecutive passes after which a change counts as helping.
     passes: u32,
-    /// True if the run limit allows that many passes.
+    /// True if the run limit `most` allows as many passes as prove that a change helps.
     enough: bool,
     /// Maximum number of runs with the change or set.
     most: u32,

@@ -121,7 +121,8 @@ pub trait SearchSpace {
 
 /// Runs the candidates of a search.
 pub trait Runner<C> {
-    /// Runs a candidate once in a fresh process. `None` ends the search with the best result so far.
+    /// Runs a candidate once in a fresh process. `key` is the candidate's [`SearchSpace::key`]. `None` ends the search
+    /// with the best result so far.
     fn run(&mut self, candidate: &C, key: &str) -> Option<CandidateOutcome>;
     /// Receives each smaller candidate that the search accepts.
     fn accepted(&mut self, _candidate: &C) {}
@@ -330,8 +331,9 @@ impl<S: SearchSpace> Search<'_, S> {
         }
     }
 
-    /// Tests those rejected candidates again on which the claim "the result is minimal" rests, with as many passes as
-    /// the failure rate requires. Returns true if one of them was rejected wrongly.
+    /// Tests again all rejected candidates that are one edit away from the result, with as many passes as the failure
+    /// rate requires, because the result is minimal only if none of them fails. If one of them does fail, makes it the
+    /// current candidate and returns true.
     fn confirm(&mut self) -> Result<bool, SearchEnded> {
         let candidates = self.rejected();
         let elements = candidates.len() as u32;

@@ -36,8 +36,8 @@ pub fn shorten(text: &str, still: &mut dyn FnMut(&str) -> Option<bool>) -> Short
 /// them in parallel. `still` returns one answer for each text, in the same order. The result does not depend on
 /// `width`.
 ///
-/// First, all lines of each group in `groups` are removed together, because one try may then replace one try for each
-/// line.
+/// First, the lines of each group in `groups`, which contains indices of lines, are removed together, because one try
+/// may then replace one try for each line.
 pub fn shorten_many(
     text: &str,
     width: usize,
@@ -96,8 +96,9 @@ impl Search<'_> {
         }
     }
 
-    /// Tries to remove lines, starting at every `step`th line: for each end that `ends` returns for the start line, the
-    /// lines up to that end. After a removal, continues at the same place.
+    /// For every `step`th line and for each end that `ends` returns for it, tries to remove the lines from there up to,
+    /// but not including, the end. After a removal, continues at the same place. Returns `None` if the predicate ended
+    /// the search.
     fn remove_each(
         &mut self,
         step: usize,
@@ -144,7 +145,8 @@ impl Search<'_> {
         }
     }
 
-    /// Returns the index after the line with the last closing bracket for the brackets that line `at` opens.
+    /// Returns the index after the line that closes the last of the brackets that line `at` opens; `at` if they are
+    /// never closed.
     fn bracket_end(&self, at: usize) -> usize {
         let mut open = 0_i64;
         for n in at..self.left.len() {

@@ -3,10 +3,11 @@
 //!
 //! There are four kinds of stacks: an installed ROCm ([`Spec::System`]); a directory that contains ROCm
 //! ([`Spec::Directory`]), for example a prefix of TheRock, an unpacked wheel or a Debian root; a Debian release
-//! ([`Spec::Debian`]), which [`fetch()`] downloads and unpacks without privileges; and a build from a history.
-//! [`Sources`] configure the places that publish builds. [`list_builds`] merges their listings into one [`History`],
-//! the oldest build first. A [`BuildStore`] turns a [`Build`] into a prefix on disk that [`locate`] accepts.
-//! [`BuildStore::cross`] combines a good build with one component of a bad build.
+//! ([`Spec::Debian`]), which [`fetch()`] downloads and unpacks without privileges; and a published build, for example a
+//! nightly build of TheRock. [`Sources`] configure the places that publish builds. [`list_builds`] merges their
+//! listings into one [`History`], the oldest build first. A [`BuildStore`] downloads a [`Build`] and unpacks it into a
+//! folder, its prefix, that [`locate`] accepts. [`BuildStore::cross`] combines a good build with one component of a bad
+//! build.
 //!
 //! The crate prints nothing, makes no decisions about bugs, and knows no devices, cases or verdicts. It reports
 //! progress to a callback, and its errors are values that contain a hint.

@@ -1,5 +1,5 @@
-//! Unpacks archives into folders: Debian packages into a root, tarballs and wheels into a prefix. Neither the paths in
-//! an archive nor the sizes that it states are trusted.
+//! Unpacks archives into folders: Debian packages into the root folder of a stack, tarballs and wheels into the folder
+//! of a build (its prefix). Neither the paths in an archive nor the sizes that it states are trusted.
 
 pub(crate) mod budget;
 pub(crate) mod deb;

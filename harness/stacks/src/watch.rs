@@ -33,7 +33,7 @@ impl<S: Deref<Target = AtomicBool>> CleanupLimit<S> {
     }
 }
 
-/// Interval between two checks of the flag, and between two calls of `stopped` in [`watched`].
+/// Interval at which [`watched`] checks the flag, and at which it calls `stopped` while the flag is true.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Guard that ends the watching thread when the work ends, even by a panic.

@@ -34,7 +34,7 @@ pub struct AddStatistics {
     pub merged: BTreeMap<String, String>,
 }
 
-/// Separator between the names of the configurations of a run that used several.
+/// Separator between the names of configurations, for a run that used several configurations.
 pub const SEPARATOR: &str = " and ";
 
 impl Store {

@@ -28,7 +28,7 @@ impl Numbers {
         (self.0 >> 33) % limit
     }
 
-    /// Returns true with this probability in per cent.
+    /// Returns true with a probability of `percent` per cent.
     fn chance(&mut self, percent: u64) -> bool {
         self.next(100) < percent
     }

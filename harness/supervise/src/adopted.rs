@@ -1,15 +1,18 @@
 //! Finds and kills processes that left the process group of a child and outlived the child, for example after a double
 //! fork or `setsid`.
 //!
-//! A worker is a *subreaper* (`PR_SET_CHILD_SUBREAPER`, set by the worker or its starter). While the worker lives,
-//! orphaned descendants become its children. This process is a subreaper too. Orphans become children of this process
-//! when the worker has ended, or at once if the child is not a subreaper. Each child is started with the variable
-//! [`RUN_VARIABLE`], which its descendants inherit. The value of the variable identifies the child from which a process
-//! descends.
+//! Linux makes such a process, an orphan, a child of its nearest living ancestor that is a *subreaper*
+//! (`PR_SET_CHILD_SUBREAPER`). This process makes itself a subreaper, so it becomes the parent of the orphans of an
+//! ended child. A worker is a subreaper too, because the worker or its starter sets this. While a worker lives, its
+//! orphaned descendants become children of the worker. If a child is not a subreaper, its orphans become children of
+//! this process at once.
+//!
+//! Each child is started with the variable [`RUN_VARIABLE`], which its descendants inherit. The value of the variable
+//! identifies the child from which a process descends.
 //!
 //! A program that uses this library may have children of its own, even in groups of their own. This module does not
-//! touch them. Linux makes orphans children of the first living thread. Therefore children of other threads, and
-//! processes that are older than the first supervised child, are not leftovers of a supervised child.
+//! touch them. Linux makes orphans children of the first living thread of the subreaper. Therefore children of other
+//! threads, and processes that are older than the first supervised child, are not leftovers of a supervised child.
 
 use std::collections::BTreeMap;
 
@@ -31,16 +34,18 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Environment variable that identifies the supervised child to which a process belongs.
 pub const RUN_VARIABLE: &str = "ROCREPRO_RUN";
 
-/// Leaders of process groups whose leftover processes have not been killed yet.
+/// Leaders of the process groups of supervised children. A leader is listed from its start until the processes that it
+/// left running have been killed.
 struct RunningLeaders {
     /// Process id of each leader, with the value of its [`RUN_VARIABLE`].
     leaders: BTreeMap<i32, String>,
-    /// Start time of the first leader, as [`parse_start`] returns it. Processes that started earlier are not leftovers.
+    /// Start time of the first leader, as [`parse_start`] returns it. Processes that started earlier do not descend
+    /// from a leader.
     since: u64,
 }
 
-/// The lock is held while a child is started and registered here. Otherwise another thread could mistake the new child
-/// for a leftover.
+/// The registered leaders. One lock covers the start of a child and its registration here. Otherwise another thread
+/// could take the new child for an orphan of an ended leader and kill it.
 static RUNNING: Mutex<RunningLeaders> =
     Mutex::new(RunningLeaders { leaders: BTreeMap::new(), since: 0 });
 
@@ -75,8 +80,8 @@ pub(crate) fn start(command: &mut Command) -> std::io::Result<(Child, Leader)> {
     Ok((child, Leader { pid, run }))
 }
 
-/// The supervisor stops waiting for orphans of unknown origin after this many consecutive checks without an orphan of
-/// the leader.
+/// Maximum number of consecutive checks that find orphans of unknown origin, but none of the leader. The supervisor
+/// then stops waiting.
 const MAX_UNRELATED_CHECKS: u32 = 10;
 
 /// Waits until all orphans that an ended leader left to this process have ended, at most for `limit`, or until a
@@ -100,7 +105,8 @@ pub(crate) fn wait_for_orphans(leader: &Leader, limit: Duration, cancel: &Cancel
 
 /// Kills the orphans that an ended leader left to this process, and returns them. As long as another leader runs,
 /// processes without a [`RUN_VARIABLE`] are not killed, because they may be descendants of that leader. `stays` is true
-/// if the leader or its group could not be killed.
+/// if the leader or its group could not be killed; the leader then stays registered. `reap` is the maximum time to wait
+/// for the end of the killed processes.
 pub(crate) fn kill_orphans(leader: Leader, stays: bool, reap: Duration) -> Vec<Process> {
     kill_orphans_with(leader, stays, reap, &mut children)
 }
@@ -165,9 +171,9 @@ pub(crate) fn kill_all() {
     }
 }
 
-/// Reaps the ended processes among `children`, and returns those that are alive and were not started by this process
-/// itself. The second value is false if the list may be incomplete, because a child that ended after the listing may
-/// have left children of its own.
+/// Reaps the ended processes among `children`, and returns ids and names of those that are alive and were not started
+/// by this process itself. The second value is false if this list may be incomplete, because a child that ended after
+/// the listing may have left children of its own.
 fn other_orphans(running: &RunningLeaders, children: Vec<Pid>) -> (Vec<(Pid, String)>, bool) {
     if children.is_empty() {
         return (Vec::new(), true);
@@ -262,8 +268,8 @@ mod tests {
     fn foreign_children_are_neither_killed_nor_reaped() {
         let sleeper = || Command::new("sleep").arg("606").process_group(0).spawn().unwrap();
         let by_another = std::thread::Builder::new().spawn(move || {
-            // When this thread ends, Linux gives its child to the first thread. `clear` in another test must not kill
-            // that child.
+            // When this thread ends, Linux gives its child to the first thread. `kill_orphans` in another test must not
+            // kill that child.
             let mut command = Command::new("sleep");
             let (child, leader) = start(command.arg("606").process_group(0)).unwrap();
             let listed = children().contains(&Pid::from_child(&child));

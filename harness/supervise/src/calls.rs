@@ -2,8 +2,8 @@
 //!
 //! A container or a batch system may forbid some system calls by a seccomp filter, which all children inherit. If
 //! `getcwd` is forbidden, a compiler in a worker crashes; if `prctl` is forbidden, leftover processes are not found. A
-//! filter that kills the caller (`SECCOMP_RET_KILL_PROCESS`) ends this process at the first such call, which cannot be
-//! reported.
+//! filter that kills the caller (`SECCOMP_RET_KILL_PROCESS`) ends this process at the first forbidden call. This cannot
+//! be reported.
 
 use std::fmt;
 use std::fs;

@@ -26,7 +26,7 @@ struct Inner {
     /// A file descriptor that becomes readable when the request is made. Nothing reads it, so it wakes every thread
     /// that polls it, at the time of the request or later.
     wake: OwnedFd,
-    /// The first signal, or 0.
+    /// Number of the first signal that made the request, or 0.
     signal: AtomicI32,
 }
 
@@ -99,7 +99,7 @@ impl Cancel {
         Ok(())
     }
 
-    /// Returns the signal that made the request first, or 0.
+    /// Returns the number of the first signal that made the request, or 0 if no signal made it.
     pub(crate) fn signal(&self) -> i32 {
         self.0.signal.load(Ordering::SeqCst)
     }

@@ -26,9 +26,9 @@ pub(crate) fn is_unavailable(error: Errno) -> bool {
     matches!(error, Errno::NOSYS | Errno::PERM | Errno::ACCESS)
 }
 
-/// Time between two checks of a child that another thread of this process has stopped to read the child's call stacks.
-/// Linux reports such stops to every thread that waits, whatever its options are (`wait_task_stopped` in Linux's
-/// kernel/exit.c).
+/// Time to sleep after `waitid` reports that the child was stopped instead of ended. Another thread of this process
+/// stops children to read their call stacks. Linux reports such stops to every thread that waits, whatever its options
+/// are (`wait_task_stopped` in Linux's kernel/exit.c).
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Returns a file descriptor that a thread makes ready when the child has ended.

@@ -15,11 +15,11 @@ use crate::Cancel;
 use crate::ended;
 use crate::work::ProcessorUse;
 
-/// Time in which the other processes of a group may end by themselves. Processes of a pipeline, and processes that a
-/// signal to the group has killed, end shortly after the leader.
+/// Time that the other processes of a group have to end by themselves after the end of the leader. Processes of a
+/// pipeline, and processes that a signal to the group has killed, end shortly after the leader.
 pub(crate) const SETTLE_TIME: Duration = Duration::from_millis(200);
 
-/// A process in the child's group that outlived the child.
+/// A process that a supervised child left running, in the child's process group or outside of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
     /// Process id.
@@ -47,7 +47,8 @@ pub(crate) fn send(group: Pid, signal: Signal) {
     let _ = kill_process_group(group, signal);
 }
 
-/// Waits until one of `sources` is ready, or until the time `until`, and returns the sources that are ready. A file
+/// Waits until one of `sources` is ready, or until the time `until`; `None` means without a time limit. A source is a
+/// name, a file descriptor and the events to wait for. Returns the names of the sources that are ready. A file
 /// descriptor whose other end is closed counts as ready.
 pub(crate) fn wait_ready<T: Copy>(
     sources: &[(T, BorrowedFd<'_>, PollFlags)],
@@ -68,7 +69,8 @@ pub(crate) fn wait_ready<T: Copy>(
     Ok(ready.map(|((name, ..), _)| *name).collect())
 }
 
-/// Kills the members of a group that have not ended `settle` after the leader ended and was reaped, and returns them.
+/// Waits up to `settle` until the members of a group have ended, or until a request to cancel. Kills the other members,
+/// waits up to `reap` for their end, and returns them. The leader must have been reaped, unless it could not be killed.
 ///
 /// Linux does not reuse the id of a group that has members. The signal could reach another group only if, in the
 /// moments between the check and the kill, the last member ended and all other process ids were used up.
@@ -150,8 +152,8 @@ pub(crate) fn can_run(pid: Pid) -> bool {
     })
 }
 
-/// Maximum number of threads whose waiting times are read. A check of each of many threads would take too long while
-/// all of them compute.
+/// Maximum number of threads of one process whose times are read. Reading the times of many threads that all compute
+/// would take too long.
 pub(crate) const THREADS: usize = 64;
 
 /// Returns the processor use of a process and its first 64 threads, or `None` if Linux does not report it.

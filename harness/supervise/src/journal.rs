@@ -104,7 +104,8 @@ impl Journal {
 
     /// Appends one record with a single write(2). When the function returns, the record survives the event that
     /// [`Durability`] names. If this process is killed earlier, the line is complete, incomplete or absent, and earlier
-    /// records are unchanged. Records must be JSON objects, because the beginning of an object is never valid JSON.
+    /// records are unchanged. Records must be JSON objects: the beginning of an object is never valid JSON, so [`read`]
+    /// recognises an incomplete line.
     ///
     /// # Errors
     /// Returns [`JournalError::Serialize`] or [`JournalError::Write`]. After either error, further records can be

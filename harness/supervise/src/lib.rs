@@ -10,8 +10,8 @@
 //!   parent and must kill its own process group (`kill(0, SIGKILL)`). Thus even a parent that SIGKILL ends leaves no
 //!   process behind. The alternative `PR_SET_PDEATHSIG` would need `pre_exec`, with which the standard library forks
 //!   instead of using `posix_spawn`. A fork takes 70 ms in a parent of 2 GiB.
-//! * The child writes one event per line to standard output. A child that loads libraries first duplicates that
-//!   descriptor and points descriptor 1 at standard error, so that the output of libraries does not mix with events.
+//! * The child writes one event per line to standard output. Before a child loads libraries, it must duplicate that
+//!   descriptor and redirect descriptor 1 to standard error, so that the output of libraries does not mix with events.
 //! * The child starts as the leader of a new process group and stays in it. The terminal does not send Ctrl-C to that
 //!   group. [`Cancel::on_signals`] ends the group instead. Descendants may leave the group. Descendants that outlive
 //!   the child become children of this process, which kills them.

@@ -29,12 +29,12 @@ impl Log {
         }
     }
 
-    /// Returns the first [`LOG_HEAD_BYTES`] bytes.
+    /// Returns the beginning of the log, at most [`LOG_HEAD_BYTES`] bytes.
     pub fn head(&self) -> &[u8] {
         &self.head
     }
 
-    /// Returns the last [`LOG_TAIL_BYTES`] bytes after the head.
+    /// Returns the end of the log, at most [`LOG_TAIL_BYTES`] bytes. It does not overlap the head.
     pub fn tail(&self) -> &[u8] {
         &self.tail[self.tail.len().saturating_sub(LOG_TAIL_BYTES)..]
     }

@@ -16,11 +16,15 @@ pub struct Limits {
     /// the next. While the child computes, its processor time counts as silence, but at most the elapsed time. Time in
     /// which the child waits for a processor does not count.
     pub quiet: Duration,
-    /// Prefix of the names of progress threads. The child is not silent while such a thread of the child or of a
-    /// descendant computes, or while the child writes to standard error. For other threads, a quarter of the processor
-    /// time in user mode counts as silence, because a program may compute for long without a line. Their time in system
-    /// calls counts fully if it exceeds their time in user mode, because a thread that waits actively yields in a loop.
-    /// If `None`, all processor time counts as silence, as described for [`Limits::quiet`].
+    /// Prefix of the names of the threads whose work counts as progress, for example the threads of the emulated
+    /// device. If `None`, all processor time counts as silence, as described for [`Limits::quiet`].
+    ///
+    /// The child is not silent while such a thread of the child or of a descendant computes, or while the child writes
+    /// to standard error. While none of them computes, the processor time of the other threads counts as follows:
+    ///
+    /// * A quarter of their time in user mode counts as silence, because a program may compute for long without a line.
+    /// * If their time in system calls is longer than their time in user mode, the time in system calls counts instead,
+    ///   without a reduction. Such threads wait actively: they yield in a loop.
     pub progress: Option<String>,
     /// Time from SIGTERM until SIGKILL is sent to a child that does not end.
     pub grace: Duration,
@@ -30,8 +34,8 @@ pub struct Limits {
     /// Time from the end of a child that exits by itself until its remaining descendants are killed.
     pub after: Duration,
     /// Command line of a process that calls [`unwind_copies`](crate::unwind_copies). When the child reaches a time
-    /// limit, the process reads the call stacks of the child's threads before the child is killed. If empty, they are
-    /// not read.
+    /// limit, the process reads the call stacks of the child's threads before the child is killed. If the command line
+    /// is empty, call stacks are not read.
     pub looker: Vec<OsString>,
 }
 
@@ -65,8 +69,8 @@ pub struct Observed {
     pub torn: Vec<u8>,
     /// Standard error.
     pub stderr: Log,
-    /// Call stack of each thread when a time limit was reached, one line each. If some could not be read, the first
-    /// line gives the reason. Empty if no limit was reached, or without [`Limits::looker`].
+    /// Call stack of each thread when a time limit was reached, one line each. If some call stacks could not be read,
+    /// the first line gives the reason. Empty if no limit was reached, or without [`Limits::looker`].
     pub stacks: Vec<String>,
     /// Time from just before the start until the child was reaped and its pipes were empty. The clock is monotonic and
     /// stops while the machine is suspended.

@@ -52,7 +52,8 @@ pub(crate) fn process_tree(leader: Pid) -> Vec<i32> {
 }
 
 /// Returns the processor use of a child, from which [`Silence`](crate::silence::Silence) computes how long the child
-/// has been silent.
+/// has been silent. `progress` is [`Limits::progress`](crate::Limits::progress). Returns `None` if Linux does not
+/// report the processor time.
 pub(crate) fn processor_use(leader: Pid, progress: Option<&str>) -> Option<ProcessorUse> {
     let mut work = group::work(leader)?;
     work.activity = progress.map(|progress| activity(leader, progress));

@@ -28,8 +28,8 @@ const DRAIN_TIME: Duration = Duration::from_millis(200);
 /// end.
 const CANCEL_GRACE: Duration = Duration::from_millis(500);
 
-/// On a busy machine, a process that was sent SIGKILL waits for a processor before it ends. While one of its threads
-/// can run, the supervisor waits for up to this multiple of [`Limits::reap`].
+/// Multiple of [`Limits::reap`] that the supervisor waits at most for a process that was sent SIGKILL, if one of its
+/// threads can run. On a busy machine, such a process waits for a processor before it ends.
 const MAX_REAP_FACTOR: u32 = 6;
 
 /// Time between two checks of whether a process that was sent SIGKILL can run.
@@ -284,7 +284,7 @@ fn watch(
 }
 
 impl Phase {
-    /// Shortens the remaining time in which the child may end by itself if cancellation was requested.
+    /// If cancellation was requested, shortens the time until a child that was sent SIGTERM is sent SIGKILL.
     fn after_cancellation(self, now: Duration, cancel: &Cancel) -> Phase {
         match self {
             Phase::Terminating { reason, until } if cancel.is_cancelled() => {
@@ -296,7 +296,9 @@ impl Phase {
 }
 
 impl Limits {
-    /// Returns the reason why a running child must end now, or `None` if it may continue.
+    /// Returns the reason why a running child must end now, or `None` if it may continue. `now` is the time since its
+    /// start that counts toward the limits, and `silent` is the duration of its silence. `flooded` is true if it wrote
+    /// more than [`Lines`](crate::lines::Lines) can keep.
     fn due(
         &self,
         now: Duration,

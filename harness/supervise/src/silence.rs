@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use crate::work::{Activity, ProcessorUse};
 
-/// Maximum time between two checks of a silent child's processor time. If the limit of silence is small, the time is a
-/// quarter of that limit.
+/// Maximum time between two checks of a silent child's processor time. If a quarter of the limit of silence is shorter,
+/// a check is made after that quarter.
 const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A child is idle if it uses less than 1/20 of a processor.
+/// Divisor of the elapsed time: a child that uses less than this part of a processor, 1/20, is idle.
 const IDLE_DIVISOR: u32 = 20;
 
-/// Divisor of the processor time in user mode that a program spends in threads other than its progress threads. Because
-/// of it, an endless loop is found only after four times the limit of silence, or when the limit of the total time is
-/// reached.
+/// Divisor of the processor time in user mode of threads other than the progress threads (see
+/// [`Limits::progress`](crate::Limits::progress)): a quarter of this time counts as silence. An endless loop is
+/// therefore found only after four times the limit of silence, or when the limit of the total time is reached.
 const COMPUTING_DIVISOR: u32 = 4;
 
 /// Silence of a child since its last line. For an idle child the elapsed time counts, without the time that it waited
@@ -40,8 +40,9 @@ impl Silence {
         self.at.saturating_add(self.pause)
     }
 
-    /// Returns for how long the child had been silent at the last check. Makes a new check if one is due. If `work`
-    /// returns `None`, the elapsed time counts.
+    /// Returns for how long the child had been silent at the last check; zero if it has printed a line since. If a
+    /// check is due at the time `now`, makes this check first. `last_line` is the time of the child's last line. `work`
+    /// measures the processor use of the child; if it returns `None`, the elapsed time counts as silence.
     pub(crate) fn update(
         &mut self,
         now: Duration,

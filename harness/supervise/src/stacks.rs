@@ -55,19 +55,19 @@ struct Thread {
     tid: i32,
     name: String,
     state: String,
-    /// Name of the Linux kernel's function in which the thread sleeps.
+    /// Name of the Linux kernel's function in which the thread sleeps; empty or `0` if Linux does not report it.
     waits: String,
     /// True if the thread's registers and stack were copied.
     is_copied: bool,
 }
 
-/// Type of the function [`run`](crate::run), which calls this module and passes itself, so that the module can start
-/// the process that finds the calls.
+/// Type of the function [`run`](crate::run). `run` calls this module and passes itself, because this module uses it to
+/// start the process that finds the calls.
 type Run = fn(Command, &[u8], &Limits, &Cancel, &mut dyn FnMut(&Line)) -> Observed;
 
-/// Returns one line for each thread in the process group, beginning with the leader's first thread. Each thread is
-/// stopped for a moment to copy its registers and stack, and then continues. `looker` is the command line of a process
-/// that runs [`unwind_copies`].
+/// Returns one line for each thread in the process group, beginning with the leader's first thread. If the calls of
+/// some threads could not be read, a line with the reason comes first. Each thread is stopped for a moment to copy its
+/// registers and stack, and then continues. `looker` is the command line of a process that runs [`unwind_copies`].
 pub(crate) fn thread_stacks(
     leader: Pid,
     looker: &[OsString],
@@ -105,8 +105,8 @@ pub(crate) fn thread_stacks(
 }
 
 /// Copies the threads of a process, and returns the number of those that were left out. Threads are stopped only while
-/// `goes_on` returns true. `known` is the id of a thread that waits in a signal handler, and its registers from before
-/// the signal.
+/// `goes_on` returns true. Appends the threads to `threads` and the copied bytes to `copies`. `known`, if given, is the
+/// id of a thread that waits in a signal handler, and its registers from before the signal.
 fn copy(
     pid: i32,
     known: Option<(i32, Registers)>,
@@ -269,7 +269,8 @@ mod tests {
         check("S", "0", &[], "process 7, thread 8 `a b` sleeps");
     }
 
-    /// Another thread waits for the child only if Linux does not support `pidfd_open`.
+    /// On machines without `pidfd_open`, a thread waits for the end of the child. It must not mistake a stop for the
+    /// end.
     #[test]
     fn stopped_child_has_not_ended() {
         let mut sleep = Command::new("sleep");

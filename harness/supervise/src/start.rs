@@ -49,7 +49,7 @@ const END: &str = "--";
 pub struct Start {
     /// Path of the program.
     pub program: PathBuf,
-    /// Dynamic loader, with its options, that starts the program. Not used with a view.
+    /// Dynamic loader, with its options, that starts the program; may be empty. Not used with a view.
     pub through: Vec<OsString>,
     /// View of the file system for the program and its children, which replaces folders of the machine.
     pub view: Option<View>,

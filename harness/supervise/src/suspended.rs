@@ -1,10 +1,10 @@
-//! Measures the time in which a child could not make progress, whatever its code does. The child was stopped, traced or
-//! frozen, the machine was suspended, the supervising process did not run, or other processes left the child no
-//! processor. Such time does not count toward any limit.
+//! Measures the time in which a child could not make progress, whatever its code does. Possible reasons: the child was
+//! stopped, traced or frozen; the machine was suspended; the supervising process did not run; or other processes left
+//! the child no processor. Such time does not count toward any limit.
 //!
 //! A batch system suspends a job by a signal or by its cgroup. The state of a process does not reveal that its cgroup
-//! is frozen. The state is `D` in version 1 and `S` in version 2, and only the files of the cgroup report the freeze
-//! (<https://docs.kernel.org/admin-guide/cgroup-v1/freezer-subsystem.html>,
+//! is frozen. The state is `D` with version 1 of cgroups and `S` with version 2, as if the process slept, and only the
+//! files of the cgroup report the freeze (<https://docs.kernel.org/admin-guide/cgroup-v1/freezer-subsystem.html>,
 //! <https://docs.kernel.org/admin-guide/cgroup-v2.html>, `cgroup.events`).
 //!
 //! Only processes of this machine are checked. A child that a launcher starts on another machine is not checked.
@@ -20,23 +20,24 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::{group, processor_time};
 
-/// Maximum time between two checks of a child. If the child's shortest time limit is small, the time is a quarter of
-/// that limit.
+/// Maximum time between two checks of a child. If a quarter of the child's shortest time limit is shorter, a check is
+/// made after that quarter.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// If a check is late by this time or more, this process did not run. It was stopped or frozen with the child, or its
-/// virtual machine was paused, or the child left it no processor.
+/// Minimum delay of a check from which follows that this process did not run. It was stopped or frozen with the child,
+/// or its virtual machine was paused, or the child left it no processor.
 const LATE_CHECK: Duration = Duration::from_secs(1);
 
-/// The machine was suspended if the clock that includes suspended time has gained this much on the clock that does not.
+/// Minimum time by which, between two checks, the clock that includes suspended time gains on the clock that does not.
+/// If the gain is smaller, the machine is assumed not to have been suspended.
 const SUSPEND_THRESHOLD: Duration = Duration::from_millis(100);
 
-/// Divisor: if a child has used at most a quarter of one processor, it waits for a processor because of other
-/// processes, and not because of its own threads.
+/// Divisor of the elapsed time. A child that has used at most this part of one processor waits for a processor because
+/// of other processes, and not because of its own threads.
 const STARVED_SHARE: u32 = 4;
 
-/// Time of waiting for a processor does not count toward the limits, but only up to this multiple of the child's
-/// shortest limit.
+/// Maximum time of waiting for a processor that is excluded from the limits, as a multiple of the child's shortest
+/// limit.
 const MAX_STARVED_FACTOR: u32 = 3;
 
 /// Functions of the Linux kernel in which a frozen thread sleeps; see `kernel/freezer.c` and `kernel/signal.c`.
@@ -159,7 +160,7 @@ pub(crate) struct ProcessCheck {
     pub(crate) suspension: Option<Suspension>,
     /// Processor time of the child, or `None` if Linux does not report it.
     pub(crate) cpu: Option<Duration>,
-    /// Longest total time for which a thread of the child has waited for a processor.
+    /// Total time for which a thread of the child has waited for a processor: the largest value of all threads.
     pub(crate) queued: Duration,
     /// Total time for which the machine has been suspended since boot, as [`suspended_time`] returns it.
     pub(crate) asleep: Duration,
@@ -185,7 +186,8 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Returns a clock that starts with the child. `shortest` is the child's shortest limit.
+    /// Returns a clock that starts with the child. `shortest` is the child's shortest limit. `asleep` is the value of
+    /// [`suspended_time`] at the start of the child.
     pub(crate) fn new(shortest: Duration, asleep: Duration) -> Clock {
         Clock {
             pause: PAUSE.min(shortest / 4),
@@ -199,7 +201,7 @@ impl Clock {
         }
     }
 
-    /// Returns the time of the next check on the wall clock.
+    /// Returns the time on the wall clock at which the next check is due.
     pub(crate) fn next(&self) -> Duration {
         self.at.saturating_add(self.pause)
     }
@@ -230,8 +232,8 @@ impl Clock {
         (self.at, self.last) = (now, look);
     }
 
-    /// Returns how much of the time so far does not count. A wait for a processor may be part of another pause, so the
-    /// times are not added.
+    /// Returns how much of the time so far does not count: the larger one of `excluded` and `starved`. They are not
+    /// added, because the child may wait for a processor during another pause.
     fn uncounted(&self) -> Duration {
         self.excluded.max(self.starved)
     }

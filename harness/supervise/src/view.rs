@@ -34,8 +34,8 @@ pub struct View {
     pub place: PathBuf,
     /// Files and links that exist only in the view, by their paths relative to `place`.
     pub made: BTreeMap<PathBuf, ViewEntry>,
-    /// Folders that are overlaid with others, in the order of mounting. The lower layer is always the original folder,
-    /// even if an earlier entry changed the folder.
+    /// Folders that are overlaid with others, in the order of mounting. Each overlay includes the original content of
+    /// its folder, even if an earlier entry changed the folder.
     pub laid: Vec<Overlay>,
     /// Environment variables for programs inside the view.
     pub environment: BTreeMap<String, String>,

@@ -23,7 +23,7 @@ impl ProcessorUse {
     }
 }
 
-/// Processor time of a program and its descendants.
+/// Processor time of the threads of a program and its descendants.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Activity {
     /// Processor time of each thread whose name begins with [`Limits::progress`](crate::Limits::progress), by thread
@@ -34,7 +34,7 @@ pub(crate) struct Activity {
 }
 
 impl Activity {
-    /// Returns the processor time since `before` of the threads whose work is progress.
+    /// Returns how much processor time the threads in `progress` have used since `before`.
     pub(crate) fn progressed(&self, before: &Activity) -> Duration {
         let since = |(thread, time): (&String, &Duration)| {
             time.saturating_sub(before.progress.get(thread).copied().unwrap_or_default())
@@ -42,7 +42,8 @@ impl Activity {
         self.progress.iter().map(since).sum()
     }
 
-    /// Returns the processor time since `before` of the other threads: in user mode, and in system calls.
+    /// Returns how much processor time the threads in `others` have used since `before`: in user mode, and in system
+    /// calls.
     pub(crate) fn computed(&self, before: &Activity) -> (Duration, Duration) {
         let since = |(thread, (user, system)): (&String, &(Duration, Duration))| {
             let (user_before, system_before) =

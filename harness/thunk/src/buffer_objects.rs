@@ -30,7 +30,7 @@ static OBJECTS: Mutex<BTreeMap<u64, Object>> = Mutex::new(BTreeMap::new());
 /// End of the part of the file that is in use, in bytes.
 static END: Mutex<u64> = Mutex::new(0);
 
-/// Keys of the exported objects. Each map key is the inode of the file that was exported for the object.
+/// Keys of the exported objects. The key of an entry is the inode of the file that was exported for the object.
 static EXPORTED: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
 
 /// Distance between the offset and the key of an object. The key is also the handle of an allocation, so it must not be

@@ -52,7 +52,7 @@ unsafe extern "C" fn hsaKmtGetAMDGPUDeviceHandle(node: u32, to: *mut *mut c_void
     }
 }
 
-/// `struct amdgpu_gpu_info`, up to the last field that is set here.
+/// Layout of libdrm's `struct amdgpu_gpu_info`, up to the last field that this library sets.
 #[repr(C)]
 struct GpuInfo {
     chip: u32,
@@ -108,7 +108,7 @@ extern "C" fn amdgpu_device_deinitialize(_device: *mut c_void) -> c_int {
 const BY_NUMBER: u32 = 1;
 const BY_FILE: u32 = 2;
 
-/// `struct amdgpu_bo_import_result`.
+/// Layout of libdrm's `struct amdgpu_bo_import_result`.
 #[repr(C)]
 struct Imported {
     object: u64,

@@ -15,7 +15,7 @@ struct Users {
 
 static USERS: Mutex<Users> = Mutex::new(Users { kernels: 0, freed: Vec::new() });
 
-/// While a value of this type exists, freed memory stays mapped.
+/// Guard for the time in which a kernel runs. While a guard exists, freed memory stays mapped.
 pub(crate) struct InUse(());
 
 impl InUse {

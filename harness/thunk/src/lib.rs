@@ -1,5 +1,5 @@
-//! Emulated AMD device below a released HSA runtime. It implements the functions of the thunk (`hsaKmt*`), for which
-//! ROCr otherwise uses libhsakmt and the Linux kernel.
+//! Emulated AMD device below a released HSA runtime. It implements the functions of the thunk (`hsaKmt*`), the library
+//! through which ROCr, AMD's HSA runtime, uses the driver. On hardware, libhsakmt and the Linux kernel implement them.
 //!
 //! With `HSA_ENABLE_DTIF=1`, ROCr 7.0 and later opens `libdtif.so` and takes every function of the thunk and of
 //! libdrm_amdgpu from it (`ThunkLoader::LoadThunkApiTable`). A thread per queue executes the packets, and the crate

@@ -20,7 +20,8 @@ const HUGE_PAGE: u64 = 2 << 20;
 static USED: Mutex<[u64; device::MAX_DEVICES as usize]> =
     Mutex::new([0; device::MAX_DEVICES as usize]);
 
-/// Counts memory of a node as used. If the GPU has too little free memory, returns false and counts nothing.
+/// Counts memory of a GPU as used. Returns false, and counts nothing, if the GPU has too little free memory. Memory of
+/// the host is not counted.
 fn charge(node: Node, bytes: u64) -> bool {
     let Some(index) = node.gpu() else { return true };
     let mut used = address_map::lock(&USED);
@@ -39,7 +40,8 @@ fn release(node: Node, bytes: u64) {
     }
 }
 
-/// Maps anonymous memory with the given alignment, at the address `at` if one is given.
+/// Maps anonymous memory with the given alignment, and returns its address; `None` if this is impossible. If `at` is
+/// given, the memory must start there.
 fn map_pages(bytes: u64, alignment: u64, at: Option<u64>, protection: i32) -> Option<u64> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let fixed = if at.is_some() { libc::MAP_FIXED_NOREPLACE } else { 0 };

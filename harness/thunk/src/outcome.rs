@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use crate::clocks;
 
-/// `amd_signal_t`.
+/// Layout of a signal in memory (`amd_signal_t` of ROCr).
 #[repr(C, align(64))]
 pub(crate) struct SignalCell {
     kind: AtomicI64,
@@ -33,7 +33,8 @@ pub(crate) struct Completion {
 }
 
 impl Completion {
-    /// Decrements the signal.
+    /// Stores the start and end time of the packet in the signal, and decrements the signal. Does nothing without a
+    /// signal.
     pub(crate) fn lower(self) {
         let Some(cell) = cell(self.signal) else { return };
         cell.start.store(self.start, Ordering::Relaxed);

@@ -21,7 +21,8 @@ use crate::{
     types::{Event, QueueResource},
 };
 
-/// `HSA_QUEUE_COMPUTE_AQL`. ROCr also creates SDMA queues unless `HSA_ENABLE_SDMA=0` is set.
+/// Queue type `HSA_QUEUE_COMPUTE_AQL`, the only supported one. ROCr also creates SDMA queues unless `HSA_ENABLE_SDMA=0`
+/// is set.
 const COMPUTE_AQL: u32 = 21;
 
 static QUEUES: Mutex<BTreeMap<u64, Arc<Queue>>> = Mutex::new(BTreeMap::new());

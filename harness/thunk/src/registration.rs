@@ -20,7 +20,8 @@ fn register(start: u64, bytes: u64, flags: MemoryFlags) -> Status {
     Status::SUCCESS
 }
 
-/// Maps the newest registration that contains an address. Returns the device address of the memory.
+/// Maps the newest registration that contains an address, so that `nodes` may access it. Returns the device address of
+/// `address`.
 pub(crate) fn map(map: &mut AddressMap, address: u64, nodes: Nodes) -> Result<u64, Status> {
     let found =
         map.registrations.iter_mut().rev().find(|known| {

@@ -1,6 +1,6 @@
 //! Results of the thunk's functions.
 
-/// `HSAKMT_STATUS`.
+/// Status that a function of the thunk returns (`HSAKMT_STATUS`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct Status(pub(crate) u32);

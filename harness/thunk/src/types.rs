@@ -1,22 +1,22 @@
-//! Structures of `hsakmttypes.h`. That header packs them to an alignment of four bytes.
+//! Layouts of the C structures in `hsakmttypes.h`. That header packs them to an alignment of four bytes.
 
 use std::ffi::c_void;
 
-/// `HsaVersionInfo`.
+/// Layout of `HsaVersionInfo`.
 #[repr(C)]
 pub(crate) struct Version {
     pub(crate) major: u32,
     pub(crate) minor: u32,
 }
 
-/// `HsaSystemProperties`.
+/// Layout of `HsaSystemProperties`.
 #[repr(C)]
 pub(crate) struct SystemProperties {
     pub(crate) nodes: u32,
     pub(crate) platform: [u32; 3],
 }
 
-/// `HsaNodeProperties`.
+/// Layout of `HsaNodeProperties`.
 #[derive(Clone, Copy)]
 #[repr(C, packed(4))]
 pub(crate) struct NodeProperties {
@@ -69,7 +69,7 @@ pub(crate) struct NodeProperties {
     pub(crate) family: u32,
 }
 
-/// `HsaMemoryProperties`.
+/// Layout of `HsaMemoryProperties`.
 #[derive(Clone, Copy, Default)]
 #[repr(C, packed(4))]
 pub(crate) struct MemoryProperties {
@@ -81,7 +81,7 @@ pub(crate) struct MemoryProperties {
     pub(crate) base: u64,
 }
 
-/// `HsaCacheProperties`.
+/// Layout of `HsaCacheProperties`.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct CacheProperties {
@@ -96,7 +96,7 @@ pub(crate) struct CacheProperties {
     pub(crate) siblings: [u32; 256],
 }
 
-/// `HsaIoLinkProperties`.
+/// Layout of `HsaIoLinkProperties`.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub(crate) struct LinkProperties {
@@ -112,7 +112,7 @@ pub(crate) struct LinkProperties {
     pub(crate) flags: u32,
 }
 
-/// `HsaQueueResource`.
+/// Layout of `HsaQueueResource`.
 #[derive(Clone, Copy)]
 #[repr(C, packed(4))]
 pub(crate) struct QueueResource {
@@ -124,7 +124,7 @@ pub(crate) struct QueueResource {
     pub(crate) errors: u64,
 }
 
-/// `HsaClockCounters`.
+/// Layout of `HsaClockCounters`.
 #[repr(C, packed(4))]
 pub(crate) struct ClockCounters {
     pub(crate) gpu: u64,
@@ -133,7 +133,7 @@ pub(crate) struct ClockCounters {
     pub(crate) system_frequency: u64,
 }
 
-/// `HsaPointerInfo`.
+/// Layout of `HsaPointerInfo`.
 #[derive(Clone, Copy)]
 #[repr(C, packed(4))]
 pub(crate) struct PointerInfo {
@@ -150,7 +150,7 @@ pub(crate) struct PointerInfo {
     pub(crate) user_data: *mut c_void,
 }
 
-/// `HsaEventDescriptor`.
+/// Layout of `HsaEventDescriptor`.
 #[repr(C, packed(4))]
 pub(crate) struct EventDescriptor {
     pub(crate) kind: u32,
@@ -159,17 +159,17 @@ pub(crate) struct EventDescriptor {
     pub(crate) sync_bytes: u64,
 }
 
-/// `HsaEvent`, which contains an `HsaEventData`.
+/// Layout of `HsaEvent`, which contains an `HsaEventData`.
 #[repr(C, packed(4))]
 pub(crate) struct Event {
     pub(crate) id: u32,
     pub(crate) kind: u32,
-    /// A union. This library uses only the synchronisation variable in it.
+    /// A union in C. This library uses only its member for the synchronisation variable.
     pub(crate) data: [u32; 5],
     pub(crate) hardware_data: [u32; 5],
 }
 
-/// `HsaGpuTileConfig`.
+/// Layout of `HsaGpuTileConfig`.
 #[repr(C, packed(4))]
 pub(crate) struct TileConfig {
     pub(crate) tables: [u64; 2],

@@ -31,7 +31,8 @@ extern "C" fn hsaKmtRuntimeDisable() -> Status {
     Status::SUCCESS
 }
 
-/// `HSA_RUNTIME_ENABLE_CAPS_SUPPORTS_CORE_DUMP_MASK`. Without this bit, ROCr itself would write a core dump of the GPU.
+/// Capability `HSA_RUNTIME_ENABLE_CAPS_SUPPORTS_CORE_DUMP_MASK`: the driver writes core dumps of the GPU. Without this
+/// bit, ROCr itself would write one.
 const DRIVER_DUMPS_CORE: u32 = 1 << 31;
 
 /// # Safety
@@ -142,7 +143,8 @@ missing! {
     hsaKmtReturnAsanHeaderPage
 }
 
-/// Functions of libdrm_amdgpu, which return an error number.
+/// Defines functions of libdrm_amdgpu that a program needs. Each function reports that it is not emulated, and returns
+/// an error number.
 macro_rules! missing_of_drm {
     ($($name:ident)*) => {
         $(#[unsafe(no_mangle)]

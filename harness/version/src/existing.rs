@@ -2,7 +2,7 @@
 
 use crate::{Version, VersionRange};
 
-/// Minor releases of ROCm: the major number, and the first and the last minor number of a series without gaps.
+/// Series of minor releases of ROCm without gaps, each given by its major number, its first and its last minor number.
 ///
 /// Sources: ROCm's [release history](https://rocm.docs.amd.com/en/latest/release/versions.html), and the tags of
 /// [ROCm/ROCm](https://github.com/ROCm/ROCm/tags). 7.2 was followed by 7.9, the first release of TheRock. The series

@@ -58,8 +58,8 @@ pub(crate) fn call(
     Ok(CallResult::NONE)
 }
 
-/// Returns the low guard and then the high guard of a buffer. Guards in device memory are copied to the host. If the
-/// copy fails, `None` is returned in place of the bytes.
+/// Reads the guards of a buffer. Returns the result of reading, and the bytes of the low guard followed by those of the
+/// high guard. Guards in device memory are copied to the host. If the copy fails, returns `None` in place of the bytes.
 fn guards(machine: &Machine<'_>, name: &str) -> Result<(CallResult, Option<Vec<u8>>), WorkerError> {
     let buffer = declared(machine, name)?;
     if !buffer.guarded {
@@ -94,8 +94,9 @@ fn guards(machine: &Machine<'_>, name: &str) -> Result<(CallResult, Option<Vec<u
     Ok((CallResult::hip(0), Some(bytes)))
 }
 
-/// Returns true if the content of a buffer must be written to a file. If the order states the expected digest, this is
-/// the case if `digest` is a different one. Otherwise it is the case if the buffer is small.
+/// Returns true if the content of a buffer must be written to a file. If the order states an expected digest for this
+/// execution of the step, the content must be written if `digest` differs. Otherwise it must be written if the buffer
+/// is small.
 fn must_keep(
     wanted: &[(u32, u32, String)],
     step: u32,
@@ -110,7 +111,8 @@ fn must_keep(
     }
 }
 
-/// Writes the content of a buffer to a file if [`must_keep`] returns true, and returns the name of the file.
+/// Writes the content of a buffer to a file if [`must_keep`] returns true, and returns the name of the file. Returns
+/// `None` if no file was written.
 fn spool(
     machine: &Machine<'_>,
     step: u32,

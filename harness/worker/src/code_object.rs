@@ -33,8 +33,9 @@ fn accepts(parameter: &CodeParameter, arg: &Arg) -> bool {
     }
 }
 
-/// Explains why the launches of a kernel in the plan do not match the kernel's code object. Returns an empty list if
-/// the metadata cannot be read, because the HIP runtime then decides.
+/// Explains why the launches of a kernel in the plan do not match the kernel's code object `code`. `own` is the
+/// declaration of the kernel in the case. Returns an empty list if the metadata cannot be read, because the HIP runtime
+/// then decides.
 pub(crate) fn mistakes(code: &[u8], kernel: &str, own: &CaseKernel, plan: &Plan) -> Vec<String> {
     let place = &own.place;
     let in_code = own.code.as_ref().map_or(kernel, |code| &code.kernel);

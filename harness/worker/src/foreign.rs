@@ -33,7 +33,8 @@ fn word(machine: &Machine<'_>, arg: &HipArg) -> u64 {
 }
 
 /// Returns the machine word that is passed for an argument. An argument that does not fit into a word is stored in a
-/// [`ValueMemory`](crate::given::ValueMemory), and the address of the room is passed.
+/// [`ValueMemory`](crate::given::ValueMemory), and the address of that memory is passed. `place` identifies the memory
+/// if the argument has no name.
 fn argument(machine: &Machine<'_>, place: &str, arg: &HipArg, role: &HipRole) -> usize {
     let behind = matches!(role, HipRole::In(_) | HipRole::Keeps | HipRole::Text);
     let (key, bytes) = match arg {
@@ -115,7 +116,8 @@ fn text(bytes: &[u8], sort: HipReadType) -> String {
     }
 }
 
-/// Returns a value that an earlier call stored, or the result of comparing it with another stored value.
+/// Returns the value that an earlier call stored under the name `of`. If `against` is given, returns the result of
+/// comparing this value with the value under that name.
 pub(crate) fn look(
     machine: &Machine<'_>,
     of: &str,

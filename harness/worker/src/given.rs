@@ -16,8 +16,8 @@ pub(crate) struct ValueStore {
 }
 
 impl ValueStore {
-    /// Stores bytes in the room with this key, followed by zeros up to the end of the room. Returns the address of the
-    /// room.
+    /// Stores bytes in the memory of the value with this key, and fills the rest of the memory with zeros. Returns the
+    /// address of the memory.
     pub(crate) fn store_bytes(&mut self, key: &str, bytes: &[u8]) -> usize {
         let room = self.room(key);
         let mut all = bytes.to_vec();

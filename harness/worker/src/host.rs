@@ -31,8 +31,8 @@ extern "C" fn add_one_as_callback(_: *mut c_void, _: c_int, data: *mut c_void) {
     add_one(data);
 }
 
-/// Describes the bytes of a buffer for [`add_one`]. A graph may run the function repeatedly, so the description is
-/// never freed.
+/// Returns a pointer to a description of the bytes of a buffer, for [`add_one`]. A graph may run the function
+/// repeatedly, so the description is never freed.
 pub(crate) fn bytes_of(machine: &Machine<'_>, buffer: &str) -> Result<*mut c_void, WorkerError> {
     let count = declared(machine, buffer)?.bytes as usize;
     let first = machine.address(&BufferAddress { buffer: buffer.to_owned(), offset: 0 });
@@ -44,7 +44,7 @@ pub(crate) fn bytes_of(machine: &Machine<'_>, buffer: &str) -> Result<*mut c_voi
     Ok(ptr::from_mut(Box::leak(Box::new(Bytes { first: first.cast(), count }))).cast())
 }
 
-/// Enqueues [`add_one`] in a stream.
+/// Enqueues [`add_one`] for the bytes of a buffer in a stream; `api` selects the HIP function. Returns its status.
 pub(crate) fn host_func(
     machine: &Machine<'_>,
     buffer: &str,

@@ -78,7 +78,8 @@ fn module_of<'p>(machine: &'p Machine<'_>, kernel: &'p str) -> &'p str {
     given_code(machine, kernel).map_or(kernel, |code| &code.file)
 }
 
-/// Compiles a GPU kernel and returns its code, or reads the code from the cache.
+/// Compiles a GPU kernel and returns its code, or reads the code from the cache. The inner error means that the kernel
+/// does not compile.
 pub(crate) fn compiled(
     machine: &Machine<'_>,
     kernel: &str,

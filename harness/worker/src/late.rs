@@ -93,8 +93,8 @@ impl DelayInjector {
         self.times.load(Ordering::Relaxed)
     }
 
-    /// Launches the delay kernel before a step. A status other than success means that the device or the stream is
-    /// broken, and becomes the result of the step.
+    /// Launches the delay kernel before a step, and returns the status of the launch; 0 if the step is not delayed. Any
+    /// other status means that the device or the stream is broken, and becomes the result of the step.
     pub(crate) fn before(
         &self,
         machine: &Machine<'_>,
@@ -135,7 +135,7 @@ impl DelayInjector {
         Ok(code)
     }
 
-    /// Updates the set of streams that are being captured, after a call.
+    /// Updates the set of streams that are being captured, after `call` has returned the status `code`.
     pub(crate) fn after(&self, call: &Call, code: c_int) {
         match call {
             Call::BeginCapture { stream, .. } => drop(self.capturing().insert(stream.clone())),

@@ -65,6 +65,8 @@ fn found() -> Vec<Found> {
     found
 }
 
+/// Adds the library or program that `info` describes to `found`, if its name has one of the [`PREFIXES`].
+///
 /// # Safety
 /// Must be called by dl_iterate_phdr with the vector of [`found`].
 unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
@@ -96,6 +98,8 @@ pub(crate) fn own_build_id() -> Option<String> {
     own
 }
 
+/// Stores the build id of the library or program that `info` describes in `own`, if it contains this function.
+///
 /// # Safety
 /// Must be called by dl_iterate_phdr with the variable of [`own_build_id`].
 unsafe extern "C" fn visit_own(info: *mut libc::dl_phdr_info, _: usize, own: *mut c_void) -> c_int {
@@ -116,7 +120,7 @@ unsafe extern "C" fn visit_own(info: *mut libc::dl_phdr_info, _: usize, own: *mu
     1
 }
 
-/// Returns the GNU build id of a loaded library or program.
+/// Returns the GNU build id of a loaded library or program; `None` if it has no build id.
 ///
 /// # Safety
 /// `info` must be a description that dl_iterate_phdr passes.
@@ -131,8 +135,8 @@ unsafe fn build_id_of(info: &libc::dl_phdr_info) -> Option<String> {
     })
 }
 
-/// Finds the GNU build id among ELF notes and formats it in hexadecimal. `align` is the alignment of the segment in
-/// bytes. Names and descriptors of notes are padded to this alignment.
+/// Finds the GNU build id among ELF notes and formats it in hexadecimal; `None` if the notes contain none. `align` is
+/// the alignment of the segment in bytes. Names and descriptors of notes are padded to this alignment.
 fn build_id(mut notes: &[u8], align: usize) -> Option<String> {
     let align = if align == 8 { 8 } else { 4 };
     let word = |bytes: &[u8], at: usize| {

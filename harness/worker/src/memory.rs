@@ -187,9 +187,10 @@ pub(crate) fn call(
 const RETURN_TIME: Duration = Duration::from_secs(1);
 const BETWEEN_QUERIES: Duration = Duration::from_millis(10);
 
-/// Queries the amount of free device memory. If the amount must be compared with that of the first query and is less,
-/// repeats the query until two consecutive queries return at least the first amount, but at most for [`RETURN_TIME`].
-/// Returns the lesser of the last two amounts, because a single sufficient amount may be a coincidence.
+/// Queries the amount of free device memory. `compared` is true if the case compares the amount with that of the first
+/// query. If it is compared and is less, repeats the query until two consecutive queries return at least the first
+/// amount, but at most for [`RETURN_TIME`]. Returns the lesser of the last two amounts, because a single sufficient
+/// amount may be a coincidence.
 fn free_bytes(machine: &Machine<'_>, compared: bool) -> Result<CallResult, WorkerError> {
     let until = Instant::now() + RETURN_TIME;
     let mut before = usize::MAX;

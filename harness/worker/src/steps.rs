@@ -57,6 +57,8 @@ struct Progress {
 }
 
 impl<'a> Steps<'a> {
+    /// Prepares the execution of a plan. If the order requests delays, compiles and loads the GPU kernel for them.
+    ///
     /// # Errors
     /// Fails if the GPU kernel for delay injection cannot be compiled or loaded.
     pub(crate) fn new(machine: Machine<'a>) -> Result<Self, WorkerError> {
@@ -175,7 +177,8 @@ impl<'a> Steps<'a> {
         acts[at].note(drawn.opportunity, line);
     }
 
-    /// Executes one call, and reports an event before it and after it.
+    /// Executes one call, and reports an event before it and after it. `drawn` is the injected fault that takes effect
+    /// at the call.
     fn make(&self, step: &Step, drawn: Option<&ActiveFault<'_>>) -> Result<Flow, WorkerError> {
         let occurrence = {
             let mut done = self.done();

@@ -117,8 +117,9 @@ fn is_number(ty: ScalarType, text: &str) -> bool {
     }
 }
 
-/// Returns the texts in a value, in a list of values, or in a mapping from versions to either. Values that are not text
-/// are skipped, because other functions report them.
+/// Returns each text in `node`, together with the YAML node that contains the text. `node` is one value, a list of
+/// values, or a mapping from ROCm versions to either. Values that are not text are skipped, because other functions
+/// report them.
 fn wanted(node: &Node) -> impl Iterator<Item = (&str, &Node)> {
     fn items(node: &Node) -> &[Node] {
         match &node.value {

@@ -261,7 +261,9 @@ impl ReadVerb for Args<'_, '_, '_, '_> {
 }
 
 impl Args<'_, '_, '_, '_> {
-    /// Reads a box of rows. By default, the pitch is `width`, and a slice has `height` rows.
+    /// Reads the part of `buffer` that a 3D copy or fill uses, from the step's keys with the names `pitch`, `rows` and
+    /// `at`. If a key is missing, the pitch is `width`, a slice has `height` rows, or the part begins at the first
+    /// byte.
     fn in_box(
         &mut self,
         buffer: Option<Name>,
@@ -284,7 +286,8 @@ impl Args<'_, '_, '_, '_> {
         Some(Box3d { buffer: buffer?, pitch, rows, at: begins? })
     }
 
-    /// Reads `async` and `stream`. A stream has an effect only if the call is asynchronous.
+    /// Reads the keys `async` and `stream`. Reports a `stream` without `async` as a mistake, because a synchronous call
+    /// does not use a stream.
     fn asynchronous(&mut self) -> (Option<bool>, Option<Name>) {
         let (asynchronous, stream) = (self.flag("async"), self.stream("stream"));
         if let (None, Some(given)) = (self.get("async"), self.get("stream")) {
@@ -298,7 +301,8 @@ impl Args<'_, '_, '_, '_> {
         (asynchronous, stream)
     }
 
-    /// Reads the name of a buffer, or a mapping with a buffer and a stream. The default stream is the null stream.
+    /// Reads the name of a buffer, or a mapping with a buffer and a stream. If no stream is given, returns the null
+    /// stream.
     fn buffer_in_stream(&mut self) -> Option<(Name, Name)> {
         let buffer = self.buffer("buffer");
         let stream = match self.fields {
@@ -334,7 +338,8 @@ impl Args<'_, '_, '_, '_> {
         Some((self.brought_to_host(a), self.brought_to_host(b)))
     }
 
-    /// Reads a buffer, and optionally the name of a file that must have as many bytes as the buffer.
+    /// Reads a buffer, and optionally the name of a file that must have as many bytes as the buffer. The second result
+    /// is `Some(None)` if the step names no file, and `None` if the file is wrong.
     fn buffer_and_file(&mut self) -> (Option<Name>, Option<Option<String>>) {
         let buffer = self.buffer("buffer");
         let node = match &self.fields {

@@ -10,7 +10,8 @@ pub(super) fn fill(args: &mut Args) -> Option<Call> {
     Some(Call::FillNumbers { buffer: buffer?, dtype: dtype?, stamp: 0 })
 }
 
-/// Reads the keys of a matrix product that hipBLASLt and rocBLAS have in common.
+/// Reads the keys of a matrix product that hipBLASLt and rocBLAS have in common. Returns the handle of the library, the
+/// problem, the operands and the stream.
 pub(super) fn product(
     args: &mut Args,
     library: ObjectKind,
@@ -27,7 +28,7 @@ pub(super) fn product(
     Some((handle?, problem, operands, stream?))
 }
 
-/// Reads the sizes and types of a matrix product. The bias is read by [`product`].
+/// Reads the sizes and types of a matrix product. The result has no bias; the caller sets it.
 pub(super) fn problem(args: &mut Args) -> Option<MatmulProblem> {
     let transposes = [
         ("nn", (false, false)),

@@ -277,7 +277,8 @@ impl Args<'_, '_, '_, '_> {
         Some(HipArg::Place(BufferAddress { buffer, offset }))
     }
 
-    /// Reads a member of a struct: a value, `null`, or a literal with an explicit type.
+    /// Reads a member of a struct: a value that an earlier step returned, `null`, or a literal with an explicit type.
+    /// If `keeps` is true, a member may also be the name of a buffer.
     fn hip_member(&mut self, node: &Node, keeps: bool) -> Option<HipArg> {
         match &node.value {
             Value::Scalar(text) if text == "null" => Some(HipArg::Null),

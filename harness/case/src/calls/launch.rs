@@ -271,7 +271,8 @@ impl Args<'_, '_, '_, '_> {
         }
     }
 
-    /// Reads a member of a struct whose definition is unknown. The case must specify its type.
+    /// Reads a member of a struct whose definition is unknown. A member that is not a buffer must be written with its
+    /// type, for example `{f32: 1.5}`.
     fn member(&mut self, node: &Node) -> Option<Arg> {
         if let Value::Scalar(text) = &node.value
             && !self.scope.buffers.contains_key(text)

@@ -29,7 +29,8 @@ pub(crate) fn for_function(api: &str) -> impl Iterator<Item = &'static str> {
 static HIP: LazyLock<Vec<&str>> =
     LazyLock::new(|| device::hip_statuses().iter().map(|(name, _)| *name).collect());
 
-/// The libraries other than HIP. Sources: hiprand.h, hipblas-common.h and rocblas-types.h of 7.2.4.
+/// Verbs and statuses of the libraries other than HIP. Sources: hiprand.h, hipblas-common.h and rocblas-types.h of
+/// 7.2.4.
 const OTHERS: &[Statuses] = &[
     Statuses {
         verbs: "rand_",

@@ -22,11 +22,12 @@ const PROGRAM_KEYS: &[&str] = &[
     "never",
 ];
 
-/// Functions of the helper `rocrepro` that check a result, in Python and C++.
+/// Functions of the Python module `rocrepro` and of the C++ header `rocrepro.h` that check a result.
 const CHECKS: &[&str] =
     &["equal(", "close(", "status(", "raises(", "same(", "holds(", "given_back("];
 
-/// File of the Python helper. A program with this file name would be imported in place of the helper.
+/// File name of the Python module `rocrepro`, whose functions check results. A program with this file name would be
+/// imported in place of that module.
 const HELPER: &str = "rocrepro.py";
 
 /// Returns the program of one trial, and a plan without calls that contains the trial's environment variables.
@@ -165,7 +166,8 @@ fn read_what(
     }
 }
 
-/// Reports several options in one text, which the compiler would receive as one option.
+/// Reports each entry of `options` that contains several options, because the compiler would receive them as one
+/// option.
 fn check_options(reader: &mut Reader, fields: &Fields<'_>, options: &[String]) {
     let Some(node) = fields.get("options") else { return };
     for option in options.iter().filter(|option| option.contains(" -")) {
@@ -239,8 +241,8 @@ fn program_entry<'n>(root: &'n Node, key: &str) -> Option<&'n Node> {
     entries.iter().find(|(of, _)| of.text == key).map(|(_, node)| node)
 }
 
-/// Reports calls of the helper function `parameter` with a name that is not an axis. In C++ the call returns an empty
-/// text, in Python it raises an exception.
+/// Reports each call of the function `parameter` of `rocrepro` with a name that is not an axis of the matrix. In C++
+/// such a call returns an empty text, in Python it raises an exception.
 fn check_parameters(reader: &mut Reader, case: &Case, node: Option<&Node>, program: &Program) {
     let (Some(node), Some(source)) = (node, program.source()) else { return };
     if source.file.is_some() || case.matrix.unknown_axes {
@@ -318,8 +320,8 @@ fn read_packages(reader: &mut Reader, fields: &Fields<'_>, what: &ProgramBody) -
     }
 }
 
-/// Reports a program without any check: it calls no check of the helper, and the case requires nothing of its output or
-/// exit status. A run of such a program proves nothing.
+/// Reports a program that calls no check of `rocrepro`, if the case also requires nothing of its output or exit status.
+/// A run of such a program proves nothing.
 fn check_that_it_states(reader: &mut Reader, program: &Program, at: SourceSpan) {
     let checks = |text: &str| CHECKS.iter().any(|call| text.contains(call));
     let text = program.source().map_or("", |source| source.text.as_str());

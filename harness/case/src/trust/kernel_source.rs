@@ -84,7 +84,8 @@ fn may_follow_backslash(next: char) -> bool {
     next.is_ascii_graphic() && !matches!(next, 'u' | 'U' | 'N')
 }
 
-/// Returns a description of the first forbidden construct in a line. Each `#` must begin a directive or follow a `//`.
+/// Returns a description of the first forbidden construct in a line; `None` if the line is allowed. Each `#` must begin
+/// a directive or follow a `//`.
 fn forbidden_construct_in_line(line: &str) -> Option<String> {
     let (before, directive) = line.split_once('#')?;
     if before.contains("//") && !before.contains("*/") {

@@ -456,8 +456,8 @@ fn kernel_of_library(name: &str) -> bool {
     kernel(name).is_some()
 }
 
-/// Returns the keys that describe the size of a launch: `items` if one number is enough, else `grid`; and `block` if it
-/// is not the default.
+/// Returns the keys that describe the size of a launch: `items` if one number is enough, else `grid`. If the block does
+/// not have the default size of 256 threads, `block` is added.
 fn geometry(
     name: &str,
     grid: [u32; 3],

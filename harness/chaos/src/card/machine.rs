@@ -118,7 +118,7 @@ pub(super) struct SimulatedMachine<'p> {
 }
 
 impl SimulatedMachine<'_> {
-    /// Creates a simulated machine. `actions` contains the behaviour of the cards in each trial.
+    /// Creates a simulated machine with `cards` cards. `actions` contains the behaviour of the cards in each trial.
     pub(super) fn new<'p>(
         parts: &'p MachineParts,
         name: &str,
@@ -178,8 +178,9 @@ impl SimulatedMachine<'_> {
         String::from_utf8_lossy(&fs::read(self.at(name)).unwrap_or_default()).into_owned()
     }
 
-    /// Returns the command that starts or resumes the run. The shell replaces itself with rocrepro, so killing the
-    /// returned process kills rocrepro.
+    /// Returns the command that starts the run, or resumes it if the file `record` exists. If `mends` is true, the run
+    /// has a recovery command that repairs a card (`--recover`). The shell replaces itself with rocrepro, so killing
+    /// the returned process kills rocrepro.
     pub(super) fn run(&self, record: &str, mends: bool) -> Command {
         let mut command = Command::new("unshare");
         command.args(["-m", "sh"]).arg(self.at("mounts.sh")).arg(&self.parts.program);

@@ -49,8 +49,8 @@ impl LongCommand {
         self
     }
 
-    /// Changes the exit code after an interruption to 5. `bisect` uses 3 if an end of the history does not behave as
-    /// requested.
+    /// Changes the exit code after an interruption to 5. The command `bisect` uses 3 for another result: an end of the
+    /// search does not behave as requested.
     const fn bisect(mut self) -> LongCommand {
         self.interrupted = 5;
         self
@@ -287,7 +287,8 @@ fn check_fetch(setup: &RunSetup<'_>, _: &str) -> Vec<String> {
 /// Number of trials in the record files that are merged or stored.
 const TRIALS: usize = 20_000;
 
-/// Writes the records of a run to `shards` files. Each record is a copy of a record of a real run.
+/// Writes the records of a run to `shards` files, and returns the names of the files. Each record is a copy of a record
+/// of a real run.
 fn records(setup: &RunSetup<'_>, shards: usize) -> Vec<String> {
     let text = setup.tools.record();
     let mut lines =

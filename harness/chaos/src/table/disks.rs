@@ -361,8 +361,8 @@ fn fault(setup: &mut RunSetup<'_>) {
     setup.option("--fault", "copy.zero");
 }
 
-/// Makes a library replace the file in which the worker saved the wrong bytes, or the folder of that file, with a
-/// symbolic link to another file.
+/// Makes a library replace the file in which the worker saved the wrong bytes (`action` is `link_bytes`), or the folder
+/// of that file (`link_folder`), with a symbolic link to another place.
 fn planted_link(setup: &mut RunSetup<'_>, action: &str) {
     fault(setup);
     let secret = crate::setup::write_file(&setup.folder.join("work/secrets/secret"), b"PW");

@@ -272,8 +272,8 @@ fn long_path(parts: usize) -> OsString {
     vec!["x".repeat(200); parts].join("/").into()
 }
 
-/// Creates a folder with this name. Sets an environment variable to `value`; if `value` is `None`, to the path of the
-/// folder.
+/// Creates a folder with this name in the folder of the run, and sets an environment variable to `value`. If `value` is
+/// `None`, sets the variable to the path of the created folder.
 fn redirect_variable(
     setup: &mut RunSetup<'_>,
     variable: &str,

@@ -297,7 +297,7 @@ fn summary(after: &str, path: &str) -> String {
     format!("Examples:\n{}\n\n`{path} --help` shows everything.", lines.join("\n"))
 }
 
-/// Splits a line into an example and the remark after it.
+/// Splits a line into an example and the remark after it; `None` if the line has no remark.
 fn remark(line: &str) -> Option<(&str, &str)> {
     let at = line.trim_start().find("   ")? + line.len() - line.trim_start().len();
     Some((&line[..at], line[at..].trim_start()))

@@ -181,8 +181,8 @@ mod tests {
         words.iter().map(|word| (*word).to_owned()).collect()
     }
 
-    /// Returns arguments that set the option to a value other than its default. If the option requires a second one,
-    /// they set that too.
+    /// Returns arguments that set the option to a value other than its default. If the option requires another option,
+    /// the arguments set that option too.
     fn with(option: &clap::Arg) -> Vec<String> {
         let name = option.get_long().map(|name| format!("--{name}"));
         let values: Vec<String> = match option.get_possible_values().as_slice() {

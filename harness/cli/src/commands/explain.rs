@@ -93,7 +93,8 @@ A fault with `call` can be injected at each of these functions. No step calls th
     text.push_str(&indented(&device::Names::Errors.all().join(", "), 2));
 }
 
-/// Describes a restriction of faults. Names the functions if they are few.
+/// Describes a restriction: faults that cannot be injected at calls of some functions, and the reason. Lists up to 40
+/// functions by name, and otherwise states only their number.
 fn restricted(restriction: &Restriction) -> String {
     let faults: Vec<_> = restriction.faults.iter().map(|fault| fault.name()).collect();
     let concerned = library_functions().iter().filter(|f| (restriction.concerns)(f));

@@ -121,9 +121,10 @@ fn is_unusual(values: &ByVersion<Vec<String>>) -> bool {
     values.0.iter().any(|(_, values)| *values != ["hipSuccess"])
 }
 
-/// Returns the kind of evidence for an expected value. If the case has an entry for the function, returns the kind of
-/// that entry. Otherwise returns "releases differ" if the case has values for several releases, or else the kind of the
-/// entry for the whole case.
+/// Returns the kind of evidence for an expected value. `signature` is the beginning of the signature of a failure, with
+/// its kind and the function, for example `api-error:hipFree:`. `values` contains the expected values for each range of
+/// releases. If the case has an entry for this signature, returns the kind of that entry. Otherwise returns "releases
+/// differ" if the case has values for several releases, or else the kind of the entry for the whole case.
 fn evidence_kind(case: &Case, signature: &str, values: &ByVersion<Vec<String>>) -> &'static str {
     let entries = case.expectations();
     let own = entries.iter().find(|entry| {

@@ -49,7 +49,8 @@ fn architectures(spec: &str, said: Vec<String>) -> Vec<String> {
     }
 }
 
-/// Prints a line for each build of some download sources, the oldest first.
+/// Appends to `text` a line for each build of the download sources `names`, the oldest first. `file` defines further
+/// download sources.
 fn show_builds(
     names: &[String],
     file: Option<&Path>,

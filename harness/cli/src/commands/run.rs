@@ -241,7 +241,7 @@ fn last_run(path: &Path, shard: Option<Shard>) -> Result<Option<RecordedRun>, St
 }
 
 /// Returns a digest of the trials, their options and their libraries. A run can be resumed only if its digest is the
-/// same.
+/// same. `known` is the text of all baseline files.
 fn digest(session: &Session, jobs: &[Job<'_>], repeat: u32, known: &str) -> String {
     let mut sum = Sha256::new();
     let mut add = |text: &str| {

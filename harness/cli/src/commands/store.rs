@@ -201,8 +201,8 @@ pub(crate) fn side(store: &Store, name: &str) -> Result<RunSummary, Stop> {
     Ok(last.records().iter().collect())
 }
 
-/// Returns the configurations on which a run has records, with these records. If the run has a single configuration
-/// that is not `wanted`, its records are not read.
+/// Returns the names of the configurations on which a run has records, each with these records. If the run has a single
+/// configuration whose name is not `wanted`, its records are not read, and the list of records is empty.
 fn by_configuration(
     store: &Store,
     run: &StoredRun,
@@ -277,8 +277,8 @@ impl Latest {
         }
     }
 
-    /// Returns false if an earlier record is known to be from another version of the case than the current records of
-    /// its trial, so that it does not belong to their history.
+    /// Returns false if `earlier` is known to be from another version of the case than the current records of the same
+    /// trial. Such a record must not be shown as an earlier result of the current version.
     fn is_same_version(&self, earlier: &Record) -> bool {
         let there = self.0.get(&earlier.trial);
         there.is_none_or(|all| all.iter().any(|record| report::may_be_one_text(record, earlier)))

@@ -145,7 +145,7 @@ fn names_the_signature_of_the_first_bad_build() {
     );
 }
 
-/// The bad end fails in two ways in turn, so only `--regress any` can search for them.
+/// The bad end fails in two ways in turn, so a search is possible only with `--regress any`.
 #[test]
 fn reports_both_signatures_of_a_bad_end() {
     let folder = folder();

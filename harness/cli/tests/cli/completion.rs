@@ -49,7 +49,8 @@ fn bash_words(line: &str) -> Vec<String> {
     words
 }
 
-/// Returns the completions that bash offers at the end of a command line. `--` ends the options of bash itself.
+/// Returns the completions that bash offers at the end of a command line. If `has_line` is true, the variable
+/// `COMP_LINE` contains the command line.
 fn bash(line: &str, has_line: bool) -> Vec<String> {
     let program = "eval \"$SCRIPT\"
         COMP_WORDS=(\"$@\") COMP_CWORD=$(($# - 1)) COMP_POINT=${#COMP_LINE} COMP_TYPE=9

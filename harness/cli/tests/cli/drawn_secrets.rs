@@ -80,8 +80,8 @@ impl Place {
         Html,
     ];
 
-    /// Returns true if a text of the kind with this number is put into the place. Some places have a single line, and
-    /// some have space for a few texts. So that the test is quick, the other places take a part of the kinds in turn.
+    /// Returns true if the place takes the text `text`, whose kind has this number. Some places have a single line, and
+    /// some have space for only a few texts. The other places take only a part of the kinds, so that the test is quick.
     fn takes(self, number: usize, text: &str) -> bool {
         let in_group = number % GROUP;
         let has_space = match self {
@@ -261,7 +261,8 @@ fn nothing_drawn_is_in_reports_of_programs() {
     check(&planted, &published, &private);
 }
 
-/// Reports and exports a case that contains the texts, and returns its records.
+/// Reports and exports a case that contains the texts, and adds the outputs to `published`. Returns the records of the
+/// case, and the text of the case without escapes.
 fn report_case(folder: &Path, all: &[&Planted], published: &mut Published) -> (String, String) {
     let case = lines(&texts(all, CaseComment), "# ")
         + &CASE

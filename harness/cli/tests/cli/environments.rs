@@ -40,7 +40,7 @@ fn wheel(folder: &Path, version: &str, answer: u32) -> String {
     wheel_of("tiny", folder, version, answer)
 }
 
-/// Makes a wheel of a Python package with this module.
+/// Makes a wheel of the Python package `package` with the module `tiny`, which defines the constant `ANSWER`.
 fn wheel_of(package: &str, folder: &Path, version: &str, answer: u32) -> String {
     let (name, file) =
         (format!("{package}-{version}.dist-info"), format!("{package}-{version}-py3-none-any.whl"));

@@ -50,7 +50,8 @@ fn failing(runs: std::ops::Range<u64>, faults: &[&str]) -> Vec<u64> {
     runs.filter(failed).collect()
 }
 
-/// Returns the runs in which the fault is drawn for at least one of its opportunities.
+/// Returns the numbers of the runs in which the fault takes effect at least once, if each run has `opportunities`
+/// places at which it can take effect.
 fn drawn(runs: std::ops::Range<u64>, fault: &str, opportunities: u64) -> Vec<u64> {
     let planted: FaultSpec = fault.parse().expect("a fault");
     let any = |run: &u64| (0..opportunities).any(|n| planted.for_run(*run).takes_effect_at(n));

@@ -1,4 +1,4 @@
-//! Tests the call stacks that a record contains of a hung trial's threads.
+//! Tests that the record of a hung trial contains the call stacks of the trial's threads.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! Commands that are interrupted leave the best result so far. `cargo run -p ci -- interrupts` interrupts every long
+//! Tests that interrupted commands leave the best result so far. `cargo run -p ci -- interrupts` interrupts every long
 //! command at random moments.
 
 use std::{

@@ -99,7 +99,7 @@ program:
 faults: [copy.zero]
 ";
 
-/// A case whose program has a PyTorch of four lines, which sees no GPU.
+/// A case whose program contains an imitation of PyTorch in four lines, which finds no GPU.
 const WITHOUT_GPU: &str = "\
 title: PyTorch sees no GPU
 source: [this test]

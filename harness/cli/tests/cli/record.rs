@@ -149,7 +149,7 @@ fn recording_of_a_killed_program_can_be_read() {
     }
 }
 
-/// Program whose calls all have steps: it copies to the device, between buffers and back.
+/// Program whose calls can all be written as steps of a case: it copies to the device, between buffers and back.
 const COPIES: &str = r#"
 import ctypes
 hip = ctypes.CDLL("libamdhip64.so.7")

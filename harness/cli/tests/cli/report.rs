@@ -184,7 +184,7 @@ fn refuses_to_report_trials_that_do_not_fail() {
     }
 }
 
-/// The program of a report runs unconfined, so a received folder must not bring kernels of its own.
+/// The program of a report runs unconfined, so an evidence folder that another person made must not add kernels to it.
 #[test]
 fn reports_no_minimal_case_with_a_kernel_that_the_case_does_not_have() {
     let folder = tempfile::tempdir().unwrap();

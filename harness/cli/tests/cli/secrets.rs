@@ -65,7 +65,8 @@ fn word(number: usize) -> String {
     (0..10).map(letter).collect()
 }
 
-/// Returns the text that hides private values, and these values.
+/// Returns the text of `hidden`, in which its placeholders are replaced, and the private values in it. `number` is the
+/// position of `hidden` in `HIDDEN`.
 fn expanded(number: usize, hidden: &Hidden) -> (String, Vec<String>) {
     let mut text = hidden.text.replace('§', &word(number));
     let mut secrets: Vec<String> =

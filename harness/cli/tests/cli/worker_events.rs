@@ -31,7 +31,7 @@ fn events() -> Vec<Event> {
     text.lines().map(|line| serde_json::from_str(line).expect("an event")).collect()
 }
 
-/// Replaces values in the events that differ between runs and machines.
+/// Replaces, in the events, all values that differ between runs and machines.
 fn steady(events: Vec<Event>) -> Vec<Event> {
     let mut phase = Phase::Start;
     let mut kept = Vec::new();

@@ -35,8 +35,10 @@ pub(super) struct Unordered {
 pub(super) struct Accesses(BTreeMap<u64, Page>);
 
 impl Byte {
-    /// Records an access to the byte. If it conflicts with an earlier access, returns the packet or copy that made the
-    /// earlier access, and its kind, as an error.
+    /// Records an access to the byte by the packet or copy with the number `work`. `is_before` returns true for the
+    /// number of a packet or copy that is complete before the access. If the access conflicts with an earlier one, the
+    /// error contains the number of the packet or copy that made the earlier access, and the kind of the earlier
+    /// access.
     fn add(
         &mut self,
         work: u32,
@@ -68,8 +70,8 @@ impl Byte {
     }
 }
 
-/// Returns the number of bytes at the start of the slice that have the same history as the first byte. The function
-/// compares 16 bytes at once.
+/// Returns the number of bytes at the start of the slice that have the same last accesses as the first byte. The
+/// function compares 16 bytes at once.
 fn uniform_prefix(bytes: &[Byte]) -> usize {
     let Some(first) = bytes.first() else { return 0 };
     let mut length = 0;
@@ -144,7 +146,7 @@ impl Accesses {
         first
     }
 
-    /// Removes the history of the pages in a range.
+    /// Forgets all accesses to the pages in a range.
     pub(super) fn forget(&mut self, range: Range<u64>) {
         let first = range.start / PAGE * PAGE;
         let mut rest = self.0.split_off(&first);

@@ -98,7 +98,8 @@ impl State {
         Work { number, place, clock: known.clock, signals_by_memory: false }
     }
 
-    /// Records that a packet starts. `line` is used if the host has not yet rung the doorbell for this packet.
+    /// Records that a packet starts. `barrier` is the barrier bit of its header. `line` is the current line of the
+    /// case, which is used if the host has not yet rung the doorbell for this packet.
     pub(super) fn begin_packet(
         &mut self,
         queue: u64,
@@ -242,13 +243,13 @@ mod tests {
     /// Events of a test, in the order in which they happen. All accesses are to the same bytes.
     #[derive(Clone, Copy, Debug)]
     enum Event {
-        /// A packet (queue, index, barrier bit) writes and then decrements a signal.
+        /// A packet writes and then decrements a signal: queue, index, barrier bit and signal.
         Packet(u64, u64, bool, u64),
-        /// A barrier packet (queue, index) waits for a signal.
+        /// A barrier packet waits for a signal: queue, index and signal.
         Barrier(u64, u64, u64),
         /// A copy that waits for the first signal reads and then decrements the second signal.
         Copy(u64, u64),
-        /// A kernel of the HIP runtime (queue, index) reads or writes a value for which streams wait.
+        /// A kernel of the HIP runtime reads or writes a value for which streams wait: queue, index and kind of access.
         Value(u64, u64, AccessKind),
         Ring(u64, u64),
         HostRead(u64),

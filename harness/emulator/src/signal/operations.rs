@@ -31,7 +31,8 @@ fn silent_store(signal: Signal, value: i64) {
     }
 }
 
-/// Changes the value of the signal atomically, wakes waiting threads and returns the previous value.
+/// Changes the value of the signal atomically with `change`, and wakes waiting threads. Returns the previous value,
+/// which `change` returns; 0 for the null handle.
 fn change(signal: Signal, change: impl FnOnce(&AtomicI64) -> i64) -> i64 {
     let Some(SignalCell { value, .. }) = signal.cell() else { return 0 };
     order::host_added_to_signal(signal);

@@ -15,7 +15,8 @@ fn is_met(&(signal, condition, reference): &Term) -> bool {
     condition.holds(signal.load(), reference)
 }
 
-/// Combines three arrays of a C caller into the conditions of a wait.
+/// Combines three arrays of a C caller into the conditions of a wait. Returns `None` if an array is missing or a
+/// condition is unknown.
 ///
 /// # Safety
 /// Each pointer must be null or valid for `count` elements.
@@ -35,8 +36,8 @@ unsafe fn terms(
     terms.collect::<Option<Vec<Term>>>().filter(|terms| terms.len() == count as usize)
 }
 
-/// Waits until `poll` returns a value, but at most for `timeout` nanoseconds. While it waits, the device executes the
-/// work that its schedule requires.
+/// Waits until `poll` returns a value, but at most for `timeout` nanoseconds; then returns `None`. During the wait, the
+/// device executes the work that its schedule requires for the conditions `terms`.
 fn wait<T>(terms: &[Term], timeout: u64, poll: impl Fn() -> Option<T>) -> Option<T> {
     let answer = poll().or_else(|| {
         let _waiting: Vec<_> =
@@ -61,7 +62,7 @@ fn wait_any(terms: &[Term], timeout: u64) -> Option<(usize, i64)> {
     wait(terms, timeout, first)
 }
 
-/// Returned in place of an index if the wait timed out or an argument is invalid.
+/// Value that a wait returns in place of an index if it timed out or an argument is invalid.
 const NO_INDEX: u32 = u32::MAX;
 
 /// `hsa_amd_signal_wait_any`.
@@ -87,7 +88,8 @@ unsafe extern "C" fn hsa_amd_signal_wait_any(
     index as u32
 }
 
-/// `hsa_amd_signal_wait_all` of version 1.9 of the extension. Returns zero if all conditions became true.
+/// `hsa_amd_signal_wait_all`, as version 1.9 of AMD's extension declares it. Returns zero if all conditions became
+/// true.
 ///
 /// # Safety
 /// As HSA requires, each array must have `count` elements, and `satisfying` must be null or have space for `count`

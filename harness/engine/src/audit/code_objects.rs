@@ -49,7 +49,7 @@ impl CodeSections {
     }
 }
 
-/// Returns all code objects in a file.
+/// Returns all code objects in a file; empty if the file is neither an ELF file nor a bundle.
 ///
 /// # Errors
 /// The reason why the file cannot be read.
@@ -92,7 +92,8 @@ fn unpack_bundles(mut bytes: &[u8], found: &mut Vec<CodeSections>) -> Result<(),
     }
 }
 
-/// Returns the offset of the first bundle header that begins with the magic number `magic`.
+/// Returns the offset of the first bundle header that begins with the magic number `magic`; `None` if the bytes contain
+/// none.
 fn position(bytes: &[u8], magic: &[u8]) -> Option<usize> {
     memchr::memmem::find_iter(bytes, magic).find(|at| {
         // Constants in a kernel can equal a magic number, so the fields after the number are checked.
@@ -111,7 +112,7 @@ fn number(bytes: &[u8], at: usize, len: usize) -> Option<u64> {
 }
 
 /// Returns three fields of a compressed bundle's header: the compression method, the total length, and the offset of
-/// the compressed data.
+/// the compressed data. `None` if the header is not valid.
 fn header(bytes: &[u8]) -> Option<(u64, usize, usize)> {
     let version = number(bytes, 4, 2)?;
     let method = number(bytes, 6, 2)?;

@@ -55,7 +55,7 @@ pub fn cards(root: &Path) -> Vec<Card> {
     nodes.iter().filter_map(card).collect()
 }
 
-/// Returns the architecture of the first GPU, which programs use by default.
+/// Returns the architecture of the first GPU, which programs use by default; `None` if sysfs lists none.
 pub fn first(root: &Path) -> Option<String> {
     cards(root).into_iter().next().map(|card| card.gfx)
 }

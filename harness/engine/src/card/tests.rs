@@ -20,7 +20,7 @@ fn machines() -> Vec<(&'static str, tempfile::TempDir)> {
     made.collect()
 }
 
-/// A person compared the expected JSON with the files.
+/// A person has checked that the expected JSON describes the files of each machine.
 #[test]
 fn each_machine_is_described() {
     let mut all = serde_json::Map::new();

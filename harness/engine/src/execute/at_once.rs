@@ -28,7 +28,8 @@ pub(crate) fn run_at_once(
     Some(representative(records.into_iter().collect::<Option<_>>()?))
 }
 
-/// Calls `run` in `processes` threads at the same time, with the numbers from 0.
+/// Calls `run` in `processes` threads at the same time, with the number of each thread, from 0. Returns the results in
+/// the order of these numbers.
 ///
 /// # Errors
 /// Returns an error if a thread cannot be started.

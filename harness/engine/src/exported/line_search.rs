@@ -100,8 +100,9 @@ pub(super) fn fewer_lines(
     }
 }
 
-/// Replaces the code that computes the program's expected bytes by literals with the values that these bytes have on
-/// the oracle. Returns `None` if the program has no such code, or no longer shows the failure.
+/// Replaces the code that computes the program's expected bytes by literals. Their values are those of a run on the
+/// oracle, the configuration on which the program must pass. Returns `None` if the program has no such code, or if it
+/// no longer shows the failure with the literals.
 pub(super) fn with_bytes(
     runs: &mut CandidateRunner<'_>,
     text: &str,

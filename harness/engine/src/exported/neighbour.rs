@@ -25,12 +25,13 @@ const MAX_PRINTED: usize = 8;
 /// Largest number of neighbours that are run.
 const MAX_TRIED: usize = 4;
 
-/// A trial that passes where the failing trial fails, and that makes the same calls with other values.
+/// A trial that passes on the stack and device on which the failing trial fails. It makes the same calls with other
+/// values.
 pub struct Neighbour<'a> {
     trial: FailingTrial<'a>,
     /// The plan of the neighbour, shortened like the first program of the failing trial.
     plan: Plan,
-    /// Id of the step that fails in the failing trial.
+    /// Id of the step that fails in the failing trial; `None` if no step is known to fail.
     failing: Option<u32>,
     pub(super) runner: ProgramRunner<'a>,
     /// All lines of the neighbour's program; a candidate keeps some of them. Empty if the lines do not correspond to
@@ -38,9 +39,10 @@ pub struct Neighbour<'a> {
     lines: RefCell<Vec<String>>,
 }
 
-/// A candidate, from which parts were left out, that can make the same reduction of the neighbour's program.
+/// A shortened candidate whose removed parts can also be left out of the neighbour's program.
 pub(super) trait WithNeighbour {
-    /// Returns the neighbour's program with the same parts left out; `None` if it has no such program.
+    /// Returns the neighbour's program without the parts that were left out of this candidate; `None` if such a program
+    /// does not exist.
     fn neighbours_program(&self, neighbour: &Neighbour<'_>) -> Option<String>;
 }
 
@@ -90,8 +92,8 @@ impl<'a> Neighbour<'a> {
         self.trial.job()
     }
 
-    /// Returns the neighbour's program with only those steps that the plan `like` still has; `None` if it cannot be
-    /// printed.
+    /// Returns the neighbour's program with only those steps that are also in `like`, a shortened plan of the failing
+    /// trial; `None` if it cannot be printed.
     fn program(&self, like: &Plan) -> Option<String> {
         let kept: BTreeSet<u32> = like.steps().into_iter().map(|step| step.id).collect();
         let gone = self.plan.steps().into_iter().map(|step| step.id);
@@ -104,8 +106,9 @@ impl<'a> Neighbour<'a> {
         print(&self.runner, &self.job().ok()?, &plan, self.failing)
     }
 
-    /// Stores the lines of the neighbour's program, so that lines can be left out as from `text`, the program of the
-    /// plan `like`. Returns false if the two programs differ in more than numbers.
+    /// Stores the lines of the neighbour's program that has the steps of the plan `like`, so that lines can be left out
+    /// of it and of `text`, the program of `like`, in the same way. Returns false if the two programs differ in more
+    /// than numbers, or if the neighbour's program cannot be printed.
     pub(super) fn has_lines_of(&self, text: &str, like: &Plan) -> bool {
         let Some(program) = self.program(like) else { return false };
         let [own, other] = [program.as_str(), text].map(line_removal::strip_main);
@@ -135,8 +138,8 @@ impl WithNeighbour for Lines {
     }
 }
 
-/// Prints a shortened plan of a trial. Two placeholder lines in the header keep the line numbers equal to those of the
-/// failing program.
+/// Prints a shortened plan of a trial; `None` if it cannot be printed. Two placeholder lines in the header keep the
+/// line numbers equal to those of the failing program.
 fn print(
     runner: &ProgramRunner<'_>,
     job: &Job<'_>,

@@ -13,7 +13,8 @@ pub(super) struct ObservedProgram {
     pub(super) kind: Kind,
     /// Name of the buffer, call or kernel; empty if this kind of outcome concerns none of them.
     pub(super) place: String,
-    /// The unexpected status or value of a call, or the class of wrong bytes: `zero` or `poison`.
+    /// The unexpected status or value of a call, or the class of wrong bytes: `zero` or `poison`. `None` for other
+    /// outcomes.
     pub(super) status: Option<String>,
     /// The line in which the program reported the outcome.
     pub(super) line: String,
@@ -119,7 +120,7 @@ fn is_number(status: &Option<String>) -> bool {
 }
 
 /// Returns the class of the wrong bytes in the program's output: all zero, or all equal to the poison of a fresh
-/// buffer.
+/// buffer. `None` if they are neither.
 fn wrong_bytes(lines: &[String]) -> Option<&'static str> {
     let short = lines.iter().find_map(|line| {
         let (_, rest) = line.split_once(": byte ")?;

@@ -105,7 +105,8 @@ impl<'s> ProgramRunner<'s> {
         self.compile_with_headers(headers.as_deref(), text, plan, cancel)
     }
 
-    /// Compiles a program with the command in its own header. The inner error is the output of the compiler.
+    /// Compiles a program without precompiled headers, like the command in its header comment. The inner error is the
+    /// output of the compiler.
     pub(super) fn compile(
         &self,
         text: &str,

@@ -1,5 +1,6 @@
 //! Searches for the shortest program that shows a failure. The trial's plan is printed in a short form, compiled and
-//! run, and it is reduced as long as the program shows the failure and passes on the oracle.
+//! run. The program is reduced as long as it shows the failure and passes on the oracle, the configuration on which it
+//! must pass.
 
 use std::{
     cell::Cell,
@@ -62,7 +63,7 @@ pub struct ShortestProgram {
     pub complete: bool,
 }
 
-/// The program that must pass so that a candidate is accepted, used if no fault is injected.
+/// The program that must pass so that a candidate is accepted. Used only if no fault is injected.
 #[derive(Clone, Copy)]
 pub enum PassingPrograms<'p> {
     /// No passing program is known.
@@ -95,8 +96,8 @@ pub(super) struct CandidateRunner<'a> {
     last: Option<(String, Result<PathBuf, String>)>,
     /// Results of candidates on the oracle, by their source: true if the candidate passed.
     passes: HashMap<String, bool>,
-    /// Further modes for runs on the oracle. If the first program passes in a mode, later programs must pass in it too.
-    /// The value is `None` until the first program has run.
+    /// Further modes for runs on the oracle, each with the result of the first program: true if it passed, and `None`
+    /// until it has run. If the first program passes in a mode, later programs must pass in it too.
     others: [(RunMode, Cell<Option<bool>>); 2],
 }
 
@@ -139,8 +140,8 @@ impl CandidateRunner<'_> {
         Ok(if passes { CandidateOutcome::Same } else { CandidateOutcome::Pass })
     }
 
-    /// Returns true if the candidate passes on the oracle, or if the neighbour's program passes. `program` is the
-    /// compiled candidate.
+    /// Returns true if the candidate passes on the oracle. Without an oracle, `beside`, the neighbour's program, must
+    /// pass instead. Also returns true if there is neither. `program` is the compiled candidate.
     fn has_passing_program(
         &self,
         text: &str,
@@ -164,7 +165,7 @@ impl CandidateRunner<'_> {
         }
     }
 
-    /// Returns the program without the faults that are injected at its calls, as it runs on the oracle.
+    /// Returns the program without the faults that are injected at its calls. In this form it runs on the oracle.
     fn on_healthy(&self, text: &str) -> String {
         match self.without_faults {
             Some(_) => ::export::without_injected(text),
@@ -221,8 +222,8 @@ impl CandidateRunner<'_> {
         measured(self.failing.session, failed, elsewhere, passes)
     }
 
-    /// Returns the oracle: a runner for another release, or for the device without the injected faults. `None` if
-    /// neither exists.
+    /// Returns the oracle, and the job to run on it. The oracle is a runner for another release, or for the device
+    /// without the injected faults. `None` if neither exists.
     pub(super) fn healthy(&self) -> Option<(&ProgramRunner<'_>, &Job<'_>)> {
         match (self.elsewhere, &self.without_faults) {
             (Some(runner), _) => Some((runner, self.job)),

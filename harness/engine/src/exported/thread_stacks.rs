@@ -59,7 +59,7 @@ pub(super) fn format_stacks(raw: &str, emulated: Option<&Path>) -> String {
     out
 }
 
-/// Repetitions of the last printed frame that still have to be printed.
+/// Repetitions of the last printed frame that were read, but are not described in the output yet.
 #[derive(Default)]
 struct RepeatedFrame {
     /// If the signal handler left out frames: number of repetitions before this gap, and number of frames in it.
@@ -102,7 +102,8 @@ fn repeated(out: &mut String, again: &mut RepeatedFrame) {
 /// Number of frames that belong to the signal handler: two functions, and the Linux kernel's return trampoline.
 const HANDLER_FRAMES: u32 = 3;
 
-/// Parses a line of backtrace_symbols_fd(3), for example `/usr/lib/libamdhip64.so.7(hipMalloc+0x41) [0x7f12]`.
+/// Parses a line of backtrace_symbols_fd(3), for example `/usr/lib/libamdhip64.so.7(hipMalloc+0x41) [0x7f12]`. Returns
+/// the frame as text; `None` for other lines.
 fn frame(line: &str, emulated: Option<&Path>) -> Option<String> {
     let (path, rest) = line.rsplit_once('(')?;
     let (place, _) = rest.split_once(')')?;

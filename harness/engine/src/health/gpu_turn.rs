@@ -38,7 +38,7 @@ pub(crate) struct GpuTurn<'s> {
 /// The result of waiting until a trial may use a GPU.
 pub(crate) enum GateResult<'s> {
     Open(GpuTurn<'s>),
-    /// Every GPU is broken, for these reasons.
+    /// Every GPU is broken. The text gives the reasons.
     Closed(String),
 }
 
@@ -136,8 +136,9 @@ impl Session {
         }
     }
 
-    /// Decides whether the stack or the GPU is to blame for a failed health check, by comparing with other GPUs. If the
-    /// check passed nowhere, the result is inconclusive.
+    /// Decides whether the GPU is to blame because its health check did not pass. The GPU is to blame if the check
+    /// passes on another GPU with the same stack. If another GPU has not run the check yet, the check must run there
+    /// first.
     fn blame(&self, slot: &Slot, health: &Health, gate: &Gate) -> io::Result<FailureCause> {
         let mut checked = self.gpus.checked.lock();
         let times = checked.entry(slot.first_lock().to_owned()).or_default();
@@ -252,7 +253,7 @@ impl Session {
         }
     }
 
-    /// Runs the user's recovery command, and describes how it ended.
+    /// Runs the user's recovery command, and describes how it ended. Returns `None` if the user gave no command.
     fn recover(&self, slot: &Slot, cancel: &Cancel) -> Option<String> {
         let (program, arguments) = self.gpus.recovery.split_first()?;
         let mut command = std::process::Command::new(program);

@@ -71,7 +71,7 @@ fn trial(
     }
 }
 
-/// In random histories, no innocent trial is ever blamed, and no trial runs on a broken GPU.
+/// In random sequences of trials, no innocent trial is ever blamed, and no trial runs on a broken GPU.
 #[test]
 fn blames_the_trial_that_broke_the_gpu() {
     let (mut found, mut came_back) = (0, 0);

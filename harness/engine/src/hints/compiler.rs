@@ -54,7 +54,7 @@ pub(super) fn hints(log: &[String], source: &str) -> Vec<String> {
     found
 }
 
-/// Returns the text between two others.
+/// Returns the part of `text` between `before` and `after`; `None` if the text does not contain them in this order.
 fn between<'t>(text: &'t str, before: &str, after: &str) -> Option<&'t str> {
     text.split_once(before)?.1.split_once(after).map(|(between, _)| between)
 }

@@ -6,7 +6,8 @@ use std::ops::Range;
 const STARTS: [&str; 5] =
     ["<<<", "Async(", "hipGraphLaunch(", "hipLaunchKernel", "hipModuleLaunchKernel("];
 
-/// Returns a hint if the source of a program, which ended without reporting its end, never reports it.
+/// Returns a hint for a program that ended without reporting its end, if its source does not call the function that
+/// reports it.
 pub(super) fn missing_end(text: &str) -> Option<String> {
     (!text.contains("done"))
         .then(|| "the program does not call `done()` to report that it has finished".to_owned())

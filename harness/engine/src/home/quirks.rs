@@ -8,9 +8,9 @@ use super::stub_library::StubLibrary;
 
 /// A library name that a stack does not have.
 pub(super) enum Quirk {
-    /// The stack has the library under this name.
+    /// Programs load the library by this name. The stack has it under another name.
     Renamed(&'static str),
-    /// The stack has the library under the name `of`, but its symbols have other versions.
+    /// The stack has the library under the name `of`, but its symbols have other versions than programs need.
     Vendored { name: &'static str, of: &'static str },
     /// The stack does not have the library in any form.
     Missing(StubLibrary),
@@ -95,8 +95,8 @@ impl Quirk {
         }
     }
 
-    /// Returns the file of the stack that has the other name; `None` if the stack has files with both names or with
-    /// neither.
+    /// For [`Quirk::Renamed`], returns the stack's file of the library, which has another name. `None` if the stack
+    /// also has a file with the name that programs load, or does not have the library.
     pub(super) fn other_name(&self, stack: &Stack) -> Option<PathBuf> {
         let Quirk::Renamed(name) = self else { return None };
         let end = name.find(".so")? + ".so".len();

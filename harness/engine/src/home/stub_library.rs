@@ -21,7 +21,7 @@ pub(crate) struct StubLibrary {
     pub(crate) needs: Option<&'static str>,
     /// Names of functions that return 1. In each of them, 1 is an error code.
     pub(crate) functions: &'static [&'static str],
-    /// Names of functions that return the message as a text.
+    /// Names of functions that return a text. The text is the stub's message.
     pub(crate) texts: &'static [&'static str],
 }
 

@@ -146,7 +146,8 @@ fn parameters(text: &str) -> Vec<String> {
 }
 
 /// Returns the kind of container that has the root folder `root`; `None` outside of containers. A container is
-/// recognised by files that container engines create.
+/// recognised by files that container engines create, or by `variable`, the value of the environment variable
+/// `container`.
 fn container(root: &Path, variable: Option<String>) -> Option<String> {
     if root.join("run/.containerenv").exists() {
         return Some("podman".to_owned());

@@ -8,11 +8,12 @@ use export::LoggedCall;
 /// Maximum number of comparisons, for logs in which a pattern with several names occurs very often.
 const MOST_TRIES: u32 = 20_000_000;
 
-/// Values of the names in the patterns.
+/// Names in the patterns, each with the object or value that the name means.
 type Names<'c> = HashMap<String, &'c str>;
 
-/// Searches the calls for a sequence that matches the patterns. Returns the positions of the matching calls, for a
-/// pattern that several calls must match that of the first. A sequence ends where one of its objects is destroyed,
+/// Searches the calls for a sequence that matches the patterns. Returns the position of the call that matches each
+/// pattern; if several calls must match one pattern, the position of the first of them. Patterns of calls that must not
+/// occur have no position. `None` if no sequence matches. A sequence ends where one of its objects is destroyed,
 /// because a later object may have the same address.
 pub(super) fn occurrence(patterns: &[CallPattern], calls: &[&LoggedCall]) -> Option<Vec<usize>> {
     Search { calls, tries: 0 }.from(0, patterns, &Names::new())
@@ -56,7 +57,8 @@ impl<'c> Search<'_, 'c> {
         None
     }
 
-    /// Returns the position of the last of `number` calls that match the pattern, the first of them at `start`.
+    /// Returns the position of the last of `number` calls that match the pattern, the first of them at `start`. `None`
+    /// if there are fewer, or if a call that breaks the sequence is among them.
     fn repeated(
         &mut self,
         start: usize,
@@ -82,8 +84,8 @@ impl<'c> Search<'_, 'c> {
     }
 }
 
-/// Returns true if a call must not occur between two others of a sequence: it matches one of the absent patterns, or
-/// destroys an object.
+/// Returns true if a call must not occur between two others of a sequence: it matches one of the patterns in `absent`,
+/// or destroys an object of the sequence.
 fn breaks(call: &LoggedCall, absent: &[CallPattern], names: &Names<'_>) -> bool {
     const ENDS: [&str; 4] = ["hipFree", "hipHostFree", "hipMemUnmap", "hipMemAddressFree"];
     let ends_object =

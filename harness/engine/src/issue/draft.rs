@@ -136,14 +136,14 @@ fn sources(subject: &FailingTrial<'_>, failed: &Record) -> Vec<String> {
     case.expectations().into_iter().filter(is_about).map(sentence).collect()
 }
 
-/// Returns the last lines of a failing run's standard error.
+/// Returns the last lines of a failing run's standard error; `None` if it is empty.
 fn stderr(failed: &Record, who: &Identity) -> Option<Log> {
     let text = failed.stderr_tail.trim();
     let title = "The end of standard error of a failing run".to_owned();
     (!text.is_empty()).then(|| Log { title, text: redact(text, who) })
 }
 
-/// Returns the call stacks of the threads of a run that hung or crashed.
+/// Returns the call stacks of the threads of a run that hung or crashed; `None` if they are unknown.
 fn threads(failed: &Record, who: &Identity) -> Option<Log> {
     let title = match failed.outcome.kind {
         Kind::Hang => "Call stacks of the threads of a hung run when it was killed",
@@ -153,8 +153,8 @@ fn threads(failed: &Record, who: &Identity) -> Option<Log> {
     (!failed.stacks.is_empty()).then(|| Log { title, text: redact(&failed.stacks.join("\n"), who) })
 }
 
-/// Returns the packages of a fetched stack whose libraries the failing process loaded. libhsa-runtime64 does not count,
-/// because the emulated device replaces it.
+/// Returns the packages of a fetched stack whose libraries the failing process loaded, each with its version.
+/// libhsa-runtime64 does not count, because the emulated device replaces it.
 fn packages(session: &Session, failed: &Record) -> Vec<(String, String)> {
     let loaded: Vec<String> = failed
         .stack

@@ -91,7 +91,8 @@ fn died_in_exit(stacks: &[String]) -> bool {
 }
 
 /// Returns the known failures of the library that occur in a log of HIP calls, as `report` finds them. The log may
-/// contain colours. `output` is what `exec` wrote for the program, which has the native stacks of a crash.
+/// contain colours. `output` is the text that `exec` wrote while the program ran. If the program crashed, this text
+/// contains the native stacks.
 ///
 /// # Errors
 /// Returns an error if the case library cannot be read.

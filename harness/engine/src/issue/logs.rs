@@ -87,16 +87,17 @@ pub(super) fn logs(
 #[derive(Default)]
 pub(super) struct ProgramLog {
     pub(super) logs: Vec<Log>,
-    /// The HIP call that had not returned when the program ended.
+    /// The HIP call that had not returned when the program ended; `None` if all had returned, or if the log is not
+    /// used.
     pub(super) open_call: Option<String>,
-    /// The last HIP call that returned an error.
+    /// The last HIP call that returned an error; `None` if no call did, or if the log is not used.
     pub(super) refused_call: Option<String>,
     /// Text of the complete log.
     pub(super) text: String,
 }
 
 /// Runs a program again with a log of its HIP calls. The result is empty if the failure has nothing to do with calls,
-/// for example if a kernel did not compile for other failures, and if the program does not fail in the same way again.
+/// for example if a kernel does not compile, and if the program does not fail in the same way again.
 pub(super) fn of_program(
     subject: &FailingTrial<'_>,
     session: &Session,
@@ -243,7 +244,8 @@ fn similar_runs<'r, 't>(lines: &'r [&'t str]) -> Vec<&'r [&'t str]> {
     lines.chunk_by(|a, b| without_numbers(a) == without_numbers(b)).collect()
 }
 
-/// Returns all lines of a short run, and otherwise the first line and the number of the others.
+/// Returns all lines of a run of one or two lines. For a longer run, returns its first line and the number of the other
+/// lines.
 fn shortened(run: &[&str]) -> Vec<String> {
     match run {
         [first, _, _, ..] => {
@@ -295,7 +297,7 @@ fn from_failing_call(text: &str, plan: &Plan, failed: &Record) -> (String, Strin
 }
 
 /// Returns the function whose call failed. If the host read wrong bytes, returns the function of the last earlier call
-/// that can have written them.
+/// that can have written them. `None` if the failing call is unknown.
 fn failing_function(plan: &Plan, failed: &Record) -> Option<&'static str> {
     let at = failed.outcome.at.step?;
     let steps = plan.steps();

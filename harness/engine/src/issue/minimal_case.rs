@@ -33,7 +33,7 @@ impl MinimalCase {
     }
 
     /// Returns the only trial of the minimal case, with the faults of `found`, the trial from which the case was
-    /// reduced.
+    /// reduced. `None` if the case has no trial.
     pub(super) fn subject<'a>(&'a self, found: &FailingTrial<'a>) -> Option<FailingTrial<'a>> {
         let case = self.library.cases().next()?;
         let trial = case.trials().into_iter().next()?;

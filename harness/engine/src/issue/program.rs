@@ -52,8 +52,8 @@ pub(super) fn printed(
     Ok((of_trial(subject, session, failed, None, Some(cancel))?, shortened))
 }
 
-/// Returns the program of a trial as the issue prints it, after it has run once in that form. `text` replaces the
-/// source of the program.
+/// Returns the program of a trial as the issue prints it, after it has run once in that form. It is not run if `cancel`
+/// is `None`. `text` replaces the source of the program.
 ///
 /// # Errors
 /// Fails if the case has mistakes, or on a request to stop.
@@ -156,7 +156,8 @@ fn hipcc(arch: &[String], file: &str, name: &str, text: &str, options: &[String]
     words.join(" ")
 }
 
-/// Returns the user's program as the issue prints it, after it has run once in that form.
+/// Returns the user's program as the issue prints it, after it has run once in that form. It is not run if `cancel` is
+/// `None`. `replaced` replaces its source.
 fn of_command(
     command: &CommandLine,
     subject: &FailingTrial<'_>,
@@ -231,7 +232,8 @@ fn of_command(
     simplest_version(subject, session, failed, program, printed, simpler, cancel)
 }
 
-/// Returns the command of a comment such as `// Build: g++ repro.cpp -o repro` in the first lines of a program.
+/// Returns the command of a comment such as `// Build: g++ repro.cpp -o repro` in the first lines of a program; `None`
+/// if no such comment exists.
 fn build_comment(text: &str) -> Option<&str> {
     let begins = ["Build:", "Compile:", "Compile with:", "Build with:"];
     let comments =

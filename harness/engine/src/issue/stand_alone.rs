@@ -26,7 +26,7 @@ use crate::{
     toolchain::Toolchain,
 };
 
-/// Number of runs of a program that fails in every run.
+/// Number of runs by which a program made from the whole trial is verified.
 const RUNS: u32 = 3;
 
 /// Makes the stand-alone program for one failure.
@@ -152,7 +152,8 @@ impl ProgramMaker<'_> {
         }))
     }
 
-    /// Makes a program from the whole trial, with all of its checks.
+    /// Makes a program from the whole trial, with all of its checks. Returns `None` if the trial cannot be written as a
+    /// program.
     fn full_program(
         &self,
         subject: &FailingTrial<'_>,
@@ -195,7 +196,8 @@ impl ProgramMaker<'_> {
         }))
     }
 
-    /// Reads the commands that build and run a program from the program's header.
+    /// Returns evidence for a program that has not been run yet, with the commands that build and run it. The commands
+    /// are read from the program's header.
     fn written(&self, text: &str) -> ExportEvidence {
         let line = |label: &str| {
             let found = text.lines().find_map(|l| l.strip_prefix("// ")?.strip_prefix(label));

@@ -47,13 +47,14 @@ pub(super) enum CaseFileError {
     KernelTwice(PathBuf, String),
     #[error("`{}`: another file with this name has different content", .0.display())]
     ContentTwice(PathBuf),
-    /// An untrusted GPU kernel uses a feature that only trusted kernels may use.
+    /// An untrusted GPU kernel uses a feature that only trusted kernels may use. The fields are the file and a
+    /// description of the feature.
     #[error("`{}` {}", .0.display(), .1)]
     ForeignKernel(PathBuf, String),
     /// An untrusted recording has code objects and contents of memory.
     #[error("`{}` has kernels of its own, whose code nothing checks", .0.display())]
     ForeignRecording(PathBuf),
-    /// In untrusted cases, a symbolic link leads out of the folder.
+    /// In untrusted cases, a symbolic link leads out of the folder. The fields are the link and the folder.
     #[error("`{}` is a link to a place outside of `{}`", .0.display(), .1.display())]
     Outside(PathBuf, PathBuf),
 }
@@ -375,7 +376,8 @@ fn bad_name(name: &str) -> Option<CaseFileError> {
     name.starts_with('-').then(|| CaseFileError::Option(name.to_owned()))
 }
 
-/// Returns the text of a regular file, without a byte order mark. Returns an error if the file is not below `folder`.
+/// Returns the text of a regular file, without a byte order mark. Returns an error if `folder` is given and the file is
+/// not below it.
 fn read_text(path: &Path, folder: Option<&Path>) -> io::Result<String> {
     let bytes = read_file(path, folder, MAX_FILE_BYTES)?;
     let text = String::from_utf8(bytes)
@@ -383,7 +385,8 @@ fn read_text(path: &Path, folder: Option<&Path>) -> io::Result<String> {
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 
-/// Returns the bytes of a regular file. Returns an error if the file is not below `folder`.
+/// Returns the bytes of a regular file. Returns an error if the file has more than `most` bytes, or if `folder` is
+/// given and the file is not below it.
 ///
 /// The open file is checked for being in the folder, because another process may replace a file by a link after the
 /// folder was listed.

@@ -39,7 +39,7 @@ pub(super) struct PlanSpace {
     pub(super) leaves_capture_open: bool,
     /// Id of the failing step, if it fails although its call must succeed.
     pub(super) must_succeed: Option<u32>,
-    /// Passing trials. Each is reduced like the candidate and must still pass.
+    /// Passing trials. The edits of each candidate are also made in these trials, which must then still pass.
     pub(super) neighbours: Vec<Neighbour>,
 }
 
@@ -61,7 +61,7 @@ struct Inner {
     plan: Plan,
     /// The edits that led from the original plan to this one.
     edits: Vec<Edit>,
-    /// Passing trials that were reduced in the same way, each with its difference from the failing trial.
+    /// Passing trials in which the edits of this candidate were made, each with its difference from the failing trial.
     neighbours: Vec<(String, Candidate)>,
     text: String,
     key: String,
@@ -81,7 +81,8 @@ impl Candidate {
         &self.0.text
     }
 
-    /// Returns the passing trials that were reduced in the same way, each with its difference from the failing trial.
+    /// Returns the passing trials in which the edits of this candidate were made, each with its difference from the
+    /// failing trial.
     pub(super) fn neighbours(&self) -> &[(String, Candidate)] {
         &self.0.neighbours
     }
@@ -97,7 +98,8 @@ impl Candidate {
         &self.0.lowered
     }
 
-    /// Converts the id of a step in the lowered plan to its id in the edited plan.
+    /// Converts the id of a step in the lowered plan to its id in the edited plan; `None` if the step is not in the
+    /// body of the plan.
     pub(super) fn edited_id(&self, lowered: Option<u32>) -> Option<u32> {
         let lowered = lowered?;
         let mut steps =
@@ -218,8 +220,8 @@ impl PlanSpace {
     }
 
     /// Returns the failing step of an edited plan if the case states its result: if it expects a certain status or
-    /// value, compares two buffers, or has an injected fault. After other calls were removed, the stated result may be
-    /// wrong, which the static checks cannot find out.
+    /// value, compares two buffers, or has an injected fault. `first` is the failure of the original trial. After other
+    /// calls were removed, the stated result may be wrong, which the static checks cannot find out.
     pub(super) fn expecting_step<'p>(&self, plan: &'p Plan, first: &Outcome) -> Option<&'p Step> {
         // A crash or a hang is wrong whatever result the call should have.
         if !matches!(first.kind, Kind::ApiError | Kind::WrongData) {

@@ -110,7 +110,7 @@ fn simplicity(lowered: &Lowered) -> (u32, u64) {
     (calls(&lowered.plan), bytes)
 }
 
-/// Returns the first trial that fails.
+/// Returns the first trial that fails. If there is only one trial, returns it without a run.
 fn failing<'j, 'a>(
     session: &Session,
     jobs: &'j [Job<'a>],
@@ -256,7 +256,7 @@ impl<'s> Search<'s> {
     }
 
     /// Returns trials that differ in one axis value, and that pass where this trial fails in every run. If this trial
-    /// fails only in some runs, passes of other trials prove nothing.
+    /// fails only in some runs, the result is empty, because passes of other trials would prove nothing.
     fn neighbours(
         &self,
         runs: &mut Runs<'_>,

@@ -1,4 +1,5 @@
-//! The runs in which a shortened program must not fail: on the oracle, or as another trial of the case that passes.
+//! The runs in which a shortened program must not fail: on the oracle, the configuration on which it must pass, or as
+//! another trial of the case that passes.
 
 use std::rc::Rc;
 
@@ -96,8 +97,8 @@ pub(super) fn oracle_controls<'s>(
     std::iter::once(plain.clone()).chain(further.into_iter().flatten()).collect()
 }
 
-/// Opens a session like `like`, but with an emulated device that does its work as late as possible. Returns `None` on a
-/// GPU, or if the session cannot be opened.
+/// Opens a session like `like`, but with an emulated device that does its work as late as possible. `is_own` is true if
+/// `like` is the session in which the program fails. Returns `None` on a GPU, or if the session cannot be opened.
 fn lazy_session(releases: &PassingReleaseSearch, like: &Session, is_own: bool) -> Option<Session> {
     let DeviceChoice::Emulated(arch) = like.device else { return None };
     let mut options = releases.options.for_arch(arch);

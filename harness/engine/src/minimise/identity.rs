@@ -11,7 +11,7 @@ use super::candidate::{Candidate, all_steps, is_block};
 pub(super) struct FailureLocation {
     /// Id of the failing step in the edited plan; `None` if the failure is outside of the body.
     step: Option<u32>,
-    /// If the failure is a wrong status or value: the function that was called last on the same stream or object,
+    /// If the failure is a wrong status or value: the function of the last earlier call on the same stream or object,
     /// because the right result of the failing call depends on that call.
     before: Option<&'static str>,
 }
@@ -31,7 +31,8 @@ impl FailureLocation {
     }
 }
 
-/// Returns the function of the last call before a step that uses the same stream, event, graph or handle.
+/// Returns the function of the last call before a step that uses the same stream, event, graph or handle; `None` if no
+/// earlier call does.
 fn predecessor(plan: &Plan, failing: u32) -> Option<&'static str> {
     let steps = all_steps(&plan.body);
     let at = steps.iter().position(|step| step.id == failing)?;

@@ -45,7 +45,8 @@ const LONG_RUN: Duration = Duration::from_secs(2);
 /// time limit of a trial, some minutes, would be too long for it.
 const LEAST_TOTAL: Duration = Duration::from_secs(20);
 
-/// The search for a shorter program, and the test that every candidate must pass.
+/// The search for a shorter program, and the test of a candidate: it must fail like the original program, and pass on
+/// the oracle, a configuration on which the original program passes.
 struct Search<'s> {
     session: &'s Session,
     job: Job<'s>,
@@ -91,7 +92,8 @@ enum TextPlace {
         /// Index of the argument.
         word: usize,
         file: PathBuf,
-        /// The folder of the original file, in which Python finds the program's other modules.
+        /// The folder of the original file, in which Python finds the program's other modules; `None` if the program is
+        /// not Python.
         modules: Option<PathBuf>,
         _folder: TrialFolder,
     },
@@ -368,7 +370,7 @@ impl Search<'_> {
     }
 
     /// Like [`Search::still_fails`], but for several texts, whose first runs are made at the same time. One run is
-    /// enough to reject most texts.
+    /// enough to reject most texts. Only the results up to the first accepted text are valid; those after it are false.
     fn each_still_fails(&mut self, texts: &[String]) -> Option<Vec<bool>> {
         let (last, open) = (self.last_call, self.open_brackets);
         // A text with half of a pair of brackets does not compile, and finding that out takes seconds.
@@ -427,7 +429,7 @@ impl Search<'_> {
         });
     }
 
-    /// Returns true if a text passes in all controls. Without an oracle, always returns true; `None` if the search must
+    /// Returns true if a text has the required result in all controls, or if there are none; `None` if the search must
     /// end.
     fn passes_on_oracle(&mut self, text: &str) -> Option<bool> {
         for control in self.controls.clone() {
@@ -445,7 +447,7 @@ impl Search<'_> {
     }
 
     /// Runs each of the texts: in the given control without faults, or, without a control, on the failing release with
-    /// the faults.
+    /// the faults. Returns `None` if the search must end.
     fn run(&mut self, control: Option<&Control<'_>>, texts: &[String]) -> Option<Vec<Record>> {
         let runs = texts.len() as u32;
         if self.left < runs || Instant::now() > self.deadline || self.trouble.is_some() {

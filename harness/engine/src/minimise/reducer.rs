@@ -53,7 +53,8 @@ pub(super) struct ReducedText {
 }
 
 impl ReducerChoice {
-    /// Finds the chosen reducer.
+    /// Finds the chosen reducer. Returns `None` for [`ReducerChoice::None`], and for [`ReducerChoice::Auto`] if no
+    /// reducer is installed.
     ///
     /// # Errors
     /// The user named a reducer that is not installed.
@@ -74,9 +75,10 @@ impl ReducerChoice {
 }
 
 impl Reducer {
-    /// Runs the reducer on a text until the reducer ends or `still` returns `None`, and answers its questions with
-    /// `still`. Returns the shortest text for which `still` returned true, which need not be the last one that the
-    /// reducer tried.
+    /// Runs the reducer on a text, which is written to a file called `name`. `still` answers the reducer's questions:
+    /// true if a text still shows the failure, and `None` if the search must end. Then the reducer is ended too.
+    /// Returns the shortest text for which `still` returned true, which need not be the last one that the reducer
+    /// tried.
     pub(super) fn reduce(
         &self,
         name: &str,

@@ -36,7 +36,7 @@ pub(super) struct SearchConditions {
     stack: String,
     gfx: Option<String>,
     faults: Vec<FaultSpec>,
-    /// Name of the release on which every candidate must pass.
+    /// Name of the release on which every candidate must pass; `None` if no such release is known.
     #[serde(default)]
     oracle: Option<String>,
 }
@@ -95,7 +95,8 @@ pub(super) struct Runs<'s> {
     report: MinimiseReporter<'s>,
     journal: Option<Journal>,
     answers: HashMap<String, VecDeque<Outcome>>,
-    /// Outcomes of runs that were made before the signature of the failure was known.
+    /// Outcomes of runs that were made before the signature of the failure was known, each with the key of its
+    /// candidate.
     before: Vec<(String, Outcome)>,
     signature: Option<String>,
     /// The configuration on which every candidate must pass. Each failing candidate is also run on it.
@@ -110,7 +111,7 @@ pub(super) struct Runs<'s> {
     verdicts: HashMap<String, Outcome>,
     /// Details of the failure that every candidate must show, in addition to its signature.
     pub(super) identity: Option<FailureLocation>,
-    /// Number of runs so far, including those in the journal. The next run uses it as its seed.
+    /// Number of runs so far, including those in the journal. This number is the seed of the next run.
     next: u64,
     /// Number of processes that were started.
     pub(super) started: u32,
@@ -119,7 +120,7 @@ pub(super) struct Runs<'s> {
     trouble: Option<Stop>,
     /// A run that showed the failure.
     pub(super) example: Option<Record>,
-    /// File of the smallest case so far, beside the journal.
+    /// File of the smallest case so far, next to the journal; `None` without a journal.
     best: Option<PathBuf>,
 }
 
@@ -187,7 +188,8 @@ impl<'s> Runs<'s> {
         })
     }
 
-    /// Runs a candidate once. Returns `None` if the budget is spent, or if no further run is possible.
+    /// Runs a candidate once. `key` identifies the candidate in the journal. Returns `None` if the budget is spent, or
+    /// if no further run is possible.
     pub(super) fn outcome(&mut self, candidate: &Candidate, key: &str) -> Option<Outcome> {
         if let Some(outcome) = self.answers.get_mut(key).and_then(VecDeque::pop_front) {
             self.remember(key, &outcome);
@@ -280,7 +282,8 @@ impl<'s> Runs<'s> {
     }
 
     /// Searches for a session in which the sanitizer finds nothing in the trial: first on the oracle, then on the
-    /// failing release.
+    /// failing release. Stores it in `watch`, which remains `None` if none is found. Returns `None` in the cases in
+    /// which [`Runs::outcome`] returns `None`.
     pub(super) fn watch_for(
         &mut self,
         releases: &PassingReleaseSearch,
@@ -336,7 +339,7 @@ impl<'s> Runs<'s> {
         Some(outcome)
     }
 
-    /// Runs a candidate once on the oracle.
+    /// Runs a candidate once on the oracle. Returns `None` without an oracle, or if the run was cancelled.
     pub(super) fn run_oracle(&self, candidate: &Candidate) -> Option<Record> {
         let session = match &self.oracle {
             Oracle::None => return None,
@@ -346,7 +349,7 @@ impl<'s> Runs<'s> {
         self.run_without_faults(session, candidate)
     }
 
-    /// Runs a candidate once without the injected faults.
+    /// Runs a candidate once without the injected faults. Returns `None` if the run was cancelled.
     fn run_without_faults(&self, session: &Session, candidate: &Candidate) -> Option<Record> {
         let mut job = candidate.job(Vec::new());
         let plan = &mut job.lowered.plan;
@@ -377,7 +380,7 @@ impl<'s> Runs<'s> {
     }
 
     /// Returns true if a candidate failed in the same way as the trial: with the same signature, in the same call, and
-    /// after the same call.
+    /// with the same call before it.
     pub(super) fn is_wanted(&self, candidate: &Candidate, outcome: &Outcome) -> bool {
         self.signature.as_deref().is_some_and(|wanted| may_be_same(wanted, &outcome.signature))
             && self.identity.as_ref().is_none_or(|identity| identity.matches(candidate, outcome))

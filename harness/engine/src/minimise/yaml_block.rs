@@ -10,8 +10,8 @@ pub(super) struct Block<'t> {
 }
 
 impl Block<'_> {
-    /// Returns the YAML of the case without the lines that were removed from the program; unchanged if the program is a
-    /// file of its own, and `None` if the program is not a block of lines in the YAML.
+    /// Returns the YAML of the case without the lines that were removed from the program. If the program is a file of
+    /// its own, the YAML is unchanged. `None` if the program is not a block of lines in the YAML.
     pub(super) fn without_lines(&self, case: &str, shorter: &ShortenedText) -> Option<String> {
         let Some(above) = self.above else { return Some(case.to_owned()) };
         let above = above as usize;
@@ -20,8 +20,8 @@ impl Block<'_> {
         Some((0..lines.len()).filter(left).map(|n| lines[n]).collect())
     }
 
-    /// Returns the YAML of the case with the source of the program replaced by `text`; unchanged or `None` as for
-    /// [`Block::without_lines`].
+    /// Returns the YAML of the case with the source of the program replaced by `text`. If the program is a file of its
+    /// own, the YAML is unchanged. `None` if the program is not a block of lines in the YAML.
     pub(super) fn replaced(&self, case: &str, text: &str) -> Option<String> {
         let Some(above) = self.above else { return Some(case.to_owned()) };
         let above = above as usize;
@@ -40,7 +40,8 @@ impl Block<'_> {
         Some([&lines[..above].concat(), new.as_str(), &lines[end..].concat()].concat())
     }
 
-    /// Returns the lines of the YAML, and the index of the line after the program.
+    /// Returns the lines of the YAML, and the index of the line after the program. `None` if the lines from the index
+    /// `above` on are not those of the program.
     fn lines<'c>(&self, case: &'c str, above: usize) -> Option<(Vec<&'c str>, usize)> {
         let lines: Vec<&str> = case.split_inclusive('\n').collect();
         let own: Vec<&str> = self.text.lines().collect();

@@ -52,8 +52,8 @@ impl TriedChange {
     }
 }
 
-/// Returns the changes that can be tried on a trial, and those that do not apply to it, each with the reason. The
-/// failing record names the Python packages that the program uses.
+/// Returns the changes that can be tried on a trial, and those that do not apply to it, each with the reason. `failed`,
+/// the record of a failing run, names the Python packages that the program uses.
 pub(super) fn changes(
     subject: &FailingTrial<'_>,
     session: &Session,

@@ -97,7 +97,8 @@ fn lock_contains(lock: &str, wanted: &[String]) -> bool {
     })
 }
 
-/// Returns the real interpreter behind `python3`, because `python3` may be a slow script of pyenv or asdf.
+/// Returns the real interpreter behind `python3`, because `python3` may be a slow script of pyenv or asdf. `None` if
+/// PATH has no `python3`.
 fn machine_python() -> Option<&'static PathBuf> {
     static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
     let found = FOUND.get_or_init(|| {
@@ -113,7 +114,7 @@ fn is_script(file: &Path) -> bool {
     File::open(file).and_then(|mut file| file.read_exact(&mut begin)).is_ok() && begin == *b"#!"
 }
 
-/// Asks an interpreter for its path.
+/// Asks an interpreter for its path. Returns `None` if the interpreter fails.
 fn resolved_interpreter(named: &Path) -> Option<PathBuf> {
     let mut command = Command::new(named);
     // The supervisor reads events from standard output, so the path is written to standard error.

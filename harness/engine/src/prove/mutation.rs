@@ -43,7 +43,7 @@ struct Target {
 }
 
 /// Runs the trials with each statement left out in turn. `records` are the runs of the trials on the healthy device and
-/// under each declared fault.
+/// under each declared fault. Returns the result, and the reason why some runs were not made, if any.
 ///
 /// # Errors
 /// A stack of unknown release, or cases that are not valid.
@@ -152,7 +152,7 @@ impl<'s, 'a> Search<'s, 'a> {
     }
 
     /// Takes the next untried candidate fault of each statement, and runs the trial under this fault without the
-    /// statement.
+    /// statement. Repeats this until no candidate is left. Returns the reason if it had to stop before.
     fn confirm(&mut self) -> Result<Option<Stop>, Stop> {
         loop {
             let mut injections = Vec::new();
@@ -230,7 +230,7 @@ impl<'s, 'a> Search<'s, 'a> {
     }
 
     /// Runs each trial with its fault. If `gone` is given, each trial runs without the statement at the same index in
-    /// `gone`.
+    /// `gone`. Returns the records, and the reason why some trials did not run, if any.
     fn run(
         &self,
         injections: &[Injection],

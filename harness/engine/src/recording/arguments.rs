@@ -50,7 +50,7 @@ impl<'t> RecordedCall<'t> {
         }
     }
 
-    /// Returns the content that the call read.
+    /// Returns the content of the memory that the call read; `None` if no content was recorded.
     pub(super) fn content(&self) -> Option<&'t Content> {
         let all = self.call.arguments.as_deref().unwrap_or_default();
         all.iter().find_map(|argument| match &argument.value {
@@ -67,7 +67,7 @@ impl<'t> RecordedCall<'t> {
         }
     }
 
-    /// Returns the number that the call wrote to the output parameter `name`.
+    /// Returns the number that the call wrote to the output parameter `name`; `None` if no number was recorded.
     pub(super) fn output_number(&self, name: &str) -> Option<u64> {
         match self.end.out.get(name) {
             Some(ArgumentValue::Number(number)) => number.as_u64(),

@@ -54,7 +54,7 @@ const RELEASE_FUNCTIONS: &[&str] = &[
 #[derive(Clone)]
 struct Allocation {
     buffer: String,
-    /// Address of the buffer's first byte, after the guard.
+    /// Address of the buffer's first byte. If the buffer has guards, the allocation begins before this address.
     start: u64,
     bytes: u64,
 }
@@ -77,29 +77,30 @@ struct Converter<'t> {
     values: HashMap<u64, String>,
     /// Kernel sources by the handle of the hipRTC program.
     programs: HashMap<u64, String>,
-    /// Kernel sources by the XXH3 of the code.
+    /// Kernel sources, by the XXH3 hash of the code that was compiled from them.
     code: HashMap<String, String>,
-    /// XXH3 of the code of modules, by handle.
+    /// XXH3 hashes of the code of modules, by the handle of the module.
     modules: HashMap<u64, String>,
-    /// Kernels of code objects by their handles: the module, and the name in the code object.
+    /// Kernels of code objects by their handles: the handle of the module, and the name in the code object.
     functions: HashMap<u64, (u64, String)>,
     /// Architectures for which the case has code objects. `None` if the case has no code objects.
     architectures: Option<BTreeSet<String>>,
     /// True if the program launches kernels that are not in the library.
     uses_code: bool,
-    /// Streams that are captured.
+    /// Streams whose work is being captured into a graph.
     captured: BTreeSet<String>,
     /// Host buffers that were written after their last check. The value is the stream of the copy that wrote the
     /// buffer.
     unchecked: BTreeMap<String, String>,
-    /// Host buffers that graphs write.
+    /// Host buffers to which captured copies write.
     by_graphs: BTreeSet<String>,
     /// Unchecked host buffers that copies wrote before an event was recorded on the stream of the copies, by the name
     /// of the event.
     before_events: HashMap<String, BTreeSet<String>>,
     /// True until the first call that is not part of the set-up.
     in_setup: bool,
-    /// True after the first read of a guard.
+    /// True after the first read of a guard, the bytes before or after a buffer by which writes out of bounds are
+    /// detected.
     reads_guards: bool,
     counts: HashMap<&'static str, usize>,
     /// The call that is being converted.
@@ -470,7 +471,7 @@ impl<'t> Converter<'t> {
         Ok(true)
     }
 
-    /// Returns the step of a call, and the value that it must give.
+    /// Returns the step of a call, and the value that the call must give in addition to its status, if any.
     fn work(&mut self, call: RecordedCall<'t>) -> Result<(Call, Option<String>), String> {
         let name = call.name();
         let event = |this: &Self| this.named(call.address("event")?, "event");

@@ -70,11 +70,11 @@ pub struct FirstDifference {
 pub struct ShownCall {
     /// Number of the call in its recording.
     pub number: u64,
-    /// Function.
+    /// Name of the function.
     pub function: String,
     /// The function with its arguments.
     pub text: String,
-    /// Status, or that the call did not return.
+    /// Status, or a text that says that the call did not return.
     pub status: String,
 }
 
@@ -186,7 +186,8 @@ fn nth((trace, index): At<'_>) -> Option<NormalCall<'_>> {
     found
 }
 
-/// Returns the parts that differ, in the order of the parts.
+/// Returns the parts in which two calls differ: first those of the first call, then those that only the second call
+/// has. Each call has its parts, and the folder of its recording.
 fn differing(
     (old, old_folder): (&[Part<'_>], &Path),
     (new, new_folder): (&[Part<'_>], &Path),

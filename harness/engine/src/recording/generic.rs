@@ -25,7 +25,8 @@ pub(super) trait Objects {
     /// Returns the name of a value that an earlier `hip` step returned, by its handle.
     fn value(&self, handle: u64) -> Option<String>;
 
-    /// Finds the buffer at an address, if at least `bytes` bytes of recorded memory follow.
+    /// Finds the buffer at an address, if at least `bytes` bytes of recorded memory follow. `None` as the number of
+    /// bytes counts as 0.
     fn memory(&mut self, at: u64, bytes: Option<u64>) -> Option<BufferAddress>;
 
     /// Returns a new name for a value that the call returns, and remembers its handle.

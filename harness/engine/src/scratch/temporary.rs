@@ -43,7 +43,8 @@ impl Temporary {
         Ok(Temporary { lock })
     }
 
-    /// Returns a file descriptor for the lock. With it, the lock is kept when this process executes another program.
+    /// Returns a file descriptor for the lock; `None` if the folder is not locked. With the descriptor, the lock is
+    /// kept when this process executes another program.
     pub fn inheritable_lock(&self) -> Option<OwnedFd> {
         rustix::io::dup(self.lock.as_ref()?).ok()
     }

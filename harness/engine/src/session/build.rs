@@ -31,7 +31,7 @@ impl Session {
         self.programs.own.build_id().filter(|_| self.programs.worker.is_none())
     }
 
-    /// Returns the build id of the stack's libhsa-runtime64 when the session began.
+    /// Returns the build id that the stack's libhsa-runtime64 had when the session began; `None` if it is unknown.
     pub(crate) fn hsa_build(&self) -> Option<&str> {
         self.emulated.hsa_build.as_deref()
     }

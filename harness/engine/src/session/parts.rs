@@ -39,9 +39,10 @@ pub(crate) struct Emulated {
     pub(super) options: Vec<String>,
     /// Folder of the emulated device's library; `None` on a GPU.
     pub(super) folder: Option<PathBuf>,
-    /// Build id that the emulated device's library had when the session began.
+    /// Build id that the emulated device's library had when the session began; `None` on a GPU, or if the library has
+    /// no build id.
     pub(super) build: Option<String>,
-    /// Build id that the stack's libhsa-runtime64 had when the session began.
+    /// Build id that the stack's libhsa-runtime64 had when the session began; `None` if it is unknown.
     pub(super) hsa_build: Option<String>,
 }
 

@@ -41,10 +41,11 @@ impl fmt::Display for DroppedEvents {
 pub(super) struct KeptEvents {
     /// Events that were kept, in the order in which they arrived.
     pub(super) events: Vec<Event>,
-    /// Lines before the first event or after the worker's last one, for example from a launcher. They are kept up
-    /// to [`MAX_OTHER_BYTES`], but at least one.
+    /// Lines before the first event or after the worker's last one, for example from a launcher. Together with
+    /// `garbage`, at most [`MAX_OTHER_BYTES`] are kept, but at least one line.
     pub(super) noise: Vec<String>,
-    /// Other lines that are not events. The same limit applies.
+    /// Lines between the events that are not events themselves. Together with `noise`, at most [`MAX_OTHER_BYTES`] are
+    /// kept, but at least one line.
     pub(super) garbage: Vec<String>,
     /// Events that exceeded the limits.
     pub(super) left_out: DroppedEvents,

@@ -1,11 +1,13 @@
-//! Prints calls to a single function from the C++ template in the declaration of the call.
+//! Prints calls to a single library function. The crate `plan` declares a template of the C++ code for each of these
+//! calls.
 
 use plan::{BufferAddress, Field, FieldKind, NamedObject, ObjectKind, ObjectUse, Step};
 
 use crate::{checks::number_fits, names::NameKind, printer::Printer};
 
 impl Printer<'_> {
-    /// Prints a call to a single function. `template` is the C++ template in the declaration of the call.
+    /// Prints a call to a single library function. `template` is the C++ code of the call, with placeholders for fields
+    /// of the call and for a value that the function returns.
     pub(super) fn templated_call(&mut self, step: &Step, template: &str) {
         let function = template.split('(').next().unwrap_or_default();
         let success = self.success(step, function);

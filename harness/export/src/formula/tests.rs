@@ -17,7 +17,8 @@ const FORMULAS: u64 = 300;
 const STRUCTS: &str = "struct N { short h; long l; }; struct Q { int m; unsigned u; N n; };";
 const SOURCE: &str = "__global__ void k(OUT *out, const float *f, const double *d, const int *s, const unsigned char *b, const \
                       unsigned long *w, float x, double y, Q q) {}";
-/// Names of the kernel's pointer parameters. The number parameters, struct members and their values follow.
+/// Names of the parameters of the kernel that are pointers to inputs. `NUMBERS` contains the other parameters and the
+/// members of the struct parameter, with their values.
 const INPUTS: [&str; 5] = ["f", "d", "s", "b", "w"];
 const NUMBERS: [(&str, ScalarType, &str); 6] = [
     ("x", ScalarType::F32, "-0.75"),

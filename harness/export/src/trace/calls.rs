@@ -53,8 +53,8 @@ pub fn logged_calls(log: &str) -> Vec<LoggedCall> {
 }
 
 /// Returns the ids of the process and the thread that wrote a line of the log, such as `7 tid: 0x7f`; an empty text if
-/// the line contains none. The runtime writes them at AMD_LOG_LEVEL=4. The first threads of a process and of a child
-/// that it forked have the same id.
+/// the line contains none. The runtime writes these ids at AMD_LOG_LEVEL=4. The id of the process is needed, because
+/// the first thread of a process and that of a child that it forked have the same thread id.
 fn process_and_thread(line: &str) -> &str {
     let ids = line.split_once("[pid:").map_or("", |(_, rest)| rest.trim_start());
     ids.split_once(']').map_or("", |(ids, _)| ids)

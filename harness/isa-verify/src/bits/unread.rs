@@ -7,7 +7,7 @@ use super::Words;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reason {
-    /// The instruction affects only caches, counters or hazards, which the emulated device does not have.
+    /// The instruction affects only caches, counters or hazards, none of which the emulated device has.
     NoEffect,
     /// The bit is in the upper half of a literal: "16-bit operands take the low 16 bits of the literal" (RDNA 3 ISA,
     /// 7.1, "Literal constants").

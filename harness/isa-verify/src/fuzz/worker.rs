@@ -23,8 +23,8 @@ use super::{
 /// A job for a worker: kernels `from..to` of the `of` kernels that a seed generates.
 #[derive(Clone)]
 pub(super) struct Job {
-    /// Kind of job: `compare` compares the results, `shrink` minimises the first kernel, and `votes` runs the host's
-    /// compiler at its other levels.
+    /// Kind of job: `compare` compares the results on the target with those on the host, `shrink` minimises the first
+    /// kernel, and `votes` runs the first kernel on the host at the other optimisation levels.
     pub(super) what: &'static str,
     pub(super) seed: u64,
     pub(super) of: u64,

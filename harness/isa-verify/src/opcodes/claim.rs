@@ -1,5 +1,6 @@
 //! Claims about instructions. A claim says that an instruction, given by its encoded words, has the same effect as
-//! another one, for example as its plain form with changed registers.
+//! another one, for example as its plain form (see [`super`]) with changed registers. The relation of a claim is a name
+//! for what the claim tests, for example "a scalar source".
 
 use std::rc::Rc;
 
@@ -26,16 +27,16 @@ pub(super) struct Claim {
     /// Encoded instructions that run before (`first`) and after (`last`) both `words` and `like`.
     pub(super) first: Vec<u32>,
     pub(super) last: Vec<u32>,
-    /// Encoded words of the same instruction without the tested form. The claim does not apply if the disassembler
-    /// prints the same text for these words as for `words`, because the form then does not exist.
+    /// Encoded words of the same instruction without the tested modifier or operand. If the disassembler prints the
+    /// same text for these words as for `words`, the tested form does not exist, and the claim does not apply.
     pub(super) without: Option<Vec<u32>>,
-    /// Text that the disassembler must print for `words`. If the text of `words` does not contain it, the claim does
-    /// not apply.
+    /// Part of the text that the disassembler prints for `words` if the tested form exists. The claim does not apply if
+    /// the text lacks this part. Empty if every text is allowed.
     pub(super) told: &'static str,
     pub(super) exec: u64,
     /// Initial value of SCC.
     pub(super) condition: bool,
-    /// Change of the initial state, applied before the run of `words` and before the run of `like`.
+    /// Change of the initial state of both runs, the run of `words` and the run of `like`.
     pub(super) given: Change,
     pub(super) before: Change,
     pub(super) after: After,
@@ -89,7 +90,7 @@ impl Plain<'_> {
     }
 }
 
-/// A claim that has just been added. The methods refine it. `None` if the encoding does not have the instruction.
+/// A claim that has just been added, which the methods refine; `None` if the encoding does not have the instruction.
 pub(super) struct Made<'a>(Option<&'a mut Claim>);
 
 impl Made<'_> {
@@ -133,7 +134,7 @@ impl Made<'_> {
 }
 
 /// Returns the index of the first register of source operand number `source` among the vector registers that a test
-/// sets.
+/// sets, the first of which is v8.
 pub(super) fn row(source: usize) -> usize {
     2 + 2 * source
 }

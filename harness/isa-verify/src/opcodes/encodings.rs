@@ -49,9 +49,10 @@ impl Encoding {
         matches!(self, Encoding::Vop3 | Encoding::Vop3p)
     }
 
-    /// Returns the plain forms of an opcode. Their operands are vector registers. In VOP3 and VOP3P, there are forms
-    /// with three source operands, with two, and with one. VOP2 has forms with and without a literal. Disassemblers
-    /// before LLVM 22 require zeros in unused source operand fields.
+    /// Returns the encodings that may be the plain form of an opcode. Their source operands are vector registers, and
+    /// they have no modifiers. For VOP3 and VOP3P, these are encodings with three source operands, with two, and with
+    /// one, because disassemblers before LLVM 22 require zeros in unused source operand fields. For VOP2, these are
+    /// encodings without and with a literal.
     pub(super) fn plain(self, arch: Arch, opcode: u32) -> Vec<Vec<u32>> {
         let gfx9 = arch.facts().microcode.is_gfx9();
         let [a, b, c] = SOURCES.map(|register| VECTOR + register);
@@ -131,8 +132,8 @@ impl Encoding {
         Some(words)
     }
 
-    /// Adds DPP16 control to the instruction. `control` is `DPP_CTRL`, and `rest` contains the other fields of the
-    /// dword.
+    /// Adds DPP16 control to the instruction. `control` is the value of the field `DPP_CTRL`, and `rest` contains the
+    /// other fields of the control dword.
     pub(super) fn dpp16(self, words: &[u32], control: u32, rest: u32) -> Option<Vec<u32>> {
         self.with_first(words, DPP16, control << 8 | rest)
     }

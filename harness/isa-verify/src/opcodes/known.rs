@@ -196,7 +196,7 @@ const WHOLE: [&str; 31] = [
     "v_sat_pk_u8_i16",
 ];
 
-/// Name of the relation for an instruction whose plain form is not supported.
+/// First words of the relation for an instruction that is unsupported in its plain form, and therefore in every form.
 pub(super) const IN_NO_FORM: &str = MISSING_FORMS[0].0;
 
 /// Returns true if the interpreter is known not to support this combination: the form that `relation` describes, of the

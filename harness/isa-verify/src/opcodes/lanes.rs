@@ -127,7 +127,8 @@ pub(super) fn others_off(plain: &mut Plain) {
     }
 }
 
-/// Names of relations about a property that is encoded in the instruction itself, not in the DPP dword.
+/// Names of relations about properties that the instruction itself encodes, for example the selected half of a
+/// register. The DPP dword does not encode them.
 const SAID: [&str; 4] = [
     "an upper half",
     "another sign modifier",
@@ -192,9 +193,10 @@ fn keep(given: &State, like: &mut State, these: impl Fn(usize) -> bool) -> u64 {
     bits
 }
 
-/// Changes the expected state `like` so that the lanes that `these` selects are not written: copies their registers
-/// from the initial state `given`. If `compares` is true, also clears the bits of these lanes in the result mask of the
-/// comparison.
+/// Changes the expected state `like` as if the instruction did not write the lanes that `these` selects. Copies the
+/// registers of these lanes from the initial state `given`, and clears their bits in each lane mask that the
+/// instruction has changed. If `compares` is true, also clears their bits in EXEC, to which the instruction writes its
+/// result.
 fn leave(given: &State, like: &mut State, compares: bool, these: impl Fn(usize) -> bool) {
     let bits = keep(given, like, these);
     like.clear(given, bits);

@@ -27,7 +27,8 @@ const VECTOR: u32 = 256;
 const EXEC_LO: u32 = 126;
 const ALL: u32 = 193;
 
-/// Claims. The flag of each claim is true if the instructions of the claim store the result to memory themselves.
+/// Claims, each with a flag. The flag is true if the instructions of the claim themselves store the result to memory,
+/// and false if the test must add instructions that store it.
 type Claims = Vec<(Claim, bool)>;
 
 /// Properties of a matrix instruction that its text shows.
@@ -124,7 +125,8 @@ fn small(state: &mut State) {
     }
 }
 
-/// Returns the index in the field `memory` of a state of the dword that is loaded to a register of one lane.
+/// Returns the index of a dword in the field `memory` of a [`State`]: the dword from which a register of a lane is
+/// loaded.
 fn at(lane: usize, register: u32) -> usize {
     (lane * LANE) / 4 + (register - A) as usize
 }
@@ -159,7 +161,8 @@ fn constants(plain: &[u32], shape: &Shape, claims: &mut Claims) {
     }
 }
 
-/// Copies the initial contents of memory to the expected state, except those of D.
+/// Copies the initial contents of memory to the expected state `like`, except the contents of D, which has `results`
+/// registers.
 fn restore(given: &State, like: &mut State, results: usize) {
     for lane in 0..like.lanes.len() {
         let kept = at(lane, A)..at(lane, C);

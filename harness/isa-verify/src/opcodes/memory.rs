@@ -114,8 +114,9 @@ fn on(state: &State) -> impl Iterator<Item = usize> + use<> {
     (0..state.lanes.len()).filter(move |lane| exec >> lane & 1 == 1)
 }
 
-/// Adds to a claim that the instruction has the effect of a load or a store. `of` selects the memory in the state:
-/// device memory or LDS. `at` returns the offset of a lane's bytes in it, or `None` if the lane is out of range.
+/// Adds to a claim that the instruction has the effect of a load (if `is_load` is true) or of a store. `of` selects the
+/// memory in the state: device memory or LDS. `at` returns the offset of a lane's bytes in this memory, or `None` if
+/// the lane is out of range. `clears` is true if a load to half of a register clears the other half.
 fn moves(
     claim: &mut Claim,
     moved: Moved,

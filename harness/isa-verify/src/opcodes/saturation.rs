@@ -9,7 +9,7 @@ use super::{
     slot::{MASK, State},
 };
 
-/// Name of the relation for these claims, also in the tables of minimum numbers and of unsupported forms.
+/// Name of the relation for the claims of this module. The tables in `known.rs` contain this name too.
 pub(super) const RELATION: &str = "an integer that saturates";
 const CLAMP: u32 = 1 << 15;
 /// Limits of the ranges of integers with 4, 8, 16, 24, 32 and 64 bits, and some numbers in between.
@@ -107,8 +107,9 @@ fn formula(name: &str, signs: [bool; 2]) -> Option<(Stops, Exact)> {
     Some((result, exact))
 }
 
-/// Returns the result type and the function for instructions that sum products, such as `dot4_i32_iu8`. `signs`
-/// specifies which factors are signed.
+/// Returns the type of the result, and a function that computes the exact result, for instructions that sum products,
+/// such as `dot4_i32_iu8`; `None` for others. `signs` specifies for each factor whether it is signed, if the name does
+/// not.
 fn products(name: &str, signs: [bool; 2]) -> Option<(Stops, Exact)> {
     let (number, types) = name.strip_prefix("dot")?.split_once('_')?;
     let (result, factor) = types.split_once('_')?;

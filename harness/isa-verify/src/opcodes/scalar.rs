@@ -117,7 +117,8 @@ pub(super) fn of_immediates(word: u32, text: &str, known: &Known) -> Vec<Claim> 
     claims
 }
 
-/// Returns the name of the instruction that reads a register in place of the constant.
+/// Returns the name of the instruction that does the same as `name`, but reads a register in place of the constant;
+/// `None` if no such instruction is known.
 fn without_k(name: &str) -> Option<String> {
     match name {
         "s_movk_i32" => Some("s_mov_b32".to_owned()),

@@ -24,8 +24,8 @@ pub(super) const NOP: u32 = 0xbf80_0007;
 /// Number of dwords in the LDS of a slot with memory: at least 16 for each lane.
 pub(super) const WORDS: usize = 1024;
 const MEMORY: usize = 2048;
-/// Byte offset in the LDS at which these dwords start. They are near the end of the LDS, so that instructions can have
-/// negative offsets.
+/// Byte offset in the LDS at which the [`WORDS`] dwords start. They are near the end of the LDS, so that instructions
+/// can have negative offsets.
 pub(super) const LOCAL: u32 = 0xf000;
 
 /// Special values of a register: special integers, and zeros, denormals, infinities, and quiet and signalling NaNs of
@@ -61,7 +61,7 @@ pub(super) struct State {
     pub(super) scalars: [u32; ROWS],
     pub(super) exec: u64,
     pub(super) vcc: u64,
-    /// Contents of device memory, followed by those of the LDS. Empty if the slot has no memory.
+    /// Contents of device memory (`memory`) and of the LDS (`local`). Both are empty if the slot has no memory.
     pub(super) memory: Vec<u32>,
     pub(super) local: Vec<u32>,
     /// Contents of s[0:1], which is the lane mask in encodings without a field for the mask.
@@ -152,7 +152,8 @@ pub(super) struct Slot {
     device: Device,
     image: Vec<u8>,
     at: usize,
-    /// Contents of device memory, followed by those of the LDS, before each run. Empty in a slot without memory.
+    /// Buffer for the contents of device memory, followed by those of the LDS, before and after a run. Empty in a slot
+    /// without memory.
     memory: Vec<u32>,
     texts: HashMap<Vec<u32>, Option<String>>,
 }
@@ -212,9 +213,9 @@ impl Slot {
         text
     }
 
-    /// Returns the plain form of an opcode as words and text; `None` if the disassembler does not know the opcode. If
-    /// there are several plain forms, returns the first one that the interpreter can run. For an operand that is a
-    /// mask, the disassembler may accept a form with a vector register too.
+    /// Returns the plain form of an opcode as words and text; `None` if the disassembler does not know the opcode. The
+    /// disassembler may accept several encodings, for example one with a vector register where the operand is a mask.
+    /// Returns the first one that the interpreter can run, or the first one if it can run none.
     pub(super) fn plain(&mut self, encoding: Encoding, opcode: u32) -> Option<(Vec<u32>, String)> {
         let mut forms = encoding.plain(self.arch, opcode);
         forms.retain(|words| self.text(words).is_some());

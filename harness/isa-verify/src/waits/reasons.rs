@@ -84,9 +84,9 @@ fn waits(text: &str) -> Vec<(&'static str, usize)> {
     }
 }
 
-/// Returns true if the results that this instruction's counter counts may arrive in any order, so that only a counter
-/// value of zero shows that the result has arrived. This applies to scalar results and to accesses that may be to
-/// memory or to the LDS.
+/// Returns true if the result of this instruction may arrive before or after other results of the same counter, in any
+/// order. Only a counter value of zero then shows that the result has arrived. This applies to scalar results, and to
+/// flat accesses, which may be to memory or to the LDS.
 fn in_any_order(text: &str) -> bool {
     text.starts_with("s_") || text.starts_with("flat_")
 }
@@ -220,7 +220,8 @@ impl Run<'_> {
         Some(reasons)
     }
 
-    /// Returns those results in `queue` that have arrived after a wait that leaves at most `left` results outstanding.
+    /// Returns the entries of `queue` that have arrived after a wait that leaves at most `left` results outstanding.
+    /// `queue` contains the outstanding results of one counter, as positions in `wave`.
     fn done(&self, wave: &[usize], queue: &[usize], left: usize) -> Vec<usize> {
         let any = |place: &usize| in_any_order(self.text(&self.steps[wave[*place]]));
         if left == 0 {
@@ -230,8 +231,9 @@ impl Run<'_> {
         in_turn[..in_turn.len().saturating_sub(left)].to_vec()
     }
 
-    /// Returns the reason why the result of step `asked` did not have to arrive before step `at` of the wave; `None` if
-    /// the wave uses the result before a later wait.
+    /// Returns the reason why one result did not have to arrive at the removed wait; `None` if the wave uses the result
+    /// before a later wait for it. `asked` and `at` are the positions in `wave` of the instruction that requests the
+    /// result and of the removed wait.
     fn is_traced(
         &self,
         wave: &[usize],
@@ -289,8 +291,9 @@ impl Run<'_> {
         }
     }
 
-    /// Returns the reason why other waves do not need the wait: they access the written bytes only later, or all
-    /// accesses may be atomic; `None` if the analysis finds no such reason.
+    /// Returns the reason why other waves do not need the wait for the write of step `wrote`: they access the written
+    /// bytes only after step `waited`, where the wave waits again, or all accesses may be atomic. `None` if the
+    /// analysis finds no such reason.
     fn others_touch(&self, wrote: usize, waited: usize) -> Option<String> {
         let writer = &self.steps[wrote];
         let meets = |step: &&Step| {

@@ -121,8 +121,8 @@ pub fn pieces(text: &Text) -> Result<Vec<Piece>, Unsupported> {
     }
 }
 
-/// Handles an unknown memory instruction. Returns no accesses if it only operates on caches. Otherwise returns an
-/// error, because the instruction may access anything.
+/// Handles an unknown memory instruction. Returns an empty list if the instruction only operates on caches. Otherwise
+/// returns an error, because the instruction may access anything.
 fn nothing(text: &Text) -> Result<Vec<Piece>, Unsupported> {
     if has_no_effect(&text.mnemonic) { Ok(Vec::new()) } else { Err(Unsupported) }
 }

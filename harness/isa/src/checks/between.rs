@@ -1,13 +1,14 @@
 //! Race detection between the waves of a launch. Two accesses to the same bytes of memory by different waves race if at
 //! least one is a write, at least one is not atomic, and no synchronisation orders them.
 //!
+//! Each wave has a vector clock, which contains the accesses that happen before the next access of the wave. The order
+//! in which workgroups are executed does not affect the clocks.
+//!
 //! Waves synchronise by accesses with a scope ([`scope`](super::scope)). A wave that writes a location with such an
-//! access releases: it publishes its completed accesses and its own clock. A wave that reads the location with such an
+//! access releases: it publishes its completed accesses and its clock. A wave that reads the location with such an
 //! access acquires that clock. The acquired clock orders later plain reads only once the wave has invalidated its
-//! caches. Each wave has a vector clock, which contains the accesses that happen before the next access of the wave.
-//! The order in which workgroups are executed does not affect the clocks. Waves of a workgroup also synchronise at
-//! barriers and by atomics on the LDS. A wave that has waited for global wave sync acquires as after a synchronising
-//! access.
+//! caches. Waves of a workgroup also synchronise at barriers and by atomics on the LDS. A wave that has waited for
+//! global wave sync acquires too, as if it had read a location with a synchronising access.
 //!
 //! The waves of a workgroup share a compute unit and its caches, so acquired writes of the same workgroup are complete
 //! and visible. A workgroup on RDNA may use two units (WGP mode), which have separate caches. Then waves must wait for
@@ -60,7 +61,7 @@ struct Site {
 }
 
 impl Site {
-    /// Returns true if these two accesses conflict: if no synchronisation orders them, they are a race. `is_own` is
+    /// Returns true if accesses by these two instructions are a race unless synchronisation orders them. `is_own` is
     /// true if the waves belong to one workgroup.
     fn conflicts(&self, other: &Site, is_own: bool) -> bool {
         let plain = |site: &Site| site.strength.to(is_own) == Strength::Plain;
@@ -88,7 +89,7 @@ impl Site {
 struct Event {
     wave: u32,
     site: u32,
-    /// Index of the [`ReleasedState`] with the state that the instruction releases, if it writes.
+    /// Index of the [`ReleasedState`] that a wave learns when it acquires from this event. Has no meaning for a read.
     point: u32,
 }
 
@@ -155,8 +156,8 @@ pub struct MemoryRaceDetector {
     cells: Cells,
     entries: usize,
     rivals: SuspectedRaces,
-    /// Waves of the accessing wave's own workgroup from which the last access acquired, by their numbers in the
-    /// workgroup.
+    /// Waves of the accessing wave's own workgroup from which the last access acquired. The numbers are those within
+    /// the workgroup.
     heard_own: Vec<u32>,
 }
 
@@ -312,7 +313,9 @@ impl MemoryRaceDetector {
         })
     }
 
-    /// Returns the index of the [`ReleasedState`] with the state that the wave releases with a write at time `now`.
+    /// Returns the index of the [`ReleasedState`] for a write of the wave at time `now`. Adds a [`ReleasedState`]
+    /// unless the state of the wave is the same as at its previous write. If the written data stays in a cache, also
+    /// records `now` in [`WaveOrder::stays_cached`].
     fn point(&mut self, worker: &mut WaveOrder, access: &Access<'_>, now: Time) -> u32 {
         let staying = worker.stays_cached.iter().flatten().copied();
         let first = staying.chain(access.outstanding).min();

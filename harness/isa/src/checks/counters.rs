@@ -274,7 +274,7 @@ impl Effect {
     }
 }
 
-/// Returns true if the instruction writes its first operand, whether or not it reads it too.
+/// Returns true if the instruction writes its first operand, even if it also reads this operand.
 fn writes_first(text: &Text) -> bool {
     let name = text.mnemonic.as_str();
     let reads = [
@@ -318,8 +318,8 @@ fn gives_back(name: &str) -> bool {
 }
 
 /// Returns the operand that a store reads only in half: the number of the operand, and 0 for its low half or 1 for its
-/// high half. `None` for stores of whole registers. Tensile's kernels store the lower half of a register while a load
-/// into the upper half is outstanding.
+/// high half. `None` for stores of whole registers. The distinction is necessary because Tensile's kernels store the
+/// lower half of a register while a load into the upper half is outstanding.
 fn stored_half(text: &Text) -> Option<(usize, usize)> {
     let (kind, rest) = text.mnemonic.split_once('_')?;
     let name = rest.strip_prefix("store_").or(rest.strip_prefix("write_"))?;

@@ -1,10 +1,9 @@
 //! Describes how instructions propagate uninitialised data between registers.
 //!
 //! If the state of a result is unclear, it is treated as initialised, because a missed error is better than a false
-//! report. A value is also treated
-//! as initialised if only some of its bytes are uninitialised. Instructions that combine several lanes (comparisons,
-//! permutations, matrices) propagate a state only if all active lanes have it. Source for the operands: LLVM's syntax
-//! of AMDGPU instructions.
+//! report. A value is also treated as initialised if only some of its bytes are uninitialised. The result of an
+//! instruction that combines several lanes (a comparison, a permutation, a matrix product) is uninitialised only if a
+//! source is uninitialised in all active lanes. Source for the operands: LLVM's syntax of AMDGPU instructions.
 
 use crate::{
     control::MOVES,
@@ -74,8 +73,8 @@ pub(super) fn registers(base: &Base) -> Vec<Register> {
     }
 }
 
-/// Returns how an instruction propagates uninitialised data between registers; `None` if it changes no register.
-/// Accesses to memory are handled by `Shadow`.
+/// Returns how an instruction propagates uninitialised data between registers; `None` if it does not. The type `Shadow`
+/// handles the data that an instruction loads or stores.
 pub fn flow(text: &Text) -> Option<Flow> {
     let operands: Vec<Vec<Register>> =
         text.operands.iter().map(|operand| registers(&operand.base)).collect();

@@ -146,7 +146,8 @@ fn is_hoisted_read(lines: &[DecodedLine]) -> bool {
     again.any(|at| loops(at).any(|turn| is_spin_read(turn, lines[at].address)))
 }
 
-/// Returns the last instruction in `before` that wrote this register; `None` if no instruction there did.
+/// Returns the last instruction in `before` that writes the location `place`; `None` if no instruction in `before`
+/// does.
 fn last_writer<'a>(
     place: &ValueLocation,
     before: &'a [DecodedLine],

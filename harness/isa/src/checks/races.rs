@@ -76,7 +76,7 @@ pub struct CurrentAccess {
     pub wave: u32,
     /// Address of the instruction.
     pub pc: u64,
-    /// Position of the access among the accesses of its kind that the wave has made.
+    /// Position of the access among the LDS accesses of the wave, or among the wave's loads from memory to the LDS.
     pub number: AccessPosition,
     /// Accesses of this wave that have already completed.
     pub come: CompletedCounts,
@@ -98,8 +98,8 @@ pub struct CompletedCounts {
     pub moved: u32,
 }
 
-/// Position of an access among the accesses of its kind in a wave, counted from 1. An access with position 0 is always
-/// complete.
+/// Position of an access among the LDS accesses of a wave, or among its loads from memory to the LDS, counted from 1.
+/// An access with position 0 is always complete.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AccessPosition(u32);
 
@@ -175,8 +175,8 @@ pub struct Races {
     reported: HashMap<[u64; 2], bool>,
     suspects: Vec<SuspectedConflict>,
     excused: HashSet<RaceExcuse>,
-    /// For each wave, `None` unless it is in a spin loop: the address of the spin-loop read, and the address of the
-    /// instruction that wrote the value that the wave read last.
+    /// For each wave in a spin loop, the address of the spin-loop read, and the address of the instruction that wrote
+    /// the value that the wave read last. `None` for the other waves.
     waiting: Vec<Option<(u64, u64)>>,
     /// Accesses of other waves for which the current access waits in a spin loop, each with its offset in the LDS.
     waits_for: Vec<(u64, Kind, Touch)>,
@@ -213,7 +213,7 @@ impl ClockEntry {
 }
 
 impl Races {
-    /// Prepares the state for a workgroup with this number of waves.
+    /// Prepares the state for a workgroup of `waves` waves.
     pub fn begin(&mut self, waves: usize) {
         // The time restarts at 0 long before it could overflow.
         if self.now > Time::MAX / 2 {
@@ -290,8 +290,9 @@ impl Races {
         }
     }
 
-    /// Records an access to bytes that contained `before` and now contain `now`. `look` analyses how the code uses the
-    /// value that was read by the instruction at a code address.
+    /// Records the access `by` to the bytes from `offset` on, and appends the errors that it causes to `found`. The
+    /// bytes contained `before` and now contain `now`. `look` analyses how the code uses the value that was read by the
+    /// instruction at a code address.
     pub fn touch(
         &mut self,
         by: &CurrentAccess,
@@ -323,7 +324,7 @@ impl Races {
             let clock = &self.clocks[by.wave as usize];
             let (begun, met, come) = (self.begun, self.met, &self.come);
             let settled = WaveView { wave: by.wave, own: by.come, clock, begun, met, come };
-            // The bytes of a dword can get different histories only if the access conflicts with an earlier write.
+            // The bytes of a dword can get different last accesses only if the access conflicts with an earlier write.
             let is_alike = |byte: &Byte| {
                 let mut changes = before[bytes(4)].iter().zip(&now[bytes(4)]).map(|(b, n)| b != n);
                 let first = changes.next();
@@ -390,8 +391,9 @@ impl Races {
         *self.looks.entry(pc).or_insert_with(|| look(pc))
     }
 
-    /// Handles two conflicting accesses. Returns true if they are certainly a race. They are not a race if both may be
-    /// atomic and one of them waits for the other.
+    /// Handles two conflicting accesses: the earlier access `other` of kind `kind`, and the current access `touch` of
+    /// kind `own`. Returns true if they are certainly a race. They are not a race if both may be atomic and one of them
+    /// waits for the other.
     fn check_conflict(
         &mut self,
         offset: u64,

@@ -35,7 +35,8 @@ pub struct EarlyUse {
     /// is certain to have arrived (`needs`).
     pub counter: &'static str,
     pub needs: usize,
-    /// Last wait for this counter since the result was requested, and the value for which it waited.
+    /// Last wait for this counter since the result was requested, and the value for which it waited; `None` if there
+    /// was no such wait.
     pub waited: Option<(Origin, usize)>,
 }
 
@@ -65,7 +66,7 @@ struct PendingResult {
     late: Option<LateValues>,
 }
 
-/// Register values that results will write when they arrive late.
+/// Values that late results write to registers when they arrive.
 #[derive(Default)]
 struct LateValues {
     rows: Vec<(usize, Row)>,
@@ -108,7 +109,7 @@ impl Scoreboard {
         self.local
     }
 
-    /// Returns how many of these accesses and loads have certainly completed.
+    /// Returns how many accesses to the LDS, and how many loads from memory to the LDS, have certainly completed.
     pub(crate) fn done(&self) -> CompletedCounts {
         let open = |counter: Counter, is_one: fn(&&PendingResult) -> bool| {
             self.counters[counter as usize].iter().filter(is_one).count() as u32
@@ -125,8 +126,8 @@ impl Scoreboard {
         self.counters.iter().filter_map(first).min()
     }
 
-    /// Returns the accesses of an instruction that is about to run to registers whose results are outstanding. Each
-    /// result is reported at most once.
+    /// Returns the errors of an instruction that is about to run: its accesses to registers for which results are
+    /// outstanding. Each result is reported at most once.
     pub(crate) fn check(&mut self, effect: &Effect, wave: &Wave) -> Vec<EarlyUse> {
         let mut found = Vec::new();
         if !self.intersects(&effect.touched) {
@@ -172,8 +173,10 @@ impl Scoreboard {
         found
     }
 
-    /// Records the effect of an instruction that has run: the counters that it increments, and those for which it
-    /// waits.
+    /// Records the effect of the instruction `producer`, which has run: the counters that it increments, and those for
+    /// which it waits. `running` contains the active lanes, and `in_lds` the lanes that accessed the LDS. `writes` is
+    /// the time of the instruction's write to memory, or 0. If `before` is given, results arrive late: the registers
+    /// get the old values in `before` back until the wave waits.
     pub(crate) fn runs(
         &mut self,
         effect: &Effect,

@@ -47,7 +47,7 @@ const MAX_CACHED: usize = 8;
 
 /// Allocations with tracked bytes that one [`Piece`](super::access::Piece) of an instruction accesses.
 enum TrackedAllocations {
-    /// None.
+    /// No such allocation, and no uninitialised byte of the LDS.
     Nowhere,
     /// One allocation. The range is `Some` if the accesses cover it without gaps.
     One(Arc<Written>, Option<Range<u64>>),
@@ -69,8 +69,8 @@ impl Shadow {
         self.local.clear();
     }
 
-    /// Returns the record of initialised bytes of the allocation that contains `address`; `None` if the allocation is
-    /// not tracked.
+    /// Returns the [`Written`] that tracks the initialised bytes of the allocation that contains `address`; `None` if
+    /// the allocation is not tracked.
     fn written(&mut self, space: Space<'_>, address: u64) -> Option<Arc<Written>> {
         if let Some(found) = self.known.iter().find(|known| known.range().contains(&address)) {
             return Some(found.clone());

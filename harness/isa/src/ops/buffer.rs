@@ -46,12 +46,13 @@ pub(crate) struct Address {
 enum Range {
     All,
     Nothing,
-    /// An access must end within this number of bytes. The scalar offset counts.
+    /// The end of the access, counted from the start of the buffer, must not exceed this number of bytes. The scalar
+    /// offset is included.
     Bytes(u64),
     /// The index of the access must be smaller than this number.
     Elements(u64),
-    /// The index of the access must be smaller than `elements`, and the access must end within `stride` bytes of the
-    /// element, where the scalar offset does not count.
+    /// The index of the access must be smaller than `elements`, and the access must end within the first `stride` bytes
+    /// of the element. The scalar offset does not count for this check.
     Within {
         elements: u64,
         stride: u64,
@@ -110,7 +111,8 @@ impl Address {
 
     /// Returns true if the lane number is the index.
     ///
-    /// Source for GFX9: measurements on gfx950 (rocm-systems#10928). There, an index in a register takes precedence.
+    /// Source for GFX9: measurements on gfx950 (rocm-systems#10928). On gfx950, an index in a register takes precedence
+    /// over the lane number.
     fn adds_lane(&self, wave: &Wave) -> bool {
         let fourth = wave.scalar[usize::from(self.descriptor) + 3];
         fourth & ADD_TID_ENABLE != 0 && self.index.is_none()

@@ -54,8 +54,8 @@ impl Inactive {
         Ok(Inactive { fetch: bit(0), zero: bit(1) })
     }
 
-    /// Writes to each active lane the value of another lane: lane `number(lane)` of the same row of 16 lanes, or, if
-    /// `other_row` is true, of the other row of the pair of rows.
+    /// Writes to each active lane of register `target` the element of `values` that belongs to another lane: lane
+    /// `number(lane)` of the same row of 16 lanes, or, if `other_row` is true, of the other row of the pair of rows.
     #[inline(always)]
     fn permute(
         self,

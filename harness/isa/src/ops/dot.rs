@@ -26,7 +26,8 @@ fn products(a: u32, b: u32, bits: u32, signed: (bool, bool)) -> i64 {
 }
 
 /// Returns the implementation of a dot product `dst, a, b, c`. If the text has only three operands, the destination is
-/// the addend. The type `P` determines the bits of an inline constant.
+/// the addend. A part has `part_bits` bits. `f` receives the registers `a` and `b` and the addend, and returns the
+/// result. The type `P` determines the bits of an inline constant.
 fn dot<P: Pair, C: Value>(
     part_bits: u32,
     f: impl Fn(u32, u32, C) -> C + Copy + Send + Sync + 'static,
@@ -90,7 +91,8 @@ pair!(Bfloats of Bf16);
 /// flipped.
 #[derive(Clone, Copy, PartialEq)]
 struct Select {
-    /// True selects the high half. The indices are `[half][source operand]`.
+    /// For each of the two products and each source operand, true if the product reads the high half of the operand.
+    /// The indices are `[product][source operand]`.
     high: [[bool; 2]; 2],
     flip: [u32; 2],
 }

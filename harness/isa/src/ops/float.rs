@@ -58,7 +58,8 @@ fn fraction_f64(r: impl Rounds, x: f64) -> f64 {
 }
 
 /// Implements `V_MULLIT_F32` of the ISA guides, a product for lighting computations. The result is the lowest finite
-/// number if a factor or the third operand represents darkness.
+/// number if the second factor is the lowest finite number, minus infinity or a NaN, or if the third operand is zero,
+/// negative or a NaN.
 fn light(r: impl Rounds, a: f32, b: f32, c: f32) -> f32 {
     if b == -f32::MAX || b == f32::NEG_INFINITY || b.is_nan() || c <= 0.0 || c.is_nan() {
         -f32::MAX

@@ -108,8 +108,9 @@ impl Addresses {
     }
 }
 
-/// Returns the LDS offsets at which the lanes of half a wave access `bytes` bytes each. Returns `None` if an active
-/// lane is out of range. The offsets of inactive lanes are in range, but have no meaning.
+/// Returns the LDS offsets at which the lanes of half a wave access `bytes` bytes each: the sums of the operand
+/// `address` and the constant `offset`. `size` is the size of the LDS in bytes. Returns `None` if an active lane is out
+/// of range. The offsets of inactive lanes are in range, but have no meaning.
 #[inline(always)]
 pub(crate) fn inside_lds(
     wave: &Wave,

@@ -177,7 +177,8 @@ impl Access {
         Some(both >> (16 * (index % 2)) & 0xffff)
     }
 
-    /// Returns the coordinates of a texel and the level. For an array, the third coordinate is the layer.
+    /// Returns the coordinates of a texel and the level; `None` if the address has too few registers. For an array, the
+    /// third coordinate is the layer.
     fn coordinates(&self, wave: &Wave, lane: usize, image: &Image) -> Option<([u32; 3], u32)> {
         // HIP's copy kernels access every image as a two-dimensional array, so the dimension in the instruction takes
         // precedence over the one in the descriptor.

@@ -65,7 +65,8 @@ fn absolute_differences(a: u32, b: u32) -> u32 {
     (0..4).map(|i| (a >> (8 * i) & 0xff).abs_diff(b >> (8 * i) & 0xff)).sum()
 }
 
-/// Returns the sum of the absolute differences of the bytes of `a` and `b`, without the bytes that are zero in `b`.
+/// Returns the sum of the absolute differences of the bytes of `a` and `b`. Byte positions at which `b` is zero are
+/// left out.
 fn masked_differences(a: u32, b: u32) -> u32 {
     let byte = |value: u32, i: u32| value >> (8 * i) & 0xff;
     (0..4).filter(|i| byte(b, *i) != 0).map(|i| byte(a, i).abs_diff(byte(b, i))).sum()
@@ -177,8 +178,8 @@ pub(super) fn mad_i16(a: i16, b: i16, c: i16) -> i16 {
     sum.clamp(i16::MIN.into(), i16::MAX.into()) as i16
 }
 
-/// Returns `f`, an addition or subtraction with carry, in the form for the modifier `clamp`: if there is a carry or
-/// borrow, the result is `limit`.
+/// Returns the variant of `f`, an addition or subtraction with carry, for instructions with the modifier `clamp`: if
+/// there is a carry or borrow, the result is `limit`.
 fn stopped(
     f: impl Fn(u32, u32, u32) -> (u32, bool) + Copy,
     limit: u32,

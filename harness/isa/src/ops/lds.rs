@@ -307,8 +307,8 @@ fn swizzle(text: &Text) -> Bound {
     })
 }
 
-/// Parses the location of the counter of `ds_append` and `ds_consume`: the sum of the base in M0 and the offset, or on
-/// GFX12 the offset alone (the RDNA 3 and RDNA 4 ISA guides, `DS_APPEND`).
+/// Returns a function that computes the location of the counter of `ds_append` and `ds_consume`. The location is the
+/// sum of the base in M0 and the offset, or on GFX12 the offset alone (the RDNA 3 and RDNA 4 ISA guides, `DS_APPEND`).
 pub(crate) fn counter(text: &Text) -> Result<impl Fn(&Wave) -> Location + use<>, Unsupported> {
     let offset = text.number("offset")? as u32;
     let has_base = text.site.arch.facts().append_adds_m0;

@@ -51,8 +51,8 @@ struct Sparse {
     /// among the four neighbours.
     row: usize,
     shift: usize,
-    /// True if A has the layout of a dense matrix with half of K, and the elements of B are stored in two runs of K.
-    /// [`Multiply::partner`] explains the runs.
+    /// True if A has the layout of a dense matrix with half of K. Then each lane contains elements of B from the first
+    /// half of K, followed by elements from the second half ([`Multiply::partner`]).
     in_runs: bool,
 }
 
@@ -110,9 +110,9 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> 
     /// lane, and the group of lanes that contains it. Within that group, the element of B is in the block of the
     /// element of A.
     ///
-    /// Source for the runs: the CDNA 4 ISA guide, "Sparse Matrix Multiply", which says that A is packed like a dense
-    /// matrix. Measurements by others on an MI350 showed that, over all groups, the first half of K of B comes before
-    /// the second half.
+    /// Source for the layout if `in_runs` is true: the CDNA 4 ISA guide, "Sparse Matrix Multiply", which says that A is
+    /// packed like a dense matrix. Measurements by others on an MI350 showed that the elements of B from the first half
+    /// of K are distributed over all groups, and after them those from the second half.
     #[inline(always)]
     fn partner(&self, wave: &Wave, value: usize, k_group: usize, lane: usize) -> (usize, usize) {
         let bits = wave.lane(self.sparse.row, lane) >> (self.sparse.shift + 2 * value);

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Offset that is larger than the LDS of any GPU. Tensile's kernels for GFX90A set registers to zero by reading at
-/// offset 0xf00000. Checked launches report an access past the workgroup's LDS only if it is below this offset.
+/// offset 0xf00000. Checked launches report a load past the workgroup's LDS only if it is below this offset.
 pub(crate) const BEYOND_ANY_LDS: u64 = Arch::LARGEST_LDS as u64;
 
 /// Location that a lane accesses.

@@ -64,15 +64,16 @@ impl Selected {
 
 struct Operands<const N: usize> {
     of: &'static Type,
-    /// Source operands for both results. The first index is the half of the result, the second one the source operand.
+    /// Source operands for both results. The first index is the number of the result, the second one that of the source
+    /// operand. Result 0 is the low half of the destination, or its first register.
     sources: [[Selected; N]; 2],
     row: usize,
     clamp: bool,
     asks_dx10_clamp: bool,
 }
 
-/// Values of the source operands for 32 lanes, in the lower bits. The first index is the half of the result, the second
-/// one the source operand.
+/// Values of the source operands for 32 lanes. The indices are those of [`Operands::sources`]. A 16-bit value is in the
+/// low 16 bits of its word; the other bits have no meaning.
 type Taken<const N: usize> = [[Half; N]; 2];
 
 /// Returns the bits of a list such as `op_sel:[0,1]`, one for each source operand. A missing bit is `default`.

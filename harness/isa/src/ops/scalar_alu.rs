@@ -11,8 +11,8 @@ use crate::{
     value::Value,
 };
 
-/// Returns the offset and the width of the bit field that `s_bfe` extracts. The second operand, `b`, contains the
-/// offset in its lowest bits and the width in bits 22:16.
+/// Returns the offset and the width of the bit field that `s_bfe` extracts from an operand of `bits` bits. The second
+/// operand, `b`, contains the offset in its lowest bits and the width in bits 22:16.
 fn field(b: u32, bits: u32) -> (u32, u32) {
     (b & (bits - 1), (b >> 16) & 0x7f)
 }

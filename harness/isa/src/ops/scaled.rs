@@ -239,7 +239,8 @@ fn put(words: &mut [u32; MAX_WORDS], at: usize, bits: usize, value: u32) {
     }
 }
 
-/// Writes a result of `bits` bits. If the result is smaller than a register, the other bits of the register are kept.
+/// Writes a result of `bits` bits to one lane, starting at register `row`. A result that is smaller than a register is
+/// written to bit position `at`, and the other bits of the register are kept.
 fn write(
     wave: &mut Wave,
     row: usize,

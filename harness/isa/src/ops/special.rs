@@ -23,7 +23,7 @@ trait Division: Value {
     fn exponent(self) -> i32;
     fn is_zero(self) -> bool;
     fn scale(self, n: i32) -> Self;
-    /// Difference of the exponents of numerator and denominator from which on they count as far apart.
+    /// If the exponents of numerator and denominator differ by at least this number, they count as far apart.
     const FAR_APART: i32;
     const SCALE: i32;
     /// Largest exponent with which a numerator counts as small.

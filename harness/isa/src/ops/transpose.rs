@@ -29,8 +29,8 @@ fn loader(lane: usize, index: usize, bytes: usize) -> usize {
     }
 }
 
-/// Binds `global_load_tr_b64` (bytes) and `global_load_tr_b128` (halves) for waves of 32 lanes. In waves of 64 lanes,
-/// which are not supported, the instructions use other registers.
+/// Binds `global_load_tr_b64`, which loads 8-bit elements, and `global_load_tr_b128`, which loads 16-bit elements, for
+/// waves of 32 lanes. In waves of 64 lanes, which are not supported, the instructions use other registers.
 pub(crate) fn bind(text: &Text, segment: Segment, name: &str) -> Bound {
     let bytes = match (segment, name) {
         (Segment::Global, "b64") => 1,

@@ -27,7 +27,7 @@ pub(crate) struct Access {
 
 impl Access {
     /// Parses a typed buffer access. `name` is the part of the mnemonic after `buffer_`. Returns `None` for other
-    /// instructions.
+    /// instructions, and `Some(Err(Unsupported))` for a typed access that the interpreter does not support.
     pub(crate) fn parse(text: &Text, name: &str) -> Option<Result<Access, Unsupported>> {
         let (is_load, components) = match name.split_once("_format_")? {
             ("load", components) => (true, components),

@@ -18,7 +18,7 @@ use crate::{
     text::Site,
 };
 
-/// Creates a machine. The sanitizer checks it if the address space is watched.
+/// Creates a machine. If the address space is watched, the sanitizer checks the instructions that run on the machine.
 pub fn machine(space: &dyn AddressSpace) -> Machine<'_> {
     let mut machine = Machine::new(CpuFeatures::find().expect("vector instructions"), space);
     machine.watch = space.is_watched().then(|| looks_on(true, false));
@@ -46,7 +46,8 @@ pub fn code<'a>(arch: Arch, space: &'a dyn AddressSpace, lines: &[(&str, u16)]) 
     Code { pages: vec![Arc::new(page)], ..Code::new(arch, lanes, checked, space) }
 }
 
-/// Creates the state of the sanitizer for one workgroup. The parameters are those of `Checks::new`.
+/// Creates the state of the sanitizer for one workgroup. `watched` is true if the kernel is checked for errors. `late`
+/// is true if a register receives a loaded value only when the wave waits for that value.
 pub fn looks_on(watched: bool, late: bool) -> Box<dyn Any> {
     Box::new(Checks::new(watched, late, Code::reader))
 }

@@ -7,8 +7,8 @@ const MAX_LINE_CHARS: usize = 100;
 
 const TRACEBACK: &str = "Traceback (most recent call last):";
 
-/// Fragments of paths that belong to files which the user did not write: Python's library, installed packages and
-/// rocrepro's helper.
+/// Fragments of paths that belong to files which the user did not write: Python's library, installed packages and the
+/// Python module `rocrepro`.
 const INSTALLED_PATHS: [&str; 5] =
     ["/site-packages/", "/dist-packages/", "/lib/python", "<frozen ", "/rocrepro.py"];
 
@@ -70,7 +70,8 @@ pub(super) fn abort_reason(text: &str) -> Option<String> {
     })
 }
 
-/// Parses a line of a traceback, for example `  File "PATH", line 12, in main`. Keeps the whole path of the file.
+/// Parses a line of a traceback, for example `  File "PATH", line 12, in main`. `before_function` is the text between
+/// the number and the name of the function. Keeps the whole path of the file. Returns `None` for other lines.
 fn frame(line: &str, before_function: &str) -> Option<SourcePlace> {
     let (file, rest) = line.strip_prefix("  File \"")?.split_once("\", line ")?;
     let (number, name) = rest.split_once(before_function).unwrap_or((rest, ""));

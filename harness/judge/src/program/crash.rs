@@ -30,7 +30,8 @@ const ROCM_LIBRARIES: [&str; 19] = [
     "librocwmma",
 ];
 
-/// Beginnings of the file names of the C and C++ libraries. A crash in one of them belongs to the caller.
+/// Beginnings of the file names of the C and C++ libraries. A crash in one of them is attributed to the code that
+/// called the library.
 const SYSTEM_LIBRARIES: [&str; 9] = [
     "ld-linux",
     "libc.so",
@@ -86,8 +87,9 @@ pub struct CrashedCall {
     pub build_id: Option<String>,
 }
 
-/// Returns the outcome of a program that a signal ended. The signature contains neither call nor stack, so that the
-/// records and expected failures of earlier versions of rocrepro still match.
+/// Returns the outcome of a program that a signal ended. `done` is true if the program had reported its end before. The
+/// signature contains nothing from the call stacks in [`Crash`], so that the records and expected failures of earlier
+/// versions of rocrepro still match.
 pub(super) fn outcome(
     seen: &ProgramObservation<'_>,
     signal: i32,

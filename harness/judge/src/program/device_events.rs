@@ -1,10 +1,11 @@
-//! Events of the emulated device that a program used.
+//! Makes worker events from what the emulated device reported about a program.
 
 use device::{Mapped, Witness};
 use plan::{Event, LoadedLibrary};
 
-/// Converts the emulated device's reports about a program to the events that a worker would send. Records contain these
-/// events.
+/// Converts the emulated device's reports about a program to the events that a worker would send: the loaded libraries
+/// and the device. The record of a program case contains these events. Returns an empty list if no process of the
+/// program used the device.
 pub fn device_events(witnesses: &[Witness]) -> Vec<Event> {
     let Some(first) = witnesses.iter().find(|witness| witness.reached) else { return Vec::new() };
     // The last report of a process names the libraries that it loaded later.

@@ -39,8 +39,8 @@ pub enum MemoryEffect<'a> {
     CountUp(&'a str),
     /// Writes `count` random 32-bit words.
     Generate { to: &'a BufferAddress, count: u64 },
-    /// Accesses the ranges that the table in `hip.rs` lists for the function. The bytes that the function writes are
-    /// unknown to the model.
+    /// Calls a function of libamdhip64, which accesses the ranges that its line in `functions.txt` declares. The bytes
+    /// that the function writes are unknown to the model.
     Foreign { function: &'a str, args: &'a [HipArg] },
     /// Computes a matrix product.
     Product { problem: &'a MatmulProblem, operands: &'a Operands },
@@ -48,7 +48,8 @@ pub enum MemoryEffect<'a> {
     Launch { kernel: &'a str, grid: &'a [u32; 3], block: &'a [u32; 3], args: &'a [Arg] },
     /// Executes the nodes of an executable graph.
     Replay(&'a str),
-    /// Compares a buffer with its expected content. Bytes that the model cannot compute must equal those of the file.
+    /// Compares a buffer with its expected content. If `file` is given, bytes that the model cannot compute must equal
+    /// the bytes of that file. Without a file, such bytes are a mistake in the case.
     Check { buffer: &'a str, file: Option<&'a str> },
     /// Compares two buffers with each other.
     Compare(&'a str, &'a str),

@@ -1,5 +1,5 @@
-//! Calls of any libamdhip64 function in the table of `hip.rs`, and reads of the values that these calls returned. The
-//! effect of a call follows from the roles of its parameters.
+//! Calls of any libamdhip64 function in the table that `hip.rs` describes, and reads of the values that these calls
+//! returned. The effect of a call follows from the roles of its parameters.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
@@ -33,8 +33,8 @@ family! { hip
         };
         words: ("{function}"); cpp: Hip;
 
-    /// Reads a value that an earlier `hip` step returned. With `against`, the value is compared with another one, and
-    /// the returned value is `same`, `less`, `more` or `other`.
+    /// Reads a value that an earlier `hip` step stored under the name `of`. With `against`, the value is compared with
+    /// the value under that name, and the returned value is `same`, `less`, `more` or `other`.
     HipValue {
         of: Name as uses(Value),
         function: Name as plain,

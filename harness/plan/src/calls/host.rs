@@ -51,8 +51,8 @@ family! { host
         };
         words: ("fill of {buffer}"); cpp: Host;
 
-    /// Checks that a host-accessible buffer has the content that the reference model computed. Bytes that the model
-    /// cannot compute must equal those of a file in [`Plan::files`].
+    /// Checks that a host-accessible buffer has the content that the reference model computed. If `file` names a file
+    /// in [`Plan::files`], bytes that the model cannot compute must equal the bytes of that file.
     Check {
         buffer: Name as reads(Host),
         #[serde(default, skip_serializing_if = "Option::is_none")]

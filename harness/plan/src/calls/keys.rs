@@ -12,19 +12,21 @@ use crate::{
 pub trait Keys {
     /// Returns the name of a stream; the null stream if the key is missing.
     fn stream(&mut self, key: &str) -> Option<Name>;
-    /// Returns the name of a stream that the call creates.
+    /// Returns the name under `key`, which the call gives to a stream that it creates.
     fn new_stream(&mut self, key: &str) -> Option<Name>;
-    /// Returns the name of an object of kind `thing`, which is neither a stream nor a buffer.
+    /// Returns the name under `key` of an object of kind `thing`, which is neither a stream nor a buffer.
     fn thing(&mut self, key: &str, thing: ObjectKind) -> Option<Name>;
-    /// Returns the name of a buffer that the case declares.
+    /// Returns the name under `key`, which must be the name of a buffer that the case declares.
     fn buffer(&mut self, key: &str) -> Option<Name>;
     /// Returns the text under a key.
     fn text(&mut self, key: &str) -> Option<String>;
-    /// Returns a whole number. Without a default, a missing key is a mistake.
+    /// Returns the whole number under `key`. If the key is missing, returns `default`; without a default, this is a
+    /// mistake.
     fn number<T: TryFrom<u64>>(&mut self, key: &str, default: Option<T>) -> Option<T>;
     /// Returns a flag; false if the key is missing.
     fn flag(&mut self, key: &str) -> Option<bool>;
-    /// Returns the value of `T` that the keyword under the key denotes. Without a default, a missing key is a mistake.
+    /// Returns the value of `T` whose keyword is under `key`. If the key is missing, returns `default`; without a
+    /// default, this is a mistake.
     fn choice<T: Choice>(&mut self, key: &str, default: Option<T>) -> Option<T>;
     /// Reports a mistake if the verb has a value.
     fn nothing(&mut self);

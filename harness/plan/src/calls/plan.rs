@@ -124,8 +124,8 @@ impl Plan {
         self.memory(buffer).is_some_and(Memory::on_host)
     }
 
-    /// Returns two flags for a copy with explicit direction: true if the source is host memory, and true if the target
-    /// is. Managed memory counts as device memory.
+    /// Returns two flags for a copy with explicit direction. The first is true if the source `from` is host memory, the
+    /// second if the target `to` is host memory. Managed memory counts as device memory.
     pub fn ends_on_host(&self, from: &BufferAddress, to: &BufferAddress) -> (bool, bool) {
         let on_host = |place: &BufferAddress| {
             let memory = self.memory(&place.buffer);

@@ -16,7 +16,7 @@ pub enum FormulaError {
 
 /// Arguments and memory of the kernel launch for which a formula is evaluated.
 pub trait FormulaInputs {
-    /// Returns the value of a numeric parameter.
+    /// Returns the value of a numeric parameter; `None` if the argument is not a number.
     fn number(&self, parameter: usize) -> Option<Scalar>;
 
     /// Returns an element of the buffer that a parameter points to; `Ok(None)` if the content of the element is
@@ -42,8 +42,8 @@ struct Evaluation<'v, V> {
 }
 
 impl Formula {
-    /// Evaluates the formula for each element, and calls `write` with the index and the value of each written element.
-    /// A value is `None` if it depends on bytes whose content is unknown.
+    /// Evaluates the formula for each element in a launch of `items` work-items, and calls `write` with the index and
+    /// the value of each written element. A value is `None` if it depends on bytes whose content is unknown.
     ///
     /// # Errors
     /// Returns the index of the first evaluation that fails, and the reason.
@@ -151,7 +151,7 @@ impl<V: FormulaInputs> Evaluation<'_, V> {
     }
 }
 
-/// Error that never occurs, because the parser has checked the types.
+/// Error for an expression without a type. It never occurs, because the parser has checked the types.
 const NO_TYPE: FormulaError = FormulaError::Undefined("it has no type");
 
 fn from_bool(value: bool) -> Scalar {

@@ -18,7 +18,8 @@ pub(crate) trait Bytes: Sized {
     fn count_up(&mut self);
     fn part(&self, range: Range<u64>) -> Self;
     fn put(&mut self, at: u64, data: &Self);
-    /// Executes a kernel of the library, see [`KernelFunction`](crate::KernelFunction).
+    /// Executes a kernel of the library. [`KernelFunction`](crate::KernelFunction) describes the parameters and the
+    /// result `None`.
     fn compute(
         kernel: &Kernel,
         out: &mut Self,

@@ -140,8 +140,9 @@ impl<'a, B: Bytes> Model<'a, B> {
         sizes.join(", ")
     }
 
-    /// Returns the memory from an address to the end of its buffer. Returns `Some(None)` if the model does not store
-    /// the bytes, and `None` if the access is a mistake, which it reports.
+    /// Returns the memory from an address to the end of its buffer. `read` is true if the kernel reads the memory.
+    /// Returns `Some(None)` if the model does not store the bytes. If the access is a mistake, reports the mistake and
+    /// returns `None`.
     fn memory_from(
         &mut self,
         now: CurrentStep<'a>,

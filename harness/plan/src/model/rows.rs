@@ -4,7 +4,8 @@ use super::{Bytes, CurrentStep, Model, Ranges};
 use crate::{Box3d, BufferAddress};
 
 impl<'a, B: Bytes> Model<'a, B> {
-    /// Copies rows. `to` and `from` contain the place of the first row, and the distance between two rows in bytes.
+    /// Copies `height` rows of `width` bytes. `to` and `from` contain the place of the first row, and the distance
+    /// between two rows in bytes.
     pub(super) fn rows(
         &mut self,
         now: CurrentStep<'a>,
@@ -90,7 +91,8 @@ impl<'a, B: Bytes> Model<'a, B> {
         }
     }
 
-    /// Checks that the buffers exist. A copy of zero bytes accesses no buffer that would be checked otherwise.
+    /// Reports a mistake for each buffer that does not exist. This check is for copies of zero bytes, because the
+    /// checks of accesses do not apply to them.
     fn check_buffers<const N: usize>(&mut self, now: CurrentStep<'a>, buffers: [&str; N]) {
         for buffer in buffers {
             self.live_buffer(now.step, buffer);

@@ -25,7 +25,8 @@ fn range(place: &BufferAddress, bytes: u64, write: bool) -> BufferAccess<'_> {
 }
 
 /// Returns the access to a buffer when rows are copied: the range from the first byte of the first row to the last byte
-/// of the last row.
+/// of the last row. `pitch` is the distance between two rows in bytes, and `size` contains the bytes per row and the
+/// number of rows.
 fn row_access<'a>(
     (place, pitch): (&'a BufferAddress, u64),
     size: (u64, u64),

@@ -150,13 +150,15 @@ impl<'a> Machine<'a> {
         self.streams.get(stream).and_then(|stream| stream.last)
     }
 
-    /// Returns the stream that began the capture in which a stream takes part.
+    /// Returns the stream that began the capture in which a stream takes part; `None` if the stream is not being
+    /// captured.
     fn capture_of(&self, stream: &str) -> Option<String> {
         let mut all = self.captures.iter();
         all.find(|(_, capture)| capture.streams.contains_key(stream)).map(|(name, _)| name.clone())
     }
 
-    /// Returns the current allocation of a buffer. Reports a mistake if the buffer is not allocated.
+    /// Returns the current allocation of a buffer. If the buffer is not allocated, reports a mistake and returns
+    /// `None`.
     fn block(&mut self, step: &Step, buffer: &str) -> Option<Block> {
         let block = self.blocks.get(buffer).cloned();
         if block.is_none() {

@@ -1,6 +1,6 @@
-//! Compares `plan` with an independent implementation on random small plans ([`random_plans`]). Both must accept the
-//! same plans and compute the same bytes. The independent implementation ([`machine`], [`memory`]) models only bytes,
-//! edges and captures. It was written from the documentation alone.
+//! Compares `plan` with an independent implementation on random small plans ([`random_plans`]). The two implementations
+//! must accept the same plans and compute the same bytes. The independent implementation ([`machine`], [`memory`])
+//! models only bytes, edges and captures. It was written from the documentation alone.
 //!
 //! The environment variable `ROCREPRO_ORACLE_PLANS` sets the number of plans, and `ROCREPRO_ORACLE_SEED` sets the seed.
 

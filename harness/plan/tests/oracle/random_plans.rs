@@ -1,5 +1,5 @@
 //! Random small plans of calls that concern memory, order, captures and graphs. Many plans are correct. The other plans
-//! contain every kind of mistake that following the program order can find. proptest shrinks failing plans.
+//! contain mistakes, of every kind that an execution in program order can find. proptest shrinks failing plans.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
 //! Regression tests: minimal plans that once revealed mistakes of `plan`. The random plans of `oracle` found some of
-//! them; others detect mutants of the code that no other test detected.
+//! these mistakes. Other tests here detect mutants of the code that no earlier test detected.
 
 mod formulas;
 mod mutants;

@@ -124,7 +124,8 @@ fn rejects_memsets_with_misaligned_ends() {
     refused(vec![words(4, u64::MAX)], 1, "outside buffer `dev`");
 }
 
-/// The analysis by sizes can accept a product only if the factors and the bias are small numbers.
+/// `analyse` knows only the sizes of most buffers. It can accept a product only if the factors and the bias are small
+/// numbers.
 #[test]
 fn product_size_does_not_decide_for_other_content() {
     let multiplied = |before: Vec<Call>| {
@@ -257,7 +258,7 @@ fn bias_has_one_element_per_row() {
     );
 }
 
-/// The analysis by sizes cannot accept sums of many products, because some of the sums are rounded.
+/// `analyse` does not compute contents. It cannot accept sums of many products, because some of the sums are rounded.
 #[test]
 fn size_does_not_prove_long_sums_exact() {
     let multiplied = |k: u64| {

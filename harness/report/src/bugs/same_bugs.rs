@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Bugs, Failure};
 
 impl Bugs {
-    /// Returns each trial with each of its failures. A trial is its name and the digest of its plan or program.
+    /// Returns each trial with each of its failures. A trial is given by its name and the digest of its plan or
+    /// program.
     pub(super) fn failures(&self) -> impl Iterator<Item = (&(String, String), &Failure)> {
         self.trials.iter().flat_map(move |(trial, results)| {
             let case = trial.0.split('[').next().unwrap_or_default();
@@ -18,8 +19,8 @@ impl Bugs {
         })
     }
 
-    /// Returns for each failure the failure as which it is listed: of all failures with this signature whose trials run
-    /// the same plan or program, the one that was seen first.
+    /// Returns a map from each failure to the failure under which it is listed. Failures with the same signature are
+    /// one bug if their trials run the same plan or program. They are listed under the one that occurred first.
     pub(super) fn same_bugs(&self) -> BTreeMap<&Failure, &Failure> {
         let mut same: BTreeMap<(&str, &str), Vec<&Failure>> = BTreeMap::new();
         for (trial, failure) in self.failures() {

@@ -43,7 +43,8 @@ pub(super) fn classify(record: &Record) -> (Series, BuildRank, String) {
     (series, rank, name)
 }
 
-/// Returns the origin, position and name of a build. A build whose age is unknown is a series of its own.
+/// Returns the origin of a build, its position in its series, and its name. A build whose age is unknown is a series of
+/// its own.
 fn build(stack: &Stack) -> (String, BuildRank, String) {
     let identity = stack.identity();
     // The folder of a fetched build has the name of the build and its architectures: `7.15.0a20260702-gfx1151`.
@@ -79,7 +80,7 @@ fn build(stack: &Stack) -> (String, BuildRank, String) {
     }
 }
 
-/// Returns the last day in the name of a version, as `yyyymmdd`.
+/// Returns the last date that the name of a version contains, as the number `yyyymmdd`; `None` if it contains none.
 fn day(version: &str) -> Option<u32> {
     let numbers = version.split(|c: char| !c.is_ascii_digit()).filter(|run| run.len() == 8);
     numbers.filter_map(|run| run.parse().ok()).next_back()

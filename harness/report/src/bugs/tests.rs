@@ -6,7 +6,7 @@ use crate::fixture::{
     with_options,
 };
 
-/// Returns records of the nightly build of this day in July.
+/// Returns `times` copies of a record, as if they were from the nightly build of a day in July.
 fn night(day: u32, times: usize, record: Record) -> Vec<Record> {
     let mut record = record;
     record.stack.root = format!("/builds/7.15.0a202607{day:02}-gfx1151");

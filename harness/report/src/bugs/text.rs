@@ -265,7 +265,8 @@ impl Bugs {
         text
     }
 
-    /// Describes how states changed between two lists of bugs, one line for each series; an empty string if none did.
+    /// Describes how states changed between two lists of bugs, one line for each series; an empty string if no state
+    /// changed.
     pub fn changes(before: &[Bug], after: &[Bug]) -> String {
         let states = |bugs: &[Bug]| -> BTreeMap<(String, Series), BugState> {
             let each = bugs.iter().flat_map(|bug| {

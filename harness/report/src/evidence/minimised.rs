@@ -9,7 +9,7 @@ use super::{Evidence, OtherFailure, Rate, Setting};
 pub struct MinimiseEvidence {
     /// Name of the trial that was reduced.
     pub trial: String,
-    /// SHA-256 digest of the plan and the program of that trial. A trial with the same name but another digest belongs
+    /// SHA-256 digest of the plan and the program of the trial. A trial with the same name but another digest belongs
     /// to another case, or to another version of the case.
     #[serde(default)]
     pub digest: String,
@@ -141,7 +141,7 @@ impl Evidence for MinimiseEvidence {
 pub struct MinimisedProgram {
     /// Name of the trial whose program was shortened.
     pub trial: String,
-    /// SHA-256 digest of the plan and the program of that trial. A trial with the same name but another digest belongs
+    /// SHA-256 digest of the plan and the program of the trial. A trial with the same name but another digest belongs
     /// to another case, or to another version of the case.
     #[serde(default)]
     pub digest: String,
@@ -168,8 +168,9 @@ pub struct MinimisedProgram {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reducer: Option<(String, bool)>,
     /// Text of a version of the program without checks, if the failure is a crash. This version dies in the same way,
-    /// and runs to its end on the configuration on which the shorter program passes. Without checks a complete run
-    /// proves nothing, so the text is only printed.
+    /// and runs to its end on the configuration on which the shorter program passes. A complete run without checks
+    /// proves nothing, so all results in this file are those of the program with its checks. `None` if no such version
+    /// was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without_checks: Option<String>,
     /// True if no further line can be removed. False if the search ended earlier.

@@ -107,10 +107,11 @@ pub struct RunIndex {
     opened: LinePosition,
     entries: BTreeMap<u64, Entry>,
     without_health_check: BTreeSet<u64>,
-    /// Begin of each trial that has not ended, by trial number. A trial may have begun several times: if a run was
-    /// killed during the trial, and the run that resumed it gave the trial up, both entries remain.
+    /// Lines that state the begin of a trial, by trial number, for all trials that have not ended. A trial may have
+    /// begun several times: if a run was killed during the trial, and the run that resumed it gave the trial up, both
+    /// lines remain.
     begins: BTreeMap<u64, Vec<TrialStart>>,
-    /// Names of the runs that ended in good order and gave up the trials that they had begun.
+    /// Names of the runs that ended in good order, and thereby gave up the trials that they had begun but not finished.
     over: BTreeSet<String>,
 }
 

@@ -224,8 +224,8 @@ impl Environment {
 
 impl Driver {
     /// Returns a name for the driver, for example `amdgpu 6.12.12 on Linux 6.14.0`. Returns `None` if amdgpu is not
-    /// loaded, so that an expected failure limited to `amdgpu*` does not apply. The Linux release is part of the name,
-    /// because the amdgpu module that comes with Linux has no version of its own.
+    /// loaded, so that an expected failure limited to `amdgpu*` does not apply. `kernel`, the release of Linux, is part
+    /// of the name, because the amdgpu module that comes with Linux has no version of its own.
     pub fn name(&self, kernel: &str) -> Option<String> {
         match (&self.amdgpu, self.loaded) {
             (Some(version), _) => Some(format!("amdgpu {version} on {kernel}")),

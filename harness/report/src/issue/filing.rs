@@ -34,8 +34,9 @@ impl Filing {
 /// Field without a heading, which holds the whole text of a comment.
 pub(super) const COMMENT: Field = Field { heading: "", id: None, content: Content::Problem };
 
-/// Decides how to file a report. Unless the report is a draft, it becomes a new issue if the user named a form or asked
-/// for an issue in any case.
+/// Decides how to file a report. A report that is not a draft becomes a comment on the first known issue. It becomes a
+/// new issue if no issue is known, if a fault is injected, or if the user named a form or asked for an issue in any
+/// case.
 pub(super) fn filing(findings: &Findings, form: Option<Form>) -> Filing {
     if program::is_draft(findings) {
         return Filing::Draft;

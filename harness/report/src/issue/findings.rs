@@ -121,7 +121,7 @@ pub struct UnexportedProgram {
     pub packages: Vec<String>,
     /// Commands that repeat the run with rocrepro.
     pub again: Vec<String>,
-    /// True if `text` is the complete program.
+    /// True if [`Program::text`] is the complete program.
     pub text_is_whole: bool,
     /// True if the program is part of the case file, so that line numbers refer to that file.
     pub in_case: bool,
@@ -162,7 +162,7 @@ pub struct Control {
     /// Failures of the control runs with other signatures than the most frequent one.
     pub others: Vec<OtherFailure>,
     /// Result of comparing the most frequent failure with the reported one. The comparison is made before the
-    /// signatures are escaped for Markdown.
+    /// signatures are escaped for Markdown. `None` if it was not made.
     pub likeness: Option<FailureComparison>,
     /// Command that repeats the control runs.
     pub again: String,
@@ -225,7 +225,7 @@ pub struct KnownBug {
     pub case: String,
     /// Upstream issue, as `owner/repository#number`; `None` if no issue exists.
     pub upstream: Option<String>,
-    /// Description of the failure; empty if the entry has no `about`.
+    /// Description of the failure; empty if the `known` entry of the case has no `about`.
     pub about: String,
     /// Calls, with arguments and statuses, by which the failure was recognised: the program makes the same calls in the
     /// same order on the same objects. Empty if the case itself declares the failure.

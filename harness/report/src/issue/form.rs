@@ -26,7 +26,8 @@ pub enum Form {
 /// Content with which rocrepro fills a field of a form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
-    /// Everything for which the form has no field.
+    /// Description of the failure: where it occurs and where not, the expected and the actual behaviour, and the
+    /// program.
     Problem,
     OperatingSystem,
     Cpu,

@@ -32,7 +32,7 @@ pub(super) fn overview(findings: &Findings) -> String {
     lines.iter().map(|line| format!("* {line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// Describes the run of a PyTorch program on the CPU.
+/// Describes the run of a PyTorch program on the CPU; `None` if the program was not run.
 fn on_cpu(run: &PrintedProgramRun) -> Option<String> {
     let PrintedProgramRun::Ran { fails_alike, end, last } = run else { return None };
     let how = "one run with PyTorch's device `cpu` in place of the GPU";
@@ -184,7 +184,8 @@ fn mitigation_text(findings: &Findings) -> String {
     }
 }
 
-/// Names a change with which the program fails in another way, as the end of a sentence.
+/// Names a change with which the program fails in another way, as the end of a sentence. Empty if no change had this
+/// effect.
 fn changed_failure(found: &Mitigations) -> String {
     let other = |factor: &Factor| match &factor.verdict {
         FactorVerdict::ChangedSignature { to } => Some(match factor.others.as_slice() {
@@ -203,7 +204,8 @@ fn untried_changes(found: &Mitigations) -> String {
     if late == 0 { String::new() } else { format!("; there was no time for {late} others") }
 }
 
-/// Describes between which versions the failure began or ended, from the result of a bisect.
+/// Describes between which versions the failure began or ended, from the result of a bisect. `None` if no bisect found
+/// two such versions.
 fn since(findings: &Findings) -> Option<String> {
     let found = findings.finer.as_ref().or(findings.bisected.as_ref())?;
     let (Some(good), Some(bad)) = (&found.last_good, &found.first_bad) else { return None };
@@ -232,13 +234,14 @@ fn describe_known_bug(bug: &KnownBug) -> String {
     )
 }
 
-/// Explains what the case tests, folded. `None` if the case does not say why.
+/// Explains what the case tests, as a collapsed section. `None` if the case does not say why.
 pub(super) fn tested_property(findings: &Findings) -> Option<String> {
     let about = findings.about.as_ref()?.split_whitespace().collect::<Vec<_>>().join(" ");
     Some(folded("What was tested, and why", &sentence(&about)))
 }
 
-/// Returns the text of the program: folded if it is long. `None` if the issue has no program, or if its text is empty.
+/// Returns the text of the program, as a collapsed section if it is long. `None` if the issue has no program, or if its
+/// text is empty.
 pub(super) fn program(findings: &Findings) -> Option<String> {
     let program = findings.program.as_ref().filter(|program| !program.text.is_empty())?;
     let text = fenced(program.language, &program.text);
@@ -249,7 +252,7 @@ pub(super) fn program(findings: &Findings) -> Option<String> {
     }
 }
 
-/// Lists the failure rates of the trial and of its controls, folded.
+/// Lists the failure rates of the trial and of its controls, as a collapsed section.
 pub(super) fn controls(findings: &Findings) -> String {
     let mut text = String::new();
     if findings.controls.is_empty() {

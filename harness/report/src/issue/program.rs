@@ -28,7 +28,8 @@ const KERNELS: [(&str, &str); 8] = [
     ("miopen", "MIOpen"),
 ];
 
-/// Returns the commands that run the program, if the issue is about a program that rocrepro did not export.
+/// Returns the commands and properties of the program if the issue is about a program that rocrepro did not export,
+/// otherwise `None`.
 pub(super) fn unexported_program(findings: &Findings) -> Option<&UnexportedProgram> {
     findings.program.as_ref()?.own.as_ref()
 }
@@ -207,14 +208,15 @@ pub(super) fn symptom(record: &Record, refused_call: Option<&str>) -> String {
     }
 }
 
-/// Names the last HIP call that returned an error.
+/// Names the last HIP call that returned an error, as the end of a sentence. Empty if `refused_call` is `None`.
 fn last_refused_call(refused_call: Option<&str>) -> String {
     let call =
         refused_call.and_then(|call| Some((call.split('(').next()?, call.rsplit_once(" -> ")?.1)));
     call.map_or(String::new(), |(call, status)| format!(", after {call} returned {status}"))
 }
 
-/// Returns the wrong and the right value of a check that compares a single value.
+/// Returns the wrong and the right value of a check that compares a single value. `None` if the check compares several
+/// values, or if a value has more than 20 characters.
 pub(super) fn single_value(outcome: &Outcome) -> Option<(&str, &str)> {
     if !outcome.summary.contains("1 of 1 wrong") {
         return None;
@@ -226,7 +228,8 @@ pub(super) fn single_value(outcome: &Outcome) -> Option<(&str, &str)> {
     Some((value("got at 0:")?, value("right at 0:")?))
 }
 
-/// Returns the amount of memory that the program did not free, as a check of the program measured it.
+/// Returns the amount of memory that the program did not free, as a check of the program measured it; `None` if the
+/// summary of the outcome does not contain it.
 fn leaked_memory(outcome: &Outcome) -> Option<String> {
     let text = outcome.summary.rsplit(": ").next()?;
     let (before, after) = text.split_once(" before, ")?;
@@ -403,7 +406,8 @@ pub(super) fn packages(record: &Record) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(" "))
 }
 
-/// Returns the library that contains the kernel in which a memory fault occurred, recognised by the kernel's name.
+/// Returns the library that contains the kernel in which a memory fault occurred, recognised by the kernel's name in
+/// the signature. `None` if the failure is not a memory fault, or if the library is unknown.
 pub fn faulting_library(signature: &str) -> Option<&'static str> {
     let fault = signature.strip_prefix("memory-fault:")?;
     KERNELS.iter().find(|(mark, _)| fault.contains(mark)).map(|(_, library)| *library)

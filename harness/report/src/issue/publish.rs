@@ -241,7 +241,7 @@ fn commands(text: &str) -> String {
     out + rest
 }
 
-/// Splits off the first word of a command line.
+/// Splits off the first word of a command line. Returns the word and the rest of the line.
 fn shell_word(text: &str) -> (&str, &str) {
     let mut quote = None;
     let mut escaped = false;

@@ -77,8 +77,8 @@ pub(super) fn redact_patterns(text: &str, who: &Identity) -> String {
     })
 }
 
-/// Removes terminal colour codes, and the byte order mark at the beginning of a file. They could stand directly before
-/// a path or a name, and would hide where it begins.
+/// Removes terminal colour codes, and the byte order mark at the beginning of a file. They could hide the beginning of
+/// a path or name that directly follows them.
 fn without_colours(text: &str) -> String {
     let text = text.trim_start_matches('\u{feff}');
     match text.contains("\u{1b}[") {

@@ -109,7 +109,8 @@ fn notice_names_the_packages_that_are_listed() {
     );
 }
 
-/// The lines of the shorter program are those before the helper's functions replaced its import.
+/// The number of lines of the shorter program is the number before the import of rocrepro's helper was replaced by the
+/// functions of the helper.
 #[test]
 fn printed_helper_is_not_counted_as_part_of_the_shorter_program() {
     let mut findings = planted();

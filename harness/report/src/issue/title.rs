@@ -99,8 +99,8 @@ pub(super) fn title(findings: &Findings) -> String {
 /// Longest title in characters, without the prefixes.
 const LONGEST_TITLE: usize = 138;
 
-/// Formats a title: the failure, the behaviour that the case expects (its own title, `test`), and release and device.
-/// The expected behaviour is left out if it does not fit.
+/// Formats a title from the failure, the behaviour that the case expects (`test`, the title of the case), and the
+/// release and device (`place`). The expected behaviour is left out if it does not fit.
 fn with_context(failure: &str, test: &str, place: &str) -> String {
     let fits = |text: &str| text.chars().count() + place.chars().count() <= LONGEST_TITLE;
     let whole = format!("{failure}; expected: {test}");

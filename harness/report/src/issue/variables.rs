@@ -8,8 +8,8 @@ use regex::{Captures, Regex};
 use super::redact::names::{is_harmless, private_kind};
 
 /// Names of environment variables that ROCm, PyTorch and Triton read, one per line. Those of ROCm were found as strings
-/// in the libraries of Debian's 5.2.3, 5.7.1, 6.4.3 and 7.2.4, those of PyTorch as strings in its own libraries; the
-/// others are from the documentation.
+/// in the libraries of Debian's packages of ROCm 5.2.3, 5.7.1, 6.4.3 and 7.2.4, those of PyTorch as strings in its own
+/// libraries; the others are from the documentation.
 const NAMES: &str = include_str!("known_variables.txt");
 
 static KNOWN: LazyLock<HashSet<&str>> = LazyLock::new(|| NAMES.lines().collect());

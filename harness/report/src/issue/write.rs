@@ -102,8 +102,9 @@ fn builds(findings: &Findings) -> String {
     }
 }
 
-/// Describes what the exported program requires in addition to a C++ compiler: HIP, hipRTC if it uses that, and its
-/// devices. `None` if the trial calls other libraries of ROCm, or if the program was not exported.
+/// Describes what the exported program requires in addition to a C++ compiler: HIP, hipRTC if the program uses it, and
+/// the devices that the program needs. `None` if the trial calls other libraries of ROCm, or if the program was not
+/// exported.
 fn requirements_if_standalone(findings: &Findings) -> Option<String> {
     let program = findings.program.as_ref().filter(|program| program.own.is_none())?;
     let hiprtc = program.text.contains("<hip/hiprtc.h>");
@@ -454,7 +455,7 @@ pub(super) fn describe_setting(on: &Setting) -> String {
     format!("{rocm}({}) on {emulated}{}", on.stack, on.gfx)
 }
 
-/// Explains why the issue belongs in this repository. Empty for a draft.
+/// Explains why the issue belongs in the repository that `home` names. Empty for a draft.
 pub(super) fn repository(findings: &Findings, home: &Home) -> String {
     if own_program::is_draft(findings) {
         return String::new();
@@ -534,7 +535,8 @@ pub(super) fn log(title: &str, text: &str) -> String {
     folded(title, &fenced("", text))
 }
 
-/// Returns the last line of the issue: the version of rocrepro that wrote it, and the command that repeats it.
+/// Returns the last line of the issue: the version of rocrepro that wrote the issue, and the command that writes it
+/// again.
 pub(super) fn colophon(findings: &Findings) -> String {
     let record = &findings.record;
     format!(

@@ -22,9 +22,9 @@ pub struct TestedBuild {
 /// Range of builds between two neighbouring tested builds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BuildRange {
-    /// Start of the range within the history: 0 is the first build, 1 the last one.
+    /// Position of the start of the range among all builds of the search: 0 is the oldest build, 1 the newest one.
     pub from: f64,
-    /// End of the range within the history, 0 to 1.
+    /// Position of the end of the range among all builds of the search, 0 to 1.
     pub to: f64,
     /// Names of the builds at the start and at the end of the range.
     pub labels: (String, String),
@@ -43,7 +43,8 @@ pub enum RunMark {
     Other,
 }
 
-/// Content of the page. All lists of builds are in the order of the history, the oldest build first.
+/// Content of the page. All lists of builds begin with the oldest build. A position is a number from 0, the oldest
+/// build of the search, to 1, the newest one.
 #[derive(Clone, Debug)]
 pub struct SearchPage<'a> {
     /// Name of the search.
@@ -56,18 +57,19 @@ pub struct SearchPage<'a> {
     pub answer: &'a str,
     /// Names of the oldest and the newest build.
     pub ends: (&'a str, &'a str),
-    /// Start and end of the range that contains the change, 0 to 1, with the names of the builds before and after the
-    /// change. `None` if no change was found.
+    /// Positions of the start and the end of the range that contains the change, and the names of the builds before and
+    /// after the change. `None` if no change was found.
     pub edge: Option<(f64, f64, &'a str, &'a str)>,
     /// Probability of the change for each range of builds.
     pub stretches: &'a [BuildRange],
-    /// Position in the history, 0 to 1, and result of each run, in the order in which the runs were made.
+    /// Position of the tested build, and result, of each run, in the order in which the runs were made.
     pub runs: &'a [(f64, RunMark)],
     /// Results of each tested build.
     pub tested: &'a [TestedBuild],
     /// Components that differ between the last good and the first bad build.
     pub moved: &'a [Component],
-    /// Link, relative to this page, to the page of another search for the same change, and the text of the link.
+    /// Link, relative to this page, to the page of another search for the same change, and the text of the link. `None`
+    /// if this search is the only one.
     pub other: Option<(&'a str, &'a str)>,
 }
 
@@ -117,7 +119,7 @@ impl SearchPage<'_> {
         }
     }
 
-    /// The names of the first and last build, below a drawing.
+    /// Returns the names of the oldest and the newest build, which are shown below a drawing.
     fn ends(&self) -> Markup {
         html! { p.ends { span { (Text(self.ends.0)) } span { (Text(self.ends.1)) } } }
     }
@@ -232,7 +234,8 @@ fn px(length: f64) -> String {
     format!("{length:.1}")
 }
 
-/// The bar of a range of builds, with its height in proportion to the probability.
+/// Returns the bar of a range of builds. Its height is proportional to the probability that the change is in the range;
+/// `most` is the height for 100 %.
 fn bar(stretch: &BuildRange, most: f64) -> Markup {
     let (from, to) = (stretch.from * WIDTH, stretch.to * WIDTH);
     // A single build among thousands must still be visible.

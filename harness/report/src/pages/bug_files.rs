@@ -1,4 +1,4 @@
-//! Files of the pages about bugs, and what their contents share.
+//! Defines the files of the pages about bugs, and functions that several of these pages use.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub enum BugProgram {
     None(String),
 }
 
-/// A file of the pages.
+/// A file of the pages about bugs: a page or a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageFile {
     /// Name of the file: `index.html`, or the id of the bug and `.html` or `.cpp`.
@@ -75,7 +75,8 @@ pub(super) fn program_name(bug: &Bug) -> String {
     format!("{}.cpp", bug.id)
 }
 
-/// Returns the program with the name of its file in the command that builds it.
+/// Returns the text of a program after writing the program's file name, in place of `repro.cpp`, into the command that
+/// builds it.
 pub(super) fn with_name(text: &str, bug: &Bug) -> String {
     text.replacen("repro.cpp", &program_name(bug), 1)
 }

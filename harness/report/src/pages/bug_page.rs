@@ -59,7 +59,7 @@ impl BugPages<'_> {
     }
 }
 
-/// The state in a sentence.
+/// Returns the state of a bug. For a regression, the last build that passed and the first build that failed follow.
 fn state(bug: &Bug) -> Markup {
     html! {
         b { (bug.state.words()) }
@@ -70,7 +70,8 @@ fn state(bug: &Bug) -> Markup {
     }
 }
 
-/// Returns how many runs passed on the last build before a regression, of all trials of the bug in the same series.
+/// Returns, as the end of a sentence, the number of runs that passed on the last build before a regression. All trials
+/// of the bug in the same series count. Empty if the series has no such build.
 fn passes(bug: &Bug, trial: &BugTrial) -> String {
     let mut series = bug.series.iter().filter(|series| series.trials.contains(trial));
     let builds = series.next().map(|series| series.builds.as_slice()).unwrap_or_default();
@@ -102,7 +103,7 @@ fn series_markup(series: &BugSeries) -> Markup {
     }
 }
 
-/// A row of the table of builds, with the failure rate and its interval drawn as a bar.
+/// Returns a row of the table of builds, with the failure rate and its interval drawn as a bar.
 fn build_row(build: &BugBuild) -> Markup {
     let runs = build.failed + build.passed;
     let (low, high) = Rate { hits: build.failed, runs }.interval();

@@ -30,7 +30,7 @@ fn finding_key(record: &Record) -> FindingKey<'_> {
     (&record.case, record.verdict.kind, &record.outcome.signature)
 }
 
-/// A reason for skips, which all trials with this reason share.
+/// Trials that were skipped for the same reason.
 struct SkipReason<'a> {
     cases: BTreeSet<&'a str>,
     trials: usize,

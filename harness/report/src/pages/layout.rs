@@ -51,8 +51,8 @@ pub(super) fn document(title: &str, filtered: bool, header: &Markup, main: &Mark
     with_lines(page.into_string()) + "\n"
 }
 
-/// Begins a line before each element that is worth one, so that pages can be compared line by line. Texts do not change,
-/// because they contain no `<`.
+/// Inserts a line break before headings, paragraphs, table rows and similar elements, so that pages can be compared
+/// line by line. Texts do not change, because they contain no `<`.
 fn with_lines(page: String) -> String {
     const ELEMENTS: [&str; 9] =
         ["<body", "<main", "<h2", "<p>", "<section", "<table", "<tbody", "<tr", "<dt"];
@@ -61,7 +61,7 @@ fn with_lines(page: String) -> String {
         .fold(page, |page, element| page.replace(&format!(">{element}"), &format!(">\n{element}")))
 }
 
-/// Links to upstream issues, separated by commas. An issue without a web address is plain text.
+/// Returns links to upstream issues, separated by commas. An issue without a web address is plain text.
 pub(super) fn issues(issues: &[String]) -> Markup {
     html! {
         @for (n, issue) in issues.iter().enumerate() {
@@ -87,8 +87,9 @@ fn short_issue(issue: &str) -> &str {
     issue.split_once('/').filter(|(_, name)| name.contains('#')).map_or(issue, |(_, name)| name)
 }
 
-/// The search field and the choice of rows above a table. The script needs the ids. `choices` are the ids and labels of
-/// the choices; the style defines which rows each choice shows.
+/// Returns the search field and the choice of rows above a table. `choices` are the ids and labels of the choices, and
+/// `chosen` is the id of the choice that is selected at first; the style defines which rows each choice shows.
+/// `searched` names the columns that are searched. The script needs the ids.
 pub(super) fn filter(choices: &[(&str, &str)], chosen: &str, searched: &str) -> Markup {
     html! {
         fieldset.choice {

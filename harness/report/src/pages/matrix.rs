@@ -115,7 +115,7 @@ impl<'a> Row<'a> {
             || classes().zip(classes().skip(1)).any(|(one, next)| one != next)
     }
 
-    /// Returns the classes by which the style chooses rows.
+    /// Returns the CSS classes of the row, which determine for which of the [`CHOICES`] the row is shown.
     fn class(&self) -> &'static str {
         match (self.differs(), self.passed_everywhere()) {
             (true, _) => "entry differs bad",
@@ -199,7 +199,8 @@ impl MatrixPage<'_> {
         document(&title, true, &header, &main)
     }
 
-    /// Two lists of columns, which the script uses to show only what differs between two columns.
+    /// Returns two lists of the columns, in which the reader chooses two of them. The script then shows only the rows
+    /// in which these two differ.
     fn comparison(&self) -> Markup {
         html! {
             @if self.columns.len() > 1 {
@@ -220,7 +221,8 @@ impl MatrixPage<'_> {
         }
     }
 
-    /// The heading of a column; the words after the first one are on a line of their own, so that columns are narrow.
+    /// Returns the heading of a column. The words after the first one are on a line of their own, so that columns are
+    /// narrow.
     fn heading(&self, column: &Column) -> Markup {
         let name = self.short(&column.name);
         let (first, others) = name.split_once(' ').unwrap_or((&name, ""));
@@ -359,7 +361,8 @@ fn first_choice(families: &[Family<'_>]) -> &'static str {
     }
 }
 
-/// The name of a case, its title and its upstream issues.
+/// Returns the name of a case, its title and its upstream issues. `numbers` contains the numbers of the sections that
+/// show results over time; the name of a case with such a section is a link to it.
 fn row_heading(row: &Row<'_>, numbers: &BTreeMap<&str, usize>) -> Markup {
     let title = row.records().next().map_or("", |record| record.title.as_str());
     let upstream = row.records().map(|record| &record.upstream).find(|issues| !issues.is_empty());
@@ -400,7 +403,7 @@ fn legend() -> Markup {
     }
 }
 
-/// Stack and device of a column, and the build ids of its libraries.
+/// Returns the stack and the device of a column, and the build ids of its libraries.
 fn stack(column: &Column) -> Markup {
     let with_libraries = column.records.iter().find(|record| !record.stack.libraries.is_empty());
     let Some(record) = with_libraries.or(column.records.first()) else {

@@ -96,7 +96,7 @@ pub(crate) fn over_time(columns: &[Column]) -> Vec<CaseHistory<'_>> {
     cases
 }
 
-/// Returns the number of cases that are drawn, so that at most `room` runs are drawn.
+/// Returns how many of the first cases can be drawn with at most `room` runs in total.
 pub(crate) fn drawn(cases: &[CaseHistory<'_>], mut room: usize) -> usize {
     let fits = |case: &&CaseHistory<'_>| {
         let marks: usize = case.columns.iter().map(|(_, runs)| runs.len().min(MAX_RUNS)).sum();

@@ -23,7 +23,7 @@ fn bugs(records: &[Record]) -> Vec<Bug> {
     bugs.all()
 }
 
-/// A bug of the first night, a regression of the second and one of the third.
+/// Returns three bugs: one that fails on each night, and two regressions that began on the second and the third night.
 fn three_bugs() -> Vec<Bug> {
     let nights = [
         ("10.0.0a20260701", "2026-07-01T02:00:00Z"),

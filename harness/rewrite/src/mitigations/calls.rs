@@ -1,7 +1,8 @@
 //! Mitigations that do the same work with other calls.
 //!
-//! A mitigation edits only the body of a plan and may break the rules of stream captures and races. The result is then
-//! written as a case and lowered again, which adds set-up, guards and teardown and rejects invalid plans.
+//! A mitigation edits only the body of a plan. The edited plan may break the rules of stream captures, or contain a
+//! race. It is then written as a case and lowered again, which adds set-up, guards and teardown and rejects invalid
+//! plans.
 
 use std::collections::BTreeSet;
 
@@ -257,8 +258,8 @@ fn replace_null_stream(plan: &mut Plan) -> bool {
     changed
 }
 
-/// For each capture on a stream that was captured before, uses a new stream from there on. Only captures at the top
-/// level of the body are changed, because the steps there are executed once and in order.
+/// If a stream is captured a second time, uses a new stream for this capture and for all later work on the stream. Only
+/// captures at the top level of the body are changed, because the steps there are executed once and in order.
 fn use_fresh_streams(plan: &mut Plan) -> bool {
     let mut captured = BTreeSet::new();
     let mut renamed: Vec<(String, String)> = Vec::new();
@@ -285,7 +286,8 @@ fn use_fresh_streams(plan: &mut Plan) -> bool {
     !renamed.is_empty()
 }
 
-/// Inserts, before each capture, copies of the launches that are captured.
+/// Inserts, before each capture, an uncaptured copy of each launch in the capture. Each copy is followed by a
+/// synchronisation with the device.
 fn warm_up(plan: &mut Plan) -> bool {
     let mut out: Vec<Step> = Vec::new();
     let mut begin = None;

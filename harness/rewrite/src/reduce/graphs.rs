@@ -39,7 +39,8 @@ pub(super) fn to_added_nodes(steps: &mut Vec<Step>, begin: u32) {
     steps.splice(range, [made].into_iter().chain(added));
 }
 
-/// Finds the capture that begins at a step. Returns its range of steps, its stream and its graph.
+/// Finds the capture that begins at the step with the id `begin`. Returns its range of steps, its stream and its graph;
+/// `None` if no capture begins there, or if the capture does not end in `steps`.
 fn find_capture(steps: &[Step], begin: u32) -> Option<(RangeInclusive<usize>, String, String)> {
     let at = steps.iter().position(|s| s.id == begin)?;
     let Call::BeginCapture { stream, .. } = &steps[at].call else { return None };

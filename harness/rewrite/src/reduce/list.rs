@@ -11,8 +11,8 @@ use search::reduce::EditTree;
 use super::{Edit, describe::is_read_back, sizes};
 use crate::uses::{block, buffers, calls, objects, reads, writes};
 
-/// Returns the edits to try, in order. If the failing step is known, steps on which it does not depend are dropped
-/// first.
+/// Returns the edits to try, in order. If the failing step is known, the first edits drop the steps on which it does
+/// not depend, and the steps after it.
 pub fn reductions(plan: &Plan, failing: Option<u32>) -> EditTree<Edit> {
     let all = calls(&plan.body);
     // Calls during captures are not changed, whatever their stream, because a capture may forbid the changed call.
@@ -115,8 +115,8 @@ fn is_check(call: &Call) -> bool {
     call.is_check()
 }
 
-/// Returns groups of related calls. A group contains all calls that name one object or buffer, or all calls of one
-/// capture.
+/// Returns edits that drop groups of related calls. A group contains all calls that name one object or buffer, or all
+/// calls of one capture.
 fn groups(all: &[&Step]) -> Vec<EditTree<Edit>> {
     let mut of_objects: BTreeMap<(ObjectKind, &str), Vec<u32>> = BTreeMap::new();
     let mut of_buffers: BTreeMap<&str, Vec<u32>> = BTreeMap::new();

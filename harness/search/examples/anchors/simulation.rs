@@ -28,7 +28,8 @@ impl Random {
     }
 }
 
-/// A simulated history with the builds 0 to `builds`. Builds from `first_bad` on are bad.
+/// A simulated history with the builds 0 to `builds`. Builds from `first_bad` on are bad. Bad builds fail at the rate
+/// `p`, and good builds at the rate `q`.
 pub(crate) struct Model {
     pub(crate) builds: usize,
     pub(crate) first_bad: usize,

@@ -81,7 +81,7 @@ impl World {
         (0..self.rates.len()).filter(|build| !self.hidden[*build]).collect()
     }
 
-    /// Returns the number of builds between two builds that the listing omits.
+    /// Returns how many of the builds between `good` and `bad` the listing omits.
     pub(crate) fn hidden_between(&self, good: usize, bad: usize) -> u32 {
         (good + 1..bad).filter(|build| self.hidden[*build]).count() as u32
     }

@@ -71,8 +71,7 @@ pub enum Answer {
         last_good: usize,
         /// First build that is certainly bad.
         first_bad: usize,
-        /// Posterior probability that the change lies in the range, at least 0.99; 0 if the ends have not been verified
-        /// yet.
+        /// Confidence that the change lies in the range, 0 to 1; 0 if the ends have not been verified yet.
         mass: f64,
         /// The exhausted budget: `runs`, `installs` or `seconds`.
         spent: String,

@@ -2,7 +2,8 @@
 //! same failure at a lower rate.
 //!
 //! A run right after a failing run is not used for the classification, because the failure may have left something
-//! behind. But a failure in such a run still prevents the plain answer that all builds before the edge are good.
+//! behind. But a failure in such a run still excludes [`Answer::Found`], which says that no build before the edge has
+//! failed.
 
 use super::{Answer, Edge, State};
 use crate::sequential::passes_needed;
@@ -13,7 +14,7 @@ use crate::sequential::passes_needed;
 const RARE_RATE: f64 = 0.1;
 const RARE_MISSED: f64 = 0.05;
 
-/// Returns the number of passes from which the last good build is called good.
+/// Returns the number of passes after which the last good build counts as good.
 pub(super) fn rare_passes() -> u32 {
     passes_needed(RARE_RATE, RARE_MISSED)
 }
@@ -42,8 +43,9 @@ pub(super) enum Classification {
 ///
 /// If none of these builds has failed, the last good build is run until it would have shown a failure rate of
 /// [`RARE_RATE`]. Otherwise the good end and the last good build are run until each has failed once, or has passed so
-/// often that a failure at the observed rate would have shown. If the last good build has failed, it is run until the
-/// number of failures cannot be chance.
+/// often that a failure at the observed rate would have shown. If the last good build has failed, it is run until there
+/// are too many failures to be chance, or until it has had so many runs that a failure at the observed rate would have
+/// shown.
 pub(super) fn classify(state: &State, edge: Edge) -> Classification {
     let before = || {
         state.tallies().filter(|(build, tally)| *build <= edge.last_good && !tally.is_unusable())

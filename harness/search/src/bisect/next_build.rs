@@ -7,8 +7,8 @@ use super::{Interval, Posterior, State, math::entropy};
 const SWITCH_FACTOR: f64 = 0.9;
 
 /// Factor on the information that a run gives, for a build that has to be installed first; the factor of the active
-/// build is 1. `COSTLY_INSTALL_FACTOR` applies if installing a build costs as much as many runs. Both were tuned in
-/// simulations so that both runs and builds stay within their limits.
+/// build is 1. `COSTLY_INSTALL_FACTOR` applies if installing a build costs as much as many runs. Both factors were
+/// tuned in simulations so that the number of runs and the number of builds stay within their limits.
 const INSTALL_FACTOR: f64 = 0.45;
 const COSTLY_INSTALL_FACTOR: f64 = 0.2;
 

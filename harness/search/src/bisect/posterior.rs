@@ -17,7 +17,7 @@ const SEVERAL: f64 = 0.02;
 /// If the posterior probability of three changes is at least this, the search reports three changes instead of one.
 const SEVERAL_THRESHOLD: f64 = 0.99;
 
-/// Probability that the reported range contains the change, if the budget is spent.
+/// Posterior probability that the change lies in the range that is reported if the budget is spent.
 const RANGE_MASS: f64 = 0.99;
 
 /// Probability below which a place is ignored when the next run is chosen.
@@ -105,7 +105,8 @@ fn add_elements(a: &[f64], b: &[f64]) -> PerHypothesis {
     a.iter().zip(b).map(|(a, b)| a + b).collect()
 }
 
-/// Subtracts element by element. `LOG_ZERO` is finite, so the difference of two impossible sums is defined.
+/// Subtracts element by element. `LOG_ZERO`, the replacement for the logarithm of zero, is finite, so the difference of
+/// two sums that contain it is defined.
 fn subtract_elements(a: &[f64], b: &[f64]) -> PerHypothesis {
     a.iter().zip(b).map(|(a, b)| a - b).collect()
 }
@@ -187,7 +188,7 @@ impl Posterior {
         1.0 - MODEL_MISFIT[usize::from(self.rates_differ())]
     }
 
-    /// Returns the probability, 0 to 1, that the failure rate given by the user is about right.
+    /// Returns the probability, 0 to 1, that bad builds fail at about the rate `given`, which the user named.
     pub fn supports_rate(&self, given: f64) -> f64 {
         self.model.supports_rate(&self.joints[self.likeliest_index() + 1], given)
     }
@@ -210,8 +211,9 @@ impl Posterior {
         self.tested.likelihoods.iter().enumerate().map(bits).collect()
     }
 
-    /// Returns the shortest range around the likeliest interval that contains the change with 99 % probability, as last
-    /// good build, first bad build and probability.
+    /// Returns the shortest range around the likeliest interval that contains the change with a posterior probability
+    /// of 99 %: its last good build, its first bad build, and the confidence to report. The confidence is lower than
+    /// the posterior probability, because the history may fit none of the hypotheses.
     pub fn range(&self) -> (usize, usize, f64) {
         let likeliest = self.likeliest();
         let mut low = self.likeliest_index();
@@ -283,9 +285,10 @@ impl Posterior {
         self.model.joint(&bad, &good)
     }
 
-    /// Returns the log probability of all runs if there are three changes, and the likeliest places of the changes. For
-    /// each pair of rates, one pass over the builds is enough, because the contribution of a change at one build does
-    /// not depend on where the other changes are.
+    /// Returns the log probability of all runs if there are three changes, and the likeliest places of the changes.
+    /// `prior` returns the prior probability that a change lies between the tested build with this index and the tested
+    /// build before it. For each pair of rates, one pass over the builds is enough, because the contribution of a
+    /// change at one build does not depend on where the other changes are.
     fn three_changes(&self, prior: &impl Fn(usize) -> f64) -> (f64, [usize; 3]) {
         let TestedBuilds { builds, sums, .. } = &self.tested;
         let all = builds.len();

@@ -245,7 +245,8 @@ impl Joint {
     }
 }
 
-/// Expands each failure rate into two hypotheses: one without and one with outliers.
+/// Expands each failure rate into two hypotheses: one without and one with outliers. Each entry of `rates` is a failure
+/// rate and its prior probability.
 fn hypotheses(rates: &[(f64, f64)], outliers: &Outliers) -> Vec<RateHypothesis> {
     let both = |(rate, prior): &(f64, f64)| {
         [(0.0, 1.0 - outliers.prior), (outliers.share, outliers.prior)].map(|(share, part)| {
@@ -269,7 +270,7 @@ fn power(base: f64, count: f64) -> f64 {
     if count == 0.0 { 1.0 } else { base.powf(count) }
 }
 
-/// Returns the logarithm of [`power`] for the same arguments.
+/// Returns the logarithm of `base` to the power of `count`; 0 for a count of 0, even if the base is 0.
 fn times_ln(count: f64, base: f64) -> f64 {
     if count == 0.0 { 0.0 } else { count * base.ln() }
 }

@@ -9,8 +9,8 @@ use super::{
 /// information. Tuned in simulations.
 const RUN_OVERHEAD: f64 = 1.5;
 
-/// The last good build counts as good after so many passes that a bad build would pass as often with at most this
-/// probability.
+/// Accepted probability that a bad build passes so often that it counts as good. It determines how many passes the last
+/// good build needs.
 const MISSED: f64 = 0.01;
 
 /// Estimate of what a search still needs.
@@ -24,7 +24,8 @@ pub struct Remaining {
 
 impl Posterior {
     /// Estimates the remaining effort, assuming that bad builds continue to fail at the observed rate: the missing bits
-    /// of information about the place of the change divided by the bits that one run gives, plus the closing check.
+    /// of information about the place of the change divided by the bits that one run gives, plus the runs that verify
+    /// the two ends, the last good build and the first bad build.
     pub fn remaining(&self, state: &State) -> Remaining {
         let places = |interval: &Interval| {
             let (after, until) = (interval.after, interval.until);

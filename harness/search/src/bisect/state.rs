@@ -29,7 +29,8 @@ pub struct BisectSettings {
     pub rate: Option<f64>,
     /// Posterior probability from which the search ends with an answer, 0 to 1.
     pub confidence: f64,
-    /// If the bad end passes this many times in a row, the failure counts as not reproducible.
+    /// Number of passes of the bad end, without a failure, after which the failure counts as not reproducible. For each
+    /// failure of the bad end, the same number of passes is allowed in addition.
     pub patience: u32,
     /// Limits on runs, builds and time.
     pub budget: SearchBudget,
@@ -170,7 +171,8 @@ impl Tally {
         self.good + self.bad
     }
 
-    /// Returns true if the build is broken, or if it certainly fails with other signatures too often.
+    /// Returns true if the build is broken, or if its runs show with statistical certainty that it fails with other
+    /// signatures too often to be tested.
     pub fn is_unusable(&self) -> bool {
         let often =
             || lower_bound(self.other, self.runs() + self.other, OTHER_ERROR) > MAX_OTHER_SHARE;
@@ -257,7 +259,8 @@ impl State {
         self.seconds
     }
 
-    /// Returns the build that was installed last and can be run; `None` before the first installation.
+    /// Returns the active build, which is the only one that can be run: the build that was last installed successfully.
+    /// `None` before the first installation.
     pub fn active(&self) -> Option<usize> {
         self.active
     }
@@ -270,7 +273,8 @@ impl State {
         self.tallies.get(&build).is_some_and(Tally::is_unusable)
     }
 
-    /// Returns true if only further runs can show whether the build fails with other signatures too often.
+    /// Returns true if the build seems to fail with other signatures too often to be tested, but too few runs were made
+    /// to be certain. Further runs must decide.
     pub(super) fn needs_more_runs(&self, build: usize) -> bool {
         let tally = self.tally(build);
         let seems = tally.other >= 2

@@ -15,7 +15,8 @@ pub struct DdminStats {
 }
 
 /// Runs the algorithm `ddmin` (Zeller and Hildebrandt, IEEE TSE 28, 2002) on `start`. The elements are the strongest
-/// edits; an element is kept if its edit is not applied.
+/// edits; an element is kept if its edit is not applied. `fails` receives a candidate and its key, and returns true if
+/// the candidate fails. Returns the smallest candidate that failed, and the cost of the reduction.
 ///
 /// The outcome of each candidate is cached, and a single run is trusted, so this works only for failures that occur in
 /// every run.

@@ -74,9 +74,11 @@ pub(super) struct Sampler<C> {
     /// Failure rate of the original, 0 to 1. The search accepts only candidates that, judging by their runs, fail as
     /// often.
     rate: f64,
-    /// Number of failures of accepted candidates in a row, counted while none of them has passed.
+    /// Number of failures of the original and of the accepted candidates. Used only while the failure counts as
+    /// deterministic, so these are failures in a row.
     row: u32,
-    /// True from the time at which some candidate has both failed and passed.
+    /// True once the original or the result of the search has both failed and passed, so that the failure counts as
+    /// intermittent.
     flaky: bool,
 }
 

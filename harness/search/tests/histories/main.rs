@@ -13,8 +13,8 @@ use search::bisect::{Action, Answer, BisectSettings, BuildOutcome, Event, State,
 
 const DEFAULT_HISTORIES: usize = 10;
 
-/// The test fails if so many wrong answers for one kind of history have a probability below this, according to the
-/// probabilities that the answers state.
+/// The test fails if one kind of history has too many wrong answers to be chance. That is the case if the observed
+/// number of wrong answers, or a larger one, is less likely than this, given the probabilities that the answers state.
 const LEAST_CHANCE: f64 = 0.01;
 
 fn search(world: &World, random: &mut Random) -> (Answer, State) {
@@ -44,7 +44,7 @@ fn search(world: &World, random: &mut Random) -> (Answer, State) {
     }
 }
 
-/// Returns the builds that have failed although the answer, without a remark, calls them good.
+/// Returns the builds that have failed although the answer calls them good and does not mention their failures.
 fn called_good(answer: &Answer, state: &State) -> Vec<usize> {
     let Answer::Found(edge) = answer else { return Vec::new() };
     let failed = state.tallies().filter(|(n, tally)| *n <= edge.last_good && tally.bad > 0);

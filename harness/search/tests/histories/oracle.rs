@@ -8,7 +8,7 @@ use super::kinds::{LAST, World};
 /// exclude.
 const RESOLUTION: f64 = 0.1;
 
-/// Probability that an answer claims if it does not state one.
+/// Probability of being right that is assumed for an answer that states none.
 const CATEGORICAL: f64 = 0.99;
 
 /// The claim that an answer makes, compared with the true rates.

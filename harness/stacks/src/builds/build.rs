@@ -14,8 +14,8 @@ const MIN_ID_LENGTH: usize = 7;
 /// A build of ROCm that a source publishes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Build {
-    /// Name of the build in a history, for example a version such as `7.15.0a20260702`, a commit, `debian:6.4.3`, or
-    /// the name of a folder.
+    /// Name of the build in a list of builds, for example a version such as `7.15.0a20260702`, a commit,
+    /// `debian:6.4.3`, or the name of a folder.
     pub id: String,
     /// Version as the publisher writes it, for example `7.15.0a20260702` or `7.10.0.dev0+<commit>`.
     pub version: String,
@@ -38,14 +38,14 @@ pub struct Build {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BuildLocation {
-    /// Archives that together contain a whole prefix.
+    /// Archives that together contain a whole installation of ROCm.
     Archives {
         /// Name of the source.
         source: String,
         /// The archives, at least one.
         archives: Vec<Archive>,
     },
-    /// A folder that is already a prefix.
+    /// A folder that contains an installation of ROCm, such as `/opt/rocm`.
     Directory(PathBuf),
     /// A release that Debian packages, for example `debian:6.4.3`.
     Debian(String),
@@ -76,8 +76,8 @@ pub struct BuildQuery {
     pub from: Option<Date>,
     /// Last day on which a build may have been made; `None` means no limit.
     pub to: Option<Date>,
-    /// Version marks of builds from branches other than main that the query also includes, for example `+bkc` or
-    /// `.dev0`.
+    /// Marks in the versions of builds that come from branches other than main, for example `+bkc` or `.dev0`. Builds
+    /// with one of these marks are included.
     pub beside_main: Vec<&'static str>,
 }
 

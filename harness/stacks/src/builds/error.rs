@@ -63,9 +63,8 @@ pub enum ListError {
 }
 
 impl ListError {
-    /// Returns true if the listing was cancelled, so that the same request may succeed later. Returns false for an
-    /// empty history, because its cause may be the request or the network; the message contains the reason of each
-    /// source.
+    /// Returns true if the listing was cancelled, so that the same request may succeed later. Returns false for
+    /// [`ListError::Empty`], because its cause may be the request or the network.
     pub fn is_environment(&self) -> bool {
         matches!(self, Self::Cancelled)
     }

@@ -26,7 +26,7 @@ pub struct History {
     pub builds: Vec<Build>,
     /// Remarks for the user: sources without a build for the architecture, and the number of builds that were left out.
     pub silent: Vec<String>,
-    /// Periods in which builds may be missing. If such a gap lies between two builds, a search must not treat them as
+    /// Periods in which builds may be missing. If such a gap lies between two builds, a bisect must not treat them as
     /// neighbours.
     #[serde(default)]
     pub holes: Vec<ListingGap>,
@@ -46,7 +46,8 @@ pub struct ListingGap {
 }
 
 impl ListingGap {
-    /// Returns true if a build between two builds may be missing, because this gap overlaps the time between them.
+    /// Returns true if a build that was made after `after` and before `until` may be missing, because this gap overlaps
+    /// the time between the two builds.
     pub fn between(&self, after: &Build, until: &Build) -> bool {
         let ends = |a: Option<Date>, b: Option<Date>| a.zip(b).is_some_and(|(a, b)| a > b);
         !ends(self.from, until.date) && !ends(after.date, self.to)
@@ -59,8 +60,8 @@ impl std::fmt::Display for ListingGap {
     }
 }
 
-/// Queries every source, and merges the builds by day and version. If several sources offer a build, the location in
-/// the last of these sources is preferred. The listing ends early when `stop` becomes true.
+/// Queries every source, merges builds with the same id, and orders the builds by time. If several sources offer a
+/// build, the location in the last of these sources is preferred. The listing ends early when `stop` becomes true.
 ///
 /// # Errors
 /// [`ListError::Empty`] if no source offers a build. [`ListError::Cancelled`] if `stop` became true.
@@ -237,7 +238,8 @@ impl History {
         found.ok_or_else(|| FindError { wanted: text.into(), offered: self.around(day) })
     }
 
-    /// Returns the builds of a day if there are at least two; otherwise an empty list.
+    /// Returns the builds of the day `text`, without those for single pushes, if there are at least two. Otherwise, or
+    /// if `text` is not a day, returns an empty list.
     pub fn of_day(&self, text: &str) -> Vec<&Build> {
         let Ok(day) = text.parse::<Date>() else { return Vec::new() };
         let of_day = |build: &&Build| build.date == Some(day) && !build.is_push();

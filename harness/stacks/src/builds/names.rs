@@ -26,8 +26,8 @@ fn is_version(text: &str) -> bool {
     !text.contains('~') && text.parse().is_ok_and(|version: Version| version.is_exact())
 }
 
-/// Returns the mark in a version, for example `+bkc`, if the build is not a nightly build of the main branch. The same
-/// listings also contain builds for a single customer (`+bkc`) and of a developer's commit (`.dev0`).
+/// Returns the mark in a version, for example `+bkc`, if the build is not a nightly build of the main branch; otherwise
+/// `None`. The same listings also contain builds for a single customer (`+bkc`) and of a developer's commit (`.dev0`).
 pub(crate) fn beside_main(version: &str) -> Option<&'static str> {
     let (_, local) = version.split_once('+')?;
     if local.starts_with("bkc.") {

@@ -54,7 +54,7 @@ pub struct BuildSource {
     /// Address of the manifest of the build that CI run `{run}` made.
     pub manifest: Option<String>,
     /// Names of the archives ([`SourceKind::Shards`]) or packages ([`SourceKind::SimpleIndex`]) that together contain a
-    /// whole prefix.
+    /// whole installation of ROCm.
     #[serde(default)]
     pub parts: Vec<String>,
 }
@@ -72,7 +72,7 @@ pub enum SourceKind {
     /// Archives that CI runs published, for example `core-hip_lib_generic.tar.zst`. Their addresses are derived from
     /// the id of the run.
     Shards,
-    /// A folder on this machine. Each of its subfolders is a prefix.
+    /// A folder on this machine. Each of its subfolders contains an installation of ROCm.
     Dir,
     /// The releases that Debian packages.
     Debian,
@@ -179,8 +179,9 @@ impl Sources {
         Err(SourcesError::UnknownSource { wanted: unknown, known: known.join(", ") })
     }
 
-    /// Returns the names of the channels without duplicates, so that `CHANNEL:BUILD` can name a stack. Debian is left
-    /// out, because its stacks are written as `debian:VERSION`.
+    /// Returns the names of the channels, without duplicates, which can begin the name of a stack: `CHANNEL:BUILD`. A
+    /// source without a channel is listed by its own name. Debian is left out, because its stacks are written as
+    /// `debian:VERSION`.
     pub fn channels(&self) -> Vec<String> {
         let builds = self.sources.iter().filter(|source| source.kind != SourceKind::Debian);
         let mut channels: Vec<String> = Vec::new();

@@ -47,7 +47,9 @@ enum Failure {
 }
 
 impl<'a> Apt<'a> {
-    /// Prepares apt's state in `directory`. `lock` stays locked until the last apt process has ended.
+    /// Prepares apt's state in `directory`, so that apt reads the indexes of `suites` from `mirror`. `spec` is the name
+    /// of the stack in error messages. `lock` stays locked until the last apt process has ended. When `stop` becomes
+    /// true, a running apt command is cancelled.
     ///
     /// # Errors
     /// [`FetchError::NoApt`] if apt-get is not in PATH.
@@ -162,7 +164,7 @@ impl<'a> Apt<'a> {
         FetchError::Apt { action, detail }
     }
 
-    /// Runs apt-get, and passes each line of its standard output to a function.
+    /// Runs apt-get, and passes each line of its standard output to `line`.
     fn run(&self, arguments: &[&str], mut line: impl FnMut(&str)) -> Result<(), Failure> {
         let io = |source| Failure::Error(FetchError::io("run apt-get in", &self.directory)(source));
         // apt-get inherits the lock as its standard input. If this process is killed, the state stays locked for as

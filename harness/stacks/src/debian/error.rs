@@ -1,4 +1,4 @@
-//! Errors while fetching a Debian release, and while creating the lock of its packages.
+//! Errors while fetching a Debian release, and while creating the lock file that lists its packages.
 
 use std::{
     io,
@@ -86,7 +86,7 @@ pub enum FetchError {
         /// Error message of apt.
         detail: String,
     },
-    /// The size or digest of a downloaded package differs from the one in the lock or the signed index.
+    /// The size or digest of a downloaded package differs from the one in the lock file or in the signed index.
     #[error("{path} is damaged ({detail})")]
     Damaged {
         /// Downloaded file.
@@ -108,7 +108,7 @@ pub enum FetchError {
         /// File that was being written.
         path: PathBuf,
     },
-    /// The stack could not be locked.
+    /// The folder of the stack could not be locked against other processes.
     #[error(transparent)]
     Lock(LockError),
     /// The caller cancelled the fetch.
@@ -211,7 +211,7 @@ impl From<LockError> for FetchError {
     }
 }
 
-/// Error while creating the lock of the packages that a Debian release consists of.
+/// Error while creating the lock file that lists the packages of a Debian release.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockReleaseError {
@@ -221,7 +221,7 @@ pub enum LockReleaseError {
         /// Files in which a mirror was searched.
         looked: String,
     },
-    /// Two groups of extras need different versions of a package, or the mirror has no such package.
+    /// Two groups of extras need different versions of a package, or the mirror does not have a package of the release.
     #[error("cannot determine the packages of the release: {detail}")]
     Conflict {
         /// Name of the package, and its versions.

@@ -1,5 +1,5 @@
-//! Fetches a Debian release: downloads the packages that its lock lists, verifies them, unpacks them into a new root,
-//! and publishes the root.
+//! Fetches a Debian release: downloads the packages that its lock file lists, verifies them, unpacks them into a new
+//! root folder, and publishes this folder as the stack.
 
 mod previous;
 
@@ -77,8 +77,9 @@ pub fn fetch(
     fetch_release(release, options, store, progress, source)
 }
 
-/// Reads the indexes of a release, and returns a lock of the packages that the release consists of at present. `now` is
-/// the current time in the format of [`ReleaseLock::read`]. Needs apt, and downloads indexes but no packages.
+/// Reads the indexes of a release, and returns a lock file with the packages that the release consists of at present.
+/// `mirror` is the address of the mirror to read; `None` means the mirror that this machine's apt uses. `now` is the
+/// current time in the format of [`ReleaseLock::read`]. Needs apt, and downloads indexes but no packages.
 ///
 /// # Errors
 /// [`LockReleaseError`].
@@ -117,13 +118,13 @@ struct FetchSession<'a> {
     progress: &'a FetchProgress<'a>,
 }
 
-/// Lock of the release to fetch, and the mirrors from which to download its packages.
+/// Lock file of the release to fetch, and the mirrors from which to download its packages.
 struct Source {
     lock: ReleaseLock,
     /// Addresses of the mirrors, the preferred one first.
     mirrors: Vec<String>,
-    /// Function that finds Debian's signing keys. It is called only if an index must be read because a locked version
-    /// is gone.
+    /// Function that finds Debian's signing keys. It is called only if an index must be read because the mirrors no
+    /// longer have a version that the lock file lists.
     trust: fn() -> Result<Trust, FetchError>,
 }
 
@@ -180,7 +181,8 @@ impl RequestedContent {
         })
     }
 
-    /// Adds the extras that every new stack contains. They are not added again to a stack that was fetched earlier.
+    /// Adds the extras that every new stack contains. Must be called only if the stack is not on this machine yet: a
+    /// later fetch does not add these extras again.
     fn for_new_stack(mut self, release: &Release) -> Self {
         self.with.extend(release.standard);
         self

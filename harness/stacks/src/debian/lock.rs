@@ -2,7 +2,7 @@
 //! not change when Debian replaces a package.
 //!
 //! `cargo run -p ci -- locks` writes the files in `locks/` from Debian's signed indexes. Because each downloaded
-//! package is compared with its digest in the lock, a fetch needs neither apt nor Debian's keys.
+//! package is compared with its digest in the lock file, a fetch needs neither apt nor Debian's keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -60,7 +60,8 @@ impl ReleaseLock {
         self.packages.iter().filter(wanted).map(LockedPackage::planned).collect()
     }
 
-    /// Creates the lock from the packages that apt has planned for each group of extras, smaller groups first.
+    /// Creates the content of a lock file from the packages that apt has planned for each group of extras, smaller
+    /// groups first.
     ///
     /// # Errors
     /// Two groups need different versions of a package.
@@ -118,7 +119,7 @@ impl Release {
         self.size_with(self.standard)
     }
 
-    /// Returns the number of bytes by which a library enlarges the download of a new stack.
+    /// Returns the number of bytes that an extra adds to the download of a new stack.
     pub fn size_of(&self, extra: Extra) -> u64 {
         let without: Vec<_> = self.standard.iter().copied().filter(|e| *e != extra).collect();
         self.size_with(&[without.as_slice(), &[extra]].concat()) - self.size_with(&without)
@@ -143,8 +144,8 @@ impl LockedPackage {
 }
 
 impl ExtraGroup {
-    /// Returns all groups of extras that a lock of the release must consider: the empty group, each extra alone, and
-    /// each extra together with [`Extra::Dev`] or [`Extra::Tests`].
+    /// Returns all groups of extras that the lock file of the release must consider: the empty group, each extra alone,
+    /// and each extra together with [`Extra::Dev`] or [`Extra::Tests`].
     pub(crate) fn all(release: &Release) -> Vec<Self> {
         let group = |extras: &[Extra]| Self(extras.iter().copied().collect());
         let mut groups = vec![group(&[])];

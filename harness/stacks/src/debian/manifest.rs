@@ -35,7 +35,7 @@ pub struct Package {
     pub name: String,
     /// Debian's version, which may contain an epoch.
     pub version: String,
-    /// SHA-256 of the .deb file in hexadecimal, from the lock or the signed index.
+    /// SHA-256 of the .deb file in hexadecimal, from the lock file or the signed index.
     pub sha256: String,
     /// Size of the .deb file in bytes.
     pub size: u64,

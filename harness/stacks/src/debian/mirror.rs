@@ -20,7 +20,8 @@ const DEBIAN: &str = "http://deb.debian.org/debian";
 const SNAPSHOT: &str = "https://snapshot.debian.org/archive/debian";
 
 /// Returns the mirrors to use by default: this machine's mirror if it runs Debian, then Debian's general address, then
-/// Debian's archive of old versions at the time `at`, for example `20261121T214500Z`.
+/// Debian's archive of old versions at the time `at`, for example `20261121T214500Z`. `etc` is the folder with the
+/// configuration of this machine, usually `/etc`.
 pub(crate) fn usual(etc: &Path, at: &str) -> Vec<String> {
     let mut mirrors: Vec<String> =
         host_mirror(etc).into_iter().filter(|own| is_address(own)).collect();

@@ -110,7 +110,8 @@ impl<'a> Mirrors<'a> {
         Ok(from.into_iter().flatten().collect())
     }
 
-    /// Downloads one package. Returns the address of the mirror that had it, or `None` if the download was cancelled.
+    /// Downloads one package. Returns the address of the mirror that had it, or `None` if `cancel` became true. `read`
+    /// is called with the number of bytes after each read.
     fn one(
         &self,
         package: &Planned,

@@ -1,4 +1,4 @@
-//! A package that a stack needs, as it is known before its download, and the verification of its downloaded file.
+//! Description of a package that a stack needs, and the verification of its downloaded file.
 
 use std::fs;
 use std::path::Path;

@@ -7,9 +7,10 @@ pub enum FetchEvent<'a> {
         /// Name of the other process, for example `rocrepro (process 4711)`.
         holder: &'a str,
     },
-    /// The mirrors no longer have a locked package. The fetch searches for the version that replaced it.
+    /// The mirrors no longer have a package in the version that the lock file lists. The fetch searches for the version
+    /// that replaced it.
     Moved {
-        /// Name of the package and its locked version.
+        /// Name of the package, and its version in the lock file.
         package: &'a str,
     },
     /// Packages are being downloaded.

@@ -18,7 +18,7 @@ pub struct Release {
     pub extras: &'static [ExtraPackages],
     /// Extras that a new stack contains if none are requested.
     pub standard: &'static [Extra],
-    /// Lock of the release, in JSON: the text of a [`crate::ReleaseLock`].
+    /// Text of the release's lock file: a [`crate::ReleaseLock`] in JSON.
     pub lock: &'static str,
 }
 
@@ -413,7 +413,7 @@ impl Release {
         &RELEASES[RELEASES.len() - 1]
     }
 
-    /// Returns the release with exactly this version.
+    /// Returns the release with exactly this version; `None` if the table does not contain it.
     pub fn find(version: &Version) -> Option<&'static Self> {
         RELEASES.iter().find(|release| release.version() == *version)
     }

@@ -76,7 +76,7 @@ fn versions(
     found.unwrap_or_default()
 }
 
-/// Returns the versions of the packages whose names consist of `stem` and a number.
+/// Returns the versions of those packages in the index of a suite whose names consist of `stem` and a number.
 fn named(index: impl Read, stem: &str) -> Vec<Version> {
     let mut index = BufReader::new(index);
     let (mut versions, mut line, mut wanted) = (Vec::new(), Vec::new(), false);
@@ -97,7 +97,8 @@ fn named(index: impl Read, stem: &str) -> Vec<Version> {
     }
 }
 
-/// Returns the release, closest to `release` in the table, for which the mirrors have every package of a new stack.
+/// Returns the release closest to `release` in the table, other than `release` itself, for which the mirrors have every
+/// package of a new stack. `None` if the mirrors have no other release completely.
 fn nearest(
     release: &Release,
     mirrors: &Mirrors<'_>,

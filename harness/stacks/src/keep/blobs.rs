@@ -17,8 +17,9 @@ use crate::PathError;
 use crate::transfer::{CopyError, copy};
 use crate::watch::CleanupLimit;
 
-/// Folder of files whose names are a hash of their content. The prefixes of builds contain hard links to these files. A
-/// file is linked into a prefix before it is linked into this folder, so a file with only one link is unused.
+/// Folder of files whose names are a hash of their content. The folder into which a build is unpacked, its prefix,
+/// contains hard links to these files. A file is linked into a prefix before it is linked into this folder, so a file
+/// with only one link is unused.
 ///
 /// The files are read-only, because a program that changed a file of its prefix would change the file in other builds.
 #[derive(Clone, Debug)]
@@ -42,7 +43,8 @@ impl Blobs {
         Self { folder }
     }
 
-    /// Writes a file of a prefix to the path `at`, at which no file may exist yet.
+    /// Writes `content` to a file of a prefix. If a file with the same content is stored already, the new file is a
+    /// hard link to it. No file may exist at the path `at` yet.
     pub(crate) fn add(
         &self,
         content: &mut dyn Read,

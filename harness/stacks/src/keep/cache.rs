@@ -45,7 +45,7 @@ impl StackCache {
         &self.cache
     }
 
-    /// Returns the root of a fetched stack; `None` if the stack is not complete.
+    /// Returns the root folder of a fetched stack; `None` if the stack is not complete.
     pub(crate) fn root(&self, release: &Release) -> Option<PathBuf> {
         let root = fs::canonicalize(self.link(release)).ok()?;
         Manifest::read(&root).map(|_| root)
@@ -81,9 +81,9 @@ impl StackCache {
         Ok(lock.into_file())
     }
 
-    /// Removes the roots that killed fetches and replaced stacks have left behind. A fetch does not remove the root
-    /// that it replaces, because programs may still be running in that root. Symbolic links are kept, because their
-    /// targets belong to another user or program.
+    /// Removes the root folders that killed fetches and replaced stacks have left behind. A fetch does not remove the
+    /// root that it replaces, because programs may still be running in that root. Symbolic links are kept, because
+    /// their targets belong to another user or program.
     ///
     /// # Errors
     /// [`FetchError::Cancelled`] if `stop` became true; otherwise the error for a folder that cannot be removed.
@@ -114,7 +114,7 @@ impl StackCache {
         fs::canonicalize(&path).map_err(FetchError::io("find", &path))
     }
 
-    /// Makes a finished root the current root of the stack, by replacing the symbolic link to it.
+    /// Makes a finished root folder the current root of the stack, by replacing the symbolic link of the stack.
     pub(crate) fn publish(
         &self,
         release: &Release,

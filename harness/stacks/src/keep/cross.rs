@@ -44,7 +44,7 @@ impl Component {
         }
     }
 
-    /// Returns the prefixes of the component's file names.
+    /// Returns the beginnings of the component's file names.
     fn files(self) -> &'static [&'static str] {
         match self {
             Self::Hip => &["libamdhip64.so", "libhiprtc.so", "libhiprtc-builtins.so"],
@@ -88,7 +88,7 @@ impl Component {
 }
 
 impl BuildStore {
-    /// Creates a prefix from the files of the good build, except that the files of one component come from the bad
+    /// Creates a build from the files of the good build, except that the files of one component come from the bad
     /// build.
     ///
     /// # Errors
@@ -115,7 +115,7 @@ impl BuildStore {
     }
 }
 
-/// Links the wanted files of one prefix into another one, and creates the wanted symbolic links.
+/// Links the wanted files of the folder `from` into the folder `to`, and creates the wanted symbolic links.
 fn take(from: &Path, to: &Path, wanted: &dyn Fn(&Path) -> bool) -> Result<Shared, ObtainError> {
     let shared = share(from, to, wanted)?;
     for (path, target) in &shared.links {

@@ -5,7 +5,7 @@ use std::{
 
 use crate::{Hint, LockError, PathError};
 
-/// Error while obtaining a build. A search counts the build as neither good nor bad.
+/// Error while obtaining a build. A bisect counts the build as neither good nor bad.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ObtainError {
@@ -54,8 +54,8 @@ pub enum ObtainError {
         /// Maximum memory in bytes.
         limit: u64,
     },
-    /// An archive contains a member that must not be unpacked: it would be written outside the prefix, lies in too many
-    /// folders, or is neither a file nor a link.
+    /// An archive contains a member that must not be unpacked: it would be written outside the folder of the build,
+    /// lies in too many folders, or is neither a file nor a link.
     #[error("{name} was rejected: {reason}")]
     Hostile {
         /// Name of the archive.
@@ -75,7 +75,7 @@ pub enum ObtainError {
         /// The folder of the store.
         path: PathBuf,
     },
-    /// The host refused every attempt to download the file. Other builds may still be available there.
+    /// The host refused every attempt to download the file. Other builds may be available on this host.
     #[error("{reason}")]
     Refused {
         /// Status line of the host's response.
@@ -92,7 +92,7 @@ pub enum ObtainError {
     /// A file could not be read or written.
     #[error(transparent)]
     File(PathError),
-    /// The build could not be locked.
+    /// The build could not be locked against other processes.
     #[error(transparent)]
     Lock(LockError),
     /// The caller cancelled the download.
@@ -101,7 +101,7 @@ pub enum ObtainError {
 }
 
 impl ObtainError {
-    /// Returns true if the cause is the machine or its network and not the build. A search should then stop or wait.
+    /// Returns true if the cause is the machine or its network and not the build. A bisect should then stop or wait.
     /// Skipping the build would not help, because obtaining the next build would fail too.
     pub fn is_environment(&self) -> bool {
         // The match has no wildcard arm, so that each new variant must be classified.

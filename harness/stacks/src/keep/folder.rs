@@ -179,7 +179,7 @@ mod tests {
 
     use super::*;
 
-    /// The functions and methods of `std` in this list follow symbolic links.
+    /// The list `FOLLOWING` contains functions and methods of `std` that follow symbolic links.
     #[test]
     fn other_files_of_the_module_list_and_remove_no_folders() {
         const FOLLOWING: [&str; 7] = [

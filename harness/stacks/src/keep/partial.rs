@@ -42,7 +42,8 @@ pub(crate) struct Partial<'a> {
 }
 
 impl<'a> Partial<'a> {
-    /// Begins a download, or resumes one whose first bytes are in the folder.
+    /// Begins a download, or resumes one whose first bytes are in the folder. `url` is the address of the archive,
+    /// `name` is its name in messages, and `bound` is its maximum size.
     ///
     /// # Errors
     /// [`DownloadError`] if the download cannot begin.
@@ -136,8 +137,8 @@ impl Read for Partial<'_> {
     }
 }
 
-/// Returns the description and the number of kept bytes of a download that an earlier process began; `None` if there is
-/// none that can be resumed.
+/// Returns the description and the number of kept bytes of a download that an earlier process began; `None` if no
+/// download can be resumed.
 fn left(bytes: &Path, known: &Path) -> Option<(FileDescription, u64)> {
     let before: FileDescription = serde_json::from_slice(&fs::read(known).ok()?).ok()?;
     let there = no_link(File::options().read(true)).open(bytes).ok()?.metadata().ok()?.len();

@@ -28,7 +28,8 @@ use crate::{
     watch::CleanupLimit,
 };
 
-/// Name of the file that is written last into a prefix. A prefix without this file is incomplete.
+/// Name of the file that is written last into a prefix, the folder of one build. The file contains a [`Record`]. A
+/// prefix without this file is incomplete.
 const RECORD: &str = ".rocrepro-build.json";
 
 /// Estimated ratio of the size of an archive's content to the size of the archive. For gfx1150 7.11.0, the sizes are 13
@@ -47,8 +48,8 @@ const BACKOFF: Duration = Duration::from_secs(1);
 /// budget is exceeded, builds that are neither pinned nor in use are removed.
 ///
 /// The store is the folder `builds/` next to the fetched stacks. Its subfolders are: `prefixes/` with one folder per
-/// build; `files/`, which stores each file once, under a hash of its content; `seen/` with the SHA-256 of every archive
-/// that was ever downloaded; and `partial/` with unfinished downloads.
+/// build, the prefix of the build; `files/`, which stores each file once, under a hash of its content; `seen/` with the
+/// SHA-256 of every archive that was ever downloaded; and `partial/` with unfinished downloads.
 #[derive(Clone, Debug)]
 pub struct BuildStore {
     stacks: StackCache,
@@ -113,13 +114,14 @@ pub struct ObtainedBuild {
     pub sha256: Vec<(String, String)>,
     /// Commits of the components; `None` if the build contains no manifest.
     pub components: Option<Components>,
-    /// Number of bytes that this call has downloaded.
+    /// Number of bytes of archives that were downloaded to obtain the build.
     pub downloaded: u64,
     /// Shared lock, which prevents the removal of the prefix.
     _lock: Option<Lock>,
 }
 
-/// Origin of the content of a prefix. The record is a JSON file in the prefix.
+/// Origin of the content of a prefix: the archives that were unpacked into it. Stored as JSON in the file [`RECORD`] of
+/// the prefix.
 #[derive(Debug, Serialize, Deserialize)]
 struct Record {
     id: String,
@@ -314,8 +316,8 @@ impl BuildStore {
         }
     }
 
-    /// Downloads and unpacks a build. The caller must hold an exclusive lock on the build. Returns the number of
-    /// downloaded bytes.
+    /// Downloads and unpacks a build into the prefix with the name `key`. The caller must hold an exclusive lock on the
+    /// build. Returns the number of downloaded bytes.
     fn make(
         &self,
         build: &Build,
@@ -496,11 +498,12 @@ impl BuildStore {
         text.and_then(|text| atomic::write(&path, text)).map_err(ObtainError::io("write", &path))
     }
 
-    /// Returns the record of the prefix `key`; `None` if the prefix is not complete, or if its archives come from none
-    /// of the locations of `build`.
+    /// Returns the origin of the prefix with the name `key`; `None` if the prefix is not complete, or if its archives
+    /// come from none of the locations of `build`.
     ///
-    /// Archives from every location are accepted. Otherwise, a build from the second location would be downloaded
-    /// again, and the caller would wait for its own lock.
+    /// Archives from every location are accepted. Otherwise, a build that came from its second location would be
+    /// downloaded again. This needs an exclusive lock, and a process that already uses the build would wait for its own
+    /// lock.
     fn record(&self, key: &str, build: &Build) -> Option<Record> {
         let text = fs::read(self.prefix(key).join(RECORD)).ok()?;
         let record: Record = serde_json::from_slice(&text).ok()?;
@@ -529,7 +532,8 @@ impl BuildStore {
         fs::rename(work, &prefix).map_err(ObtainError::io("publish", &prefix))
     }
 
-    /// Creates a prefix without downloading it, and opens it as a build. `fill` must write all files of the prefix.
+    /// Creates a build with the name `id` without a download. `fill` receives the path of an empty folder, and must
+    /// write all files of the build into it.
     pub(crate) fn assembled(
         &self,
         id: &str,
@@ -571,8 +575,8 @@ impl BuildStore {
         self.prefixes().join(key)
     }
 
-    /// Opens the lock of a build. Fails if a folder of the store is a symbolic link, because the store could then
-    /// remove files outside its own folder.
+    /// Opens the lock file of a build, without locking it yet. Fails if a folder of the store is a symbolic link,
+    /// because the store could then remove files outside its own folder.
     fn lock(&self, key: &str) -> Result<Lock, ObtainError> {
         for folder in [self.prefixes(), self.partial(), self.folder.join("files")] {
             check_no_links(self.stacks.path(), &folder)?;

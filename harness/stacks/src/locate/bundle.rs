@@ -25,7 +25,7 @@ const HSA: (&str, &str) = ("libhsa-runtime64", "hsa_");
 
 /// Returns the ROCm release of a HIP runtime, given the path of its libamdhip64. The release is taken from the file's
 /// name, from `.info/version` next to the file's folder, or from the newest symbol version that the file defines
-/// (`hip_7.2`).
+/// (`hip_7.2`). `None` if none of these contains a release.
 pub fn release_of(hip: &Path) -> Option<Version> {
     let folder = hip.parent()?;
     let by_files = stack::version(folder.parent().unwrap_or(folder), folder).0;

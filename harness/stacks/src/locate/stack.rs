@@ -45,8 +45,8 @@ pub struct Stack {
     pub spec: String,
     /// Absolute path of the directory that contains the stack, with symbolic links resolved.
     pub root: PathBuf,
-    /// ROCm release, as read from the stack's files; `None` if it is unknown. It has only two numbers, for example
-    /// `7.2`, if only a library's file name shows it.
+    /// ROCm release, as read from the stack's files; `None` if it is unknown. The version has only two numbers, for
+    /// example `7.2`, if it was read from a library's file name.
     pub rocm: Option<Version>,
     /// Reason why the release is unknown, or why `.info/version` could not be read; `None` if the release was read
     /// without problems.
@@ -111,7 +111,7 @@ fn locate_system(rocm_path: Option<OsString>, host: &Path) -> Result<Stack, Loca
 }
 
 /// Returns folders that may contain an installed ROCm: ROCM_PATH, /opt/rocm, /opt/rocm-* (the newest first), and /usr,
-/// into which a distribution installs its packages.
+/// into which a distribution installs its packages. `host` is the root folder of the machine.
 fn system_candidates(rocm_path: Option<OsString>, host: &Path) -> Vec<PathBuf> {
     let opt = host.join("opt");
     let mut versioned: Vec<(Option<Version>, PathBuf)> = fs::read_dir(&opt)
@@ -184,8 +184,9 @@ fn open(path: &Path, spec: String) -> Result<Stack, LocateError> {
     Ok(Stack { spec, root, rocm, doubt, libraries, loader, manifest })
 }
 
-/// Returns the release in `.info/version` (AMD's packages and TheRock), or else the release in the library's file name.
-/// The second value is the reason why the release is unknown, or why `.info/version` could not be read.
+/// Returns the release in `.info/version` (AMD's packages and TheRock), or else the release in the file name of the HIP
+/// runtime. `libraries` is the folder that contains the runtime. The second value is the reason why the release is
+/// unknown, or why `.info/version` could not be read.
 pub(crate) fn version(root: &Path, libraries: &Path) -> (Option<Version>, Option<String>) {
     let prefix = libraries.parent().unwrap_or(root);
     let stated = [root, prefix].into_iter().find_map(|directory| {
@@ -229,10 +230,11 @@ fn find(directory: &Path, soname: &str) -> Option<PathBuf> {
 impl Stack {
     /// Returns a command that runs `program` with the libraries of this stack.
     ///
-    /// `device` is a directory whose libraries are searched before the stack's. For an emulated device, it contains
-    /// libhsa-runtime64.so.1. If the stack has its own libc, the program is started through the stack's loader, so that
-    /// the program uses no library of this machine. In the program, `current_exe` then returns the path of the loader.
-    /// For other stacks, LD_LIBRARY_PATH is set. `program` must be a path, because PATH is not searched.
+    /// `device` is a directory in which libraries are searched before those of the stack. For an emulated device, this
+    /// directory contains libhsa-runtime64.so.1. If the stack has its own libc, the program is started through the
+    /// stack's loader, so that the program uses no library of this machine. In the program, `current_exe` then returns
+    /// the path of the loader. For other stacks, LD_LIBRARY_PATH is set. `program` must be a path, because PATH is not
+    /// searched.
     pub fn command(&self, program: &Path, device: Option<&Path>) -> Command {
         let through = self.through(device);
         match through.split_first() {

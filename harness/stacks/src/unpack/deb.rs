@@ -30,8 +30,8 @@ pub(crate) struct Architectures {
 }
 
 impl Architectures {
-    /// Selects all files of a package, except kernel files for architectures other than these. An empty list means all
-    /// architectures.
+    /// Selects all files of a package, but of the kernel files only those for the architectures `names`. An empty list
+    /// means all architectures.
     pub(crate) fn new(names: &[String]) -> Self {
         Self { names: names.iter().cloned().collect(), only: false }
     }
@@ -124,6 +124,7 @@ fn members_of(
 }
 
 /// Creates the symbolic links in a root that contains all files: those of the merged /usr, and those of each package.
+/// `packages` contains for each package the path of the .deb, and the path and target of each link.
 ///
 /// # Errors
 /// [`FetchError::Archive`] with the package that contains a link which leads out of the root,

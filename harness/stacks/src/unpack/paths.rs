@@ -33,8 +33,8 @@ pub(super) fn relative(path: &Path) -> Option<PathBuf> {
     Some(relative)
 }
 
-/// Returns true if the target of a link is inside the folder. Only the two paths are compared: existing links are not
-/// read.
+/// Returns true if the target of a link is inside the folder into which the archive is unpacked. `link` is the path of
+/// the link relative to this folder. Only the two paths are examined: existing links are not read.
 pub(super) fn stays_inside(link: &Path, target: &Path) -> bool {
     let Some(mut level) = link.components().count().checked_sub(1) else { return false };
     for component in target.components() {

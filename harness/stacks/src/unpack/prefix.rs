@@ -52,7 +52,8 @@ pub(crate) struct Unpacker<'a> {
     pub(crate) prefix: &'a Path,
     pub(crate) blobs: &'a Blobs,
     stop: &'a AtomicBool,
-    /// Symbolic links that must still be created. They are created last, so that nothing is ever written through one.
+    /// Symbolic links that must still be created. They are created last, so that nothing is ever written through a
+    /// link.
     links: Vec<(PathBuf, PathBuf)>,
 }
 

@@ -37,7 +37,8 @@ pub(super) struct Registers {
     pub(super) frame: u64,
 }
 
-/// Returns the eight bytes at an address from the content of a stack, which begins at the stack pointer `start`.
+/// Returns the eight bytes at `address`. `stack` is a copy of memory that begins at the address `start`, the stack
+/// pointer. `None` if the copy does not contain these bytes.
 pub(super) fn stack_word(stack: &[u8], start: u64, address: u64) -> Option<u64> {
     let offset: usize = address.checked_sub(start)?.try_into().ok()?;
     Some(u64::from_le_bytes(*stack.get(offset..)?.first_chunk()?))

@@ -14,7 +14,7 @@ use super::{STOP_TIMEOUT, copy, looker};
 /// Maximum number of calls that are read of one thread, beginning with the innermost.
 const CALLS: usize = 256;
 
-/// Maximum size of a file that the reading process writes, in bytes.
+/// Maximum size of a file that the process which reads the call stacks may write, in bytes.
 const FILE_BYTES: u64 = 16 << 20;
 
 /// Call stacks of a process that a signal is about to end.
@@ -47,7 +47,7 @@ pub struct ThreadCalls {
 /// The process may have mapped malicious files. This function therefore limits memory and time of the calling process.
 ///
 /// # Errors
-/// Fails if the numbers are not of this form, or if this process may not read the memory of the other one.
+/// Fails if the numbers are not of this form, or if this process may not read the memory of the process that crashed.
 pub fn read_crash(numbers: &str) -> io::Result<CrashStacks> {
     let bad = || io::Error::new(io::ErrorKind::InvalidInput, format!("not a crash: `{numbers}`"));
     let numbers: Result<Vec<u64>, _> = numbers.split(' ').map(str::parse).collect();

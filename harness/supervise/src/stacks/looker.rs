@@ -11,10 +11,12 @@ use rustix::process::{
 use super::copies::{Call, Copies, stack_word};
 use super::modules::Modules;
 
-/// Limit of the process's processor time, in seconds. For a hung worker of ROCm, a tenth of a second is enough.
+/// Limit of the processor time of the process that finds the calls, in seconds. For a hung worker of ROCm, a tenth of a
+/// second is enough.
 pub(super) const CPU_SECONDS: u64 = 10;
 
-/// Limit of the process's address space, in bytes. The unwind tables of LLVM's library have 9 MB.
+/// Limit of the address space of the process that finds the calls, in bytes. The unwind tables of LLVM's library have 9
+/// MB.
 pub(super) const MEMORY_BYTES: u64 = 1 << 30;
 
 /// Maximum size of the output in bytes. The calls of threads that no longer fit are not reported.

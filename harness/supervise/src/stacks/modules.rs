@@ -34,7 +34,8 @@ struct Mapped {
     name: String,
     /// Difference between an address in memory and the address in the file.
     bias: u64,
-    /// The file is opened only when it is read, because a process can map more files than this process may have open.
+    /// Path of the file. The file is opened only when it is read, because a process can map more files than this
+    /// process may have open.
     path: PathBuf,
     /// Symbols of the file, which are read on first use: a large library has hundreds of thousands, and few libraries
     /// are needed.
@@ -136,10 +137,10 @@ impl Modules {
         (calls, false)
     }
 
-    /// Returns an exported function that is missing in the call stack because it jumped to `callee`, as the functions
-    /// of libamdhip64 do since ROCm 6.2. This is the function that the call instruction at `caller` calls, if it is not
-    /// `callee` itself. Returns `None` if that function is unknown or in another file than `callee`. `word` returns the
-    /// eight bytes at an address.
+    /// Returns the exported function that the call instruction at `caller` calls, if this function is missing in the
+    /// call stack because it jumped to `callee`, as the functions of libamdhip64 do since ROCm 6.2. `None` if the
+    /// instruction calls `callee` itself, or a function that is unknown or in another file than `callee`. `word`
+    /// returns the eight bytes at an address.
     pub(super) fn jumped_from(
         &self,
         caller: u64,
@@ -173,7 +174,8 @@ impl Modules {
         (is_new && called.offset == 0 && called.file == callee.file).then_some(called)
     }
 
-    /// Returns true if the function at the address of a call returns from a signal handler.
+    /// Returns true if the call at `address` is that of a signal handler, which returns to the instructions
+    /// `RETURN_FROM_SIGNAL`.
     pub(super) fn returns_from_signal(&self, address: u64) -> bool {
         let file = self.files.iter().find(|file| file.at.contains(&address));
         let code = file.and_then(|file| {
@@ -272,7 +274,8 @@ fn open(path: &Path) -> Option<File> {
     file.metadata().is_ok_and(|metadata| metadata.is_file()).then_some(file)
 }
 
-/// Reads the unwind tables of a mapped range.
+/// Reads the unwind tables of the file at `path`, which is mapped as `part` describes. `None` if the file cannot be
+/// read or has no such code.
 fn read(part: &MappedRange, path: PathBuf) -> Option<(Module<Vec<u8>>, Mapped)> {
     let (bias, sections) = unwind_tables(part, &open(&path)?)?;
     let name = part.path.rsplit('/').next().unwrap_or_default().to_owned();

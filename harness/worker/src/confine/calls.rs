@@ -215,7 +215,8 @@ const TRACED: u64 = (libc::CLONE_PTRACE | libc::CLONE_UNTRACED) as u64;
 /// Flags of `clone` that put a new thread into new namespaces, which root is allowed to do.
 const NAMESPACES: u64 = 0x7e02_0000;
 
-/// Restricts this thread, and everything that it starts later, to the allowed system calls.
+/// Restricts this thread, and everything that it starts later, to the allowed system calls. `gpu` is true if requests
+/// to the GPU drivers are allowed, too.
 pub(super) fn restrict(gpu: bool) -> Result<(), String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
     // A filter cannot read the flags of `clone3`, because they are in memory to which an argument points. If `clone3`

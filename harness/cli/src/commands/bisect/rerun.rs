@@ -4,8 +4,8 @@ use crate::args::{Bisect, DeviceKind, ExecutionOptions, TargetOptions};
 use bisect::{Axis, AxisKind, PACKAGE_PREFIX};
 use engine::{DeviceChoice, rerun::quoted};
 
-/// Returns the name of a point for use as an end of a search. The name of a push includes its date, because servers
-/// list pushes by date.
+/// Returns the name of a point for use as an end of a search. If the point is a build that was made for a push, the
+/// name includes the date, because servers list such builds by date.
 fn end_name(axis: &Axis, point: usize) -> String {
     let day = axis.build(point).filter(|build| build.is_push()).and_then(|build| build.date);
     axis.label(point) + &day.map_or_else(String::new, |day| format!("@{day}"))

@@ -110,7 +110,8 @@ fn record_names_the_call_or_the_own_code() {
     assert!(summary(&records["crashes[what=exit-call]"]).contains(" in hipMemcpy"));
 }
 
-/// In releases before 6.2, the exported functions are themselves in the stack. In later ones, they jump to others.
+/// In releases before 6.2, the call stack contains the exported function. In later releases, the exported function
+/// jumps to another one, and the call stack contains only that one.
 #[test]
 fn crash_is_named_in_each_release() {
     let (_folder, file) = case("crashes", CRASHES);

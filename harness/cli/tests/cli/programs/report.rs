@@ -246,7 +246,8 @@ fn shortens_a_program_that_keeps_its_failure() {
     assert_eq!(super::signature(&records["case"]), "wrong-data:bytes:zero");
 }
 
-/// A program whose variable `extra` has a value only because of one line, while every value would do.
+/// A program in which one line gives the variable `extra` its value. The program would fail in the same way with any
+/// other value.
 const WITH_A_VALUE: &str = r#"title: A
 source: [this test]
 needs: {with: dev}
@@ -429,7 +430,8 @@ if back.raw != b'x' * size.value:
     raise ValueError('wrong bytes')
 ";
 
-/// Runs a command of rocrepro on the command line `python3 FILE`, in a folder with these files.
+/// Runs a command of rocrepro on the command line `python3 FILE` in a folder, checks the exit code, and returns the
+/// output.
 fn on_program(folder: &Path, words: &[&str], file: &str, code: i32) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
     command.args(words).args(["--rocm", "debian:7.2.4", "--device", "emulated", "--"]);

@@ -10,7 +10,7 @@ use super::{Parameters, PlainHelper, Values, arguments, end_of_imports, initiali
 pub(super) static PLAIN: LazyLock<PlainHelper> =
     LazyLock::new(|| PlainHelper::parse(include_str!("plain.h"), "//: "));
 
-/// Header that every program gets.
+/// Header that every rewritten program includes.
 const RUNTIME: &str = "hip/hip_runtime.h";
 
 /// Further headers that the helper includes, each with words from it. A header is kept if the program or the plain

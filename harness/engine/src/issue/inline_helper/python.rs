@@ -9,7 +9,7 @@ use super::{HELPER, Parameters, PlainHelper, Values, arguments, end_of_imports, 
 pub(super) static PLAIN: LazyLock<PlainHelper> =
     LazyLock::new(|| PlainHelper::parse(include_str!("plain.py"), "#: "));
 
-/// Line in the head of the plain version that begins the class with its functions.
+/// Comment in the head of the plain version. The class with the check functions begins there.
 const CLASS: &str = "# The checks of this program";
 
 /// Sections that can replace another section with functions of the same names. Programs do not use the names of these
@@ -67,7 +67,7 @@ impl Import {
         lines
     }
 
-    /// Returns the statement that assigns the names that the import defined.
+    /// Returns the statement that assigns the names that the import defined; `None` if it defined none.
     fn assignment(&self) -> Option<String> {
         let (names, values): (Vec<_>, Vec<_>) = self.names.iter().cloned().unzip();
         let text = format!("{}{} = {}", self.indent, names.join(", "), values.join(", "));
@@ -213,7 +213,8 @@ fn block(used: BTreeSet<&str>, parameters: &Parameters) -> String {
     format!("{modules}\n\n{class}\n{parts}\n")
 }
 
-/// Replaces the imports of the helper, and inserts the plain version after the program's other imports.
+/// Replaces the imports of the helper, and inserts the plain version after the program's other imports. Returns `None`
+/// if the plain version has no place, because the program has an import of `__future__`.
 fn insert(text: &str, imports: &[Import], block: &str) -> Option<String> {
     let place = match imports.iter().find(|import| import.indent.is_empty()) {
         Some(import) => end_of_imports(text, with_newline(text, import), &["import ", "from "]),

@@ -172,8 +172,8 @@ impl<'t> Converter<'t> {
         Ok(name)
     }
 
-    /// Adds a code object to the case, and returns the name of its file. A bundle with several of them is added as a
-    /// whole.
+    /// Adds a code object to the case, and returns the name of its file. `xxh3` is the hash of the recorded code. A
+    /// bundle with several code objects is added as a whole.
     fn code_of(&mut self, xxh3: &str) -> Result<String, String> {
         let bytes = self.recorded(xxh3)?;
         let objects = code_object::code_objects(&bytes);

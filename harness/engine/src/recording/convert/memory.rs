@@ -252,7 +252,8 @@ impl<'t> Converter<'t> {
         Ok(())
     }
 
-    /// Remembers the content of a host buffer, as its XXH3; `None` if it is unknown.
+    /// Remembers `content`, the XXH3 hash of a host buffer's content. Forgets the content if the hash is `None`, or if
+    /// the `bytes` bytes at `place` are only a part of the buffer.
     pub(super) fn remember_content(
         &mut self,
         place: &BufferAddress,
@@ -271,7 +272,7 @@ impl<'t> Converter<'t> {
     }
 
     /// Searches bytes for the address of a buffer. Returns the offset in the bytes of the first address found, and the
-    /// place to which this address leads.
+    /// place to which this address leads. `None` if no address is found.
     pub(super) fn address_in(&self, bytes: &[u8]) -> Option<(usize, BufferAddress)> {
         let (words, _) = bytes.as_chunks::<8>();
         let place = |word: &[u8; 8]| self.place(u64::from_le_bytes(*word), 1);
@@ -287,13 +288,13 @@ impl<'t> Converter<'t> {
         Ok(name)
     }
 
-    /// Reads the recorded bytes with this XXH3.
+    /// Reads the recorded bytes with this XXH3 hash.
     pub(super) fn recorded(&self, xxh3: &str) -> Result<Vec<u8>, String> {
         let read = std::fs::read(self.trace.folder.join(CONTENTS).join(xxh3));
         read.map_err(|error| format!("its bytes were not recorded: {error}"))
     }
 
-    /// Reports a case whose files are too large.
+    /// Adds a problem if the files of the case are too large in total.
     pub(super) fn check_size(&mut self) {
         let bytes: usize = self.plan.files.values().map(|file| file.bytes().len()).sum();
         if bytes > MAX_BYTES {

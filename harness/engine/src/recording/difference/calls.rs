@@ -21,12 +21,12 @@ const CHANGING: [&str; 4] =
 /// Addresses of a process on x86-64 Linux to which programs, libraries and stacks are mapped.
 const MAPPED: std::ops::RangeInclusive<u64> = 0x5000_0000_0000..=0x7fff_ffff_ffff;
 
-/// A part of a call.
+/// A part of a call that is compared, for example an argument or the status.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Part<'t> {
     pub(super) name: String,
     pub(super) value: Normal,
-    /// Bytes of which the part is the content.
+    /// The recorded content, if the part is the content of memory.
     pub(super) content: Option<&'t Content>,
 }
 
@@ -52,7 +52,7 @@ impl NormalCall<'_> {
 }
 
 /// Calls `visit` with the index of the thread and with each call of a process, in the order of the calls. Threads are
-/// numbered in the order of their first calls. Polls of work that is running are left out, also here.
+/// numbered in the order of their first calls. `visit` is not called for polls of work that is still running.
 pub(super) fn walk<'t>(trace: &'t ProcessTrace, mut visit: impl FnMut(usize, NormalCall<'t>)) {
     let unfinished = unfinished_reads(trace);
     let mut objects = Objects::default();
@@ -82,8 +82,9 @@ pub(super) fn walk<'t>(trace: &'t ProcessTrace, mut visit: impl FnMut(usize, Nor
     }
 }
 
-/// Returns the read-backs that the recorder repeated at a later call, because a copy may not have been complete. Each
-/// is the index of a call and the index of the read-back.
+/// Returns the read-backs that the recorder repeated at a later call. A read-back is the recorder's read of the memory
+/// to which a copy wrote. It is repeated because the copy may not have been complete. Each is the index of a call, and
+/// the index of the read-back in that call.
 fn unfinished_reads(trace: &ProcessTrace) -> HashSet<(usize, usize)> {
     let mut unfinished = HashSet::new();
     let mut last = BTreeMap::<(u64, u64), (usize, usize)>::new();

@@ -45,7 +45,7 @@ fn between(one: &[u128], other: &[u128]) -> usize {
 mod tests {
     use super::*;
 
-    /// Computes the same length by its definition.
+    /// Returns the length of the longest common subsequence, by its definition.
     fn naive(one: &[u128], other: &[u128]) -> usize {
         match (one.split_first(), other.split_first()) {
             (Some((a, one_rest)), Some((b, other_rest))) if a == b => {

@@ -53,7 +53,7 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    /// Finds the object at an address, with the offset of the address in it.
+    /// Finds the object at an address, with the offset of the address in it; `None` if no object is there.
     fn at(&self, address: u64) -> Option<(&Object, u64)> {
         if let Some(handle) = self.handles.get(&address) {
             return Some((handle, 0));
@@ -63,8 +63,8 @@ impl Objects {
         (offset < *bytes).then_some((object, offset))
     }
 
-    /// Returns an address as an object, or a number if it is one; `None` for other addresses, which differ between
-    /// runs.
+    /// Describes an address by the object to which it belongs. A value that cannot be an address is described as a
+    /// number. `None` for other addresses, which differ between runs.
     pub(super) fn known(&self, address: u64) -> Option<Normal> {
         if let Some((object, offset)) = self.at(address) {
             let plus = if offset == 0 { String::new() } else { format!(" + {offset}") };
@@ -78,13 +78,14 @@ impl Objects {
         }
     }
 
-    /// Returns an address as an object or a number. All other addresses are equal.
+    /// Describes an address as [`Objects::known`] does. All other addresses have one common description, so they are
+    /// equal.
     pub(super) fn address(&self, address: u64) -> Normal {
         self.known(address).unwrap_or_else(|| Normal::plain("address of the program"))
     }
 
-    /// Replaces the addresses in bytes. A word that is not the address of an object remains as it is, unless
-    /// `is_address` is true for it.
+    /// Replaces the addresses in bytes, given as hexadecimal digits, by descriptions of their objects. A word of 8
+    /// bytes that is not the address of an object remains as it is, unless `is_address` is true for it.
     pub(super) fn words(&self, hex: &str, is_address: impl Fn(u64) -> bool) -> Normal {
         let mut whole = Normal::plain("");
         let mut rest = hex;

@@ -9,7 +9,8 @@ use recorder::trace::{
 
 use super::*;
 
-/// The nth object that a thread tried to create.
+/// An object: the index of a thread, and the index of the object among those of its kind that the thread tried to
+/// create.
 type Named = (usize, usize);
 
 #[derive(Clone, Debug, PartialEq)]
@@ -24,7 +25,7 @@ enum Action {
     Query { stream: Named, is_running: bool },
 }
 
-/// Threads with their actions.
+/// Actions in their order, each with the index of the thread that takes it.
 type Program = Vec<(usize, Action)>;
 
 /// A source of addresses, each of which is different in another recording.

@@ -22,8 +22,8 @@ use crate::opcodes::{
 const BASE: u32 = FIRST + 4;
 const BASE_ROW: usize = 4;
 
-/// Names of the relations, one for each segment: flat, scratch and global. This list is for forms with only a vector
-/// address.
+/// Names of the relation for forms with only a vector address, one for each segment: flat, scratch and global. The next
+/// lists contain the names of other relations, in the same order.
 const AS_THEY_ARE: [&str; 3] = ["flat memory", "scratch", "global memory"];
 const AT_AN_OFFSET: [&str; 3] =
     ["flat memory at an offset", "scratch at an offset", "global memory at an offset"];

@@ -40,7 +40,7 @@ impl Clock {
         &self.0
     }
 
-    /// Returns the entry for a wave.
+    /// Returns the entry for a wave; `None` if the clock does not have one.
     pub fn entry(&self, wave: u32) -> Option<&Entry> {
         let found = self.0.binary_search_by_key(&wave, |entry| entry.wave);
         found.ok().map(|index| &self.0[index])

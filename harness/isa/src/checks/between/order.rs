@@ -10,10 +10,10 @@ pub(super) struct CheckedAccess<'a> {
     pub(super) site: u32,
     /// Numbers of the waves that belong to the workgroup of the current access.
     pub(super) own: Range<u32>,
-    /// Time of an earlier access that is known to be ordered before the current one. Adjacent bytes mostly have the
-    /// same history, so this saves most comparisons.
+    /// Time of the earlier access that was last found to be ordered before the current one. Adjacent bytes were mostly
+    /// accessed by the same earlier instructions, so this saves most comparisons.
     pub(super) settled: Time,
-    /// Time of an earlier read that is known to be by the current wave, or 0.
+    /// Time of a read that is known to be by the current wave; 0 means that there was no read.
     pub(super) mine: Time,
     /// Function that returns true if the instruction at a code address is the read of a spin loop.
     pub(super) waits: &'a dyn Fn(u64) -> bool,

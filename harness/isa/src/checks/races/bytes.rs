@@ -1,9 +1,9 @@
 //! Records the last accesses to each byte of the LDS. Most accesses are to whole dwords. The bytes of a dword that was
-//! only accessed as a whole share one history.
+//! only accessed as a whole share one [`Byte`].
 
 use super::{AccessPosition, Clock, CompletedCounts, Kind, Time};
 
-/// Last access of one kind to a byte. The type is small, because the history contains many such values.
+/// Last access of one kind to a byte. The type is small, because each [`Byte`] contains several such values.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Touch {
     /// Time of the access.
@@ -14,7 +14,7 @@ pub struct Touch {
     pub pc: u64,
 }
 
-/// History of one byte, or the common history of the bytes of a dword.
+/// Last accesses to one byte, or to each byte of a dword whose bytes have all been accessed alike.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Byte {
     /// Last write to the byte.
@@ -57,8 +57,9 @@ impl Byte {
         true
     }
 
-    /// Records an access and returns the accesses with which it conflicts, the most important first. `is_before`
-    /// returns true for an access that is ordered before the recorded one.
+    /// Records an access and returns the accesses with which it conflicts, the most important first. `changed` is true
+    /// if the access has changed the value of the byte. `is_before` returns true for an access that is ordered before
+    /// the recorded one.
     pub fn add(
         &mut self,
         kind: Kind,
@@ -134,19 +135,19 @@ impl WaveView<'_> {
     }
 }
 
-/// History of all bytes of the LDS, stored by dword.
+/// Last accesses to all bytes of the LDS, stored by dword.
 #[derive(Default)]
 pub struct Bytes(Vec<Dword>);
 
 #[derive(Clone)]
 enum Dword {
-    /// All bytes of the dword have the same history.
+    /// All bytes of the dword have been accessed alike.
     Alike(Byte),
     Apart(Box<[Byte; 4]>),
 }
 
 impl Bytes {
-    /// Extends the history, so that it covers all offsets below `end`.
+    /// Extends the list of dwords, so that it covers all offsets below `end`.
     pub fn reach(&mut self, end: u64) {
         let dwords = end.div_ceil(4) as usize;
         if self.0.len() < dwords {
@@ -154,9 +155,10 @@ impl Bytes {
         }
     }
 
-    /// Returns the number of bytes at `at` that an access can handle with one history. This is 4 for a whole dword.
-    /// Otherwise it is 1, and the history of the dword is split first. `end` is the end of the access. `is_alike`
-    /// returns true if the access has the same effect on all bytes of a dword with this history.
+    /// Returns the number of bytes at `at` that an access can handle together: 4 if the access covers the whole dword
+    /// and affects its bytes alike, otherwise 1. If the result is 1, the bytes of the dword no longer share one
+    /// [`Byte`]. `end` is the end of the access. `is_alike` returns true if the access has the same effect on all bytes
+    /// that share the given [`Byte`].
     pub fn part(&mut self, at: u64, end: u64, is_alike: impl Fn(&Byte) -> bool) -> u64 {
         let dword = &mut self.0[(at / 4) as usize];
         let Dword::Alike(byte) = dword else { return 1 };

@@ -141,7 +141,8 @@ fn add<const N: usize>(mut to: [f32; N], values: [f32; N], flush: bool) -> [f32;
 }
 
 /// Adds products as integers. For each column, returns two to the power of the largest exponent, and the sum in units
-/// of 2^-24 of that power.
+/// of 2^-24 of that power. `factors` yields for each k the element of A and two to the power of its exponent, and then,
+/// for all columns, the elements of B and two to the powers of their exponents.
 #[inline(always)]
 fn aligned<const N: usize>(
     factors: impl Iterator<Item = (f64, f64, [f64; N], [f64; N])> + Clone,
@@ -252,7 +253,8 @@ impl<const N: usize> Lanes for Measured<N> {
 }
 
 /// Adds the products of the elements whose k is in `ks` to the addend. Products and addend are converted to integers
-/// with a common exponent.
+/// with a common exponent. [`Sums::Aligned`] explains `halves`. `factors` returns for a k the values that [`aligned`]
+/// requires.
 #[inline(always)]
 fn fuse<const N: usize>(
     addend: [f32; N],

@@ -125,7 +125,8 @@ impl Address {
         Some(Addresses { lanes, mask })
     }
 
-    /// Returns the scratch offset if it is the same in all active lanes of half a wave.
+    /// Returns the scratch offset if it is the same in all active lanes of half a wave, otherwise `None`. Also returns
+    /// `None` for global and flat accesses, and if the vector offset is signed.
     #[inline(always)]
     pub(super) fn in_scratch(&self, wave: &Wave, half: usize, mask: u32) -> Option<u64> {
         if self.segment != Segment::Scratch || self.factor.is_some() {

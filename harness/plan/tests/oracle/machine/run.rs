@@ -11,7 +11,9 @@ use crate::memory::{At, Block, Illegal, Memory, in_box};
 pub(crate) type AccessedBytes = Vec<(BTreeSet<At>, BTreeSet<At>)>;
 
 impl Machine<'_> {
-    /// Executes the operations in the given order. Returns the lines of illegal operations as an error.
+    /// Executes the operations in the given order. Returns the bytes that each check has read, the bytes that each
+    /// operation has accessed, and the memory after all operations. Returns the lines of illegal operations as an
+    /// error.
     pub(crate) fn run(
         &self,
         order: &[usize],

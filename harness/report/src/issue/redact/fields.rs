@@ -70,7 +70,9 @@ fn opens_block(line: &str) -> bool {
 }
 
 /// Replaces private cells in a row of a Markdown table: those to the right of a private name, and those in a column
-/// that has a private name.
+/// that has a private name. Returns the line with the replacements, and true if the line is part of a table. `columns`
+/// is the state of the surrounding table, which is updated: for each column, the kind of private value that it
+/// contains. `names_columns` is true if the line contains the names of the columns.
 fn cells(
     line: &str,
     columns: &mut Vec<Option<PrivateKind>>,
@@ -222,7 +224,8 @@ fn text_between(line: &str, from: usize, at: usize) -> &str {
     &line[from..at]
 }
 
-/// Returns the private value of an option, as in `--name value`, or of `login name password value` in a `.netrc`.
+/// Returns the private value of an option, as in `--name value`, or of `login name password value` in a `.netrc`. `at`
+/// is the position of the blank before the value.
 fn after_option(line: &str, from: usize, at: usize) -> Option<PrivateSpan> {
     let before = text_between(line, from, at);
     let word = before.rsplit(|c: char| c.is_whitespace() || "\"'`([".contains(c)).next()?;
@@ -440,7 +443,8 @@ fn header(line: &str, at: usize) -> Option<PrivateSpan> {
     })
 }
 
-/// Returns the position of the first quote that does not begin the value of a field, as in `a; user='x'`.
+/// Returns the position of the quote that ends a text. Quotes around the value of a field inside the text, as in `a;
+/// user='x'`, are skipped.
 fn closing_quote(text: &str, quote: char) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -455,7 +459,8 @@ fn closing_quote(text: &str, quote: char) -> Option<usize> {
     }
 }
 
-/// Returns the value after the byte `at`, without its quotes. `None` if the value is harmless.
+/// Returns the value after the byte `at`, without its quotes. `None` if the value is harmless. `private` is the kind of
+/// private value that the field contains. If `is_word` is true, punctuation always ends a value without quotes.
 fn value(line: &str, at: usize, private: PrivateKind, is_word: bool) -> Option<PrivateSpan> {
     let rest = &line[at + 1..];
     let rest = rest.strip_prefix('>').unwrap_or(rest);

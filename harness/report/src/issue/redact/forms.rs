@@ -29,7 +29,8 @@ const HOST: &str = r"[A-Za-z0-9][A-Za-z0-9._-]*";
 const USER: &str = r"[A-Za-z_][A-Za-z0-9._-]*";
 /// Pattern of the sign between a login and a host, which may be escaped for Markdown, XML or an address.
 const AT: &str = "(?:@|&#64;|%40)";
-/// Pattern of the escape sequences of colours, either raw or escaped again.
+/// Pattern of the escape sequences of colours. The character ESC may itself be written as an escape sequence, for
+/// example as `\033`.
 const COLOUR: &str = r"(?:(?:\x1b|\\+u001b|\\+u\{1b\}|\\x1b|\\033|\\e)\[[0-9;]*m)*";
 /// Pattern of the separator between folders. Slashes may be repeated or escaped, and `.` components may be between
 /// them.
@@ -52,7 +53,7 @@ macro_rules! form {
             name: $name,
             word: $word,
             regex: LazyLock::new(|| {
-                // The test `patterns_are_valid` compiles all patterns, so this cannot fail.
+                // The test `the_page_lists_the_patterns` compiles all patterns, so this cannot fail.
                 #[allow(clippy::expect_used)]
                 Regex::new(&[$($pattern),+].concat()).expect("a valid pattern")
             }),
@@ -533,7 +534,8 @@ fn is_ipv6(value: &str, _: &str, _: &str) -> bool {
     address.bytes().any(|b| b.is_ascii_digit()) && (is_known || address.matches(':').count() >= 3)
 }
 
-/// Returns true for a host name. Returns false for the name of a case or kernel, which the text before it shows.
+/// Returns true for a host name. Returns false for the name of a case or kernel, which is recognised by the text before
+/// the name.
 fn is_private_host(_: &str, before: &str, _: &str) -> bool {
     let in_path = before.ends_with('/') && !before.ends_with("//");
     !in_path && !is_after(before, &["case", "kernel", "trial", "cases", "kernels"])

@@ -113,7 +113,8 @@ fn is_short_part(line: &str, beside: &str) -> bool {
     is_same && !word.is_empty() && is_base64(word)
 }
 
-/// Returns true if the line may be a line of a key that has the usual length.
+/// Returns true if the line may be a line of a key, but not the short last one: more than 30 characters of base64,
+/// perhaps after the prefix of a log.
 fn is_long_part(line: &str) -> bool {
     let (_, word) = split_prefix(line);
     word.len() > 30 && is_base64(word)

@@ -9,11 +9,13 @@ pub(crate) enum PrivateKind {
     Token,
     /// Secret in a field such as `auth`, whose value may also be the name of a method. Only random characters are secret.
     Random,
-    /// Value of a field such as `user`. The value may also be a number, or the user's side of a copy.
+    /// Value of a field such as `user`, which may be the name of a person. The value may also be a number or an
+    /// ordinary word.
     User,
     /// Value of a field such as `login`, which can only be the name of a person.
     Login,
-    /// Value of a field such as `host`. The value may also be a kind of memory.
+    /// Value of a field such as `host`, which may be the name of a machine. The value may also be a kind of memory, for
+    /// example `pinned`.
     Host,
     /// Value of a field such as `hostname`, which can only be the name of a machine.
     Machine,
@@ -147,8 +149,8 @@ const ENDS: [&str; 8] = [
 /// Further names of secret parameters in the query of a URL. Elsewhere these are ordinary words.
 pub(super) const QUERY: [&str; 7] = ["sig", "signature", "key", "code", "auth", "session", "sid"];
 
-/// Values of fields such as `host` and `user` that do not identify a person or machine: kinds of memory, sides of a
-/// copy and similar words.
+/// Values of fields such as `host` and `user` that do not identify a person or machine: kinds of memory, the words
+/// `host` and `device` for the two sides of a copy, and other ordinary words.
 const ORDINARY: [&str; 32] = [
     "pageable",
     "pinned",

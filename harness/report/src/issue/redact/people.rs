@@ -102,7 +102,8 @@ fn is_domain(domain: &str) -> bool {
     !domain.is_empty() && !COMMON.contains(&&*domain) && !FILES.contains(&&*domain)
 }
 
-/// Returns the pattern of a folder. Case is ignored, and slashes may be repeated or escaped.
+/// Returns the pattern of a folder; `None` for the root folder and for an empty path. Case is ignored, and slashes may
+/// be repeated or escaped.
 fn folder(path: &str) -> Option<Regex> {
     const SLASH: &str = r"(?:(?:\\?/)+(?:\.(?:\\?/)+)*|%2[Ff])";
     let parts: Vec<_> = path.split('/').filter(|part| !part.is_empty()).map(escape).collect();
@@ -118,8 +119,8 @@ fn folder(path: &str) -> Option<Regex> {
     Regex::new(&format!("(?i){before}{SLASH}{}{end}", parts.join(SLASH))).ok()
 }
 
-/// Returns the pattern of a name as a whole word. Unless the name is short or common, case is ignored and underscores
-/// may surround it.
+/// Returns the pattern of a name as a whole word; `None` for an empty name, `root` and `localhost`. Unless the name is
+/// short or common, case is ignored and underscores may surround it.
 fn name(name: &str) -> Option<Regex> {
     if name.is_empty() || name == ROOT || name == "localhost" {
         return None;

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::issue::variables;
 
-/// Replaces private values in the text of a program, like [`super::redact`]. To keep the program unchanged, names of
+/// Replaces private values in the text of a program, like [`super::redact`]. To keep the program working, names of
 /// people and of the machine are replaced only in comments, and paths only in comments and string literals.
 pub fn redact_program(program: &str, syntax: Syntax, who: &Identity) -> String {
     let program = redact_values(program, who);

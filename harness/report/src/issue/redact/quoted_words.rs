@@ -33,7 +33,7 @@ pub(super) fn separately(text: &str, redact: &impl Fn(&str) -> String) -> String
     words.fold(redacted, |text, (n, word)| text.replace(&format!("{mark}{n}{mark}"), word))
 }
 
-/// Returns the word that a shell reads. `None` if it is not text.
+/// Returns the word that a shell reads. `None` if that word is not valid UTF-8, or if its quoting has another form.
 fn plain(word: &str) -> Option<String> {
     let mut out = Vec::new();
     let mut rest = word;

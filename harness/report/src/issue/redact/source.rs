@@ -1,4 +1,4 @@
-//! Finds comments and string literals in programs in C++, Python and shell languages.
+//! Finds comments and string literals in C++ and Python programs.
 
 /// Syntax of the comments and string literals of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,8 +74,9 @@ fn line(rest: &str) -> usize {
     ends.next().unwrap_or(rest.len())
 }
 
-/// Returns the kind of the string literal at the beginning of `rest`, and the lengths of its opening quote, content and
-/// closing quote. `None` if the quote does not begin a string literal: it is a digit separator or an apostrophe.
+/// Returns the kind of the string literal at the beginning of `rest`, which `before` precedes in the program, and the
+/// lengths of its opening quote, content and closing quote. `None` if the quote does not begin a string literal: it is
+/// a digit separator or an apostrophe.
 fn text(before: &str, rest: &str, syntax: Syntax) -> Option<(Piece, usize, usize, usize)> {
     let is_raw = syntax == Syntax::Cpp && before.ends_with('R') && rest.starts_with('"');
     if is_raw && let Some((delimiter, body)) = rest[1..].split_once('(') {

@@ -311,7 +311,7 @@ pass=3
 | case | copies/plain |
 "#;
 
-/// Returns an example in three carriers: unchanged, in a line of JSON, and in Markdown.
+/// Returns an example in three forms: unchanged, in a line of JSON, and in Markdown.
 pub(super) fn carriers(text: &str) -> [String; 3] {
     let json = serde_json::json!({"format": 1, "stderr_tail": text, text: ["x", {"deep": [text]}]});
     [

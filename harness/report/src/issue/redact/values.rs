@@ -107,6 +107,7 @@ impl Values {
 }
 
 /// Returns the quote that must follow the replacement of a value, so that the number of shell quotes stays even.
+/// `spelling` is the text that is replaced.
 fn quote_left_open(spelling: &str, value: &Value) -> &'static str {
     let own = value.parts.iter().filter(|part| "'`".contains(part.plain)).count();
     let found = spelling.matches('\'').count();

@@ -24,7 +24,7 @@ static ATTRIBUTE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&pattern).expect("a valid pattern")
 });
 
-/// Names of attributes that name the value of their element.
+/// Names of attributes that contain the name of their element's value, as in `<property name="token">`.
 const NAMING: [&str; 4] = ["name", "key", "id", "property"];
 
 /// Names of attributes that contain a value which another attribute names.
@@ -117,7 +117,8 @@ pub(super) fn xml(text: &str) -> String {
     out + &text[at..]
 }
 
-/// Returns true if the rest of the text contains the end tag of the element.
+/// Returns true if the text after the position `at` contains the end tag of an element. `endless` caches the names of
+/// elements without an end tag.
 fn has_end_tag<'t>(
     text: &'t str,
     at: usize,

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::{ListingClient, escaped};
 use crate::{Archive, Build, BuildLocation, BuildSource, Components, Date};
 
-/// Number of days, up to the last one, whose status files are read if the query has no first day.
+/// Number of days before the last day of a query for which runs are listed if the query has no first day.
 const DAYS: i64 = 120;
 
 /// Maximum number of pages to read: GitHub returns at most 1000 runs per query.
@@ -79,7 +79,8 @@ impl Status {
     }
 }
 
-/// Reads the status file of a day; `None` if the host has no status file for that day.
+/// Reads the status file of a day. `template` is the address of the file, with `{date}` in place of the day. Returns
+/// `None` if the host has no status file for that day.
 fn status(template: &str, day: Date, http: &ListingClient<'_>) -> Result<Option<Status>, String> {
     let url = template.replace("{date}", &day.compact());
     match http.get(&url, "application/json") {
@@ -161,7 +162,8 @@ fn pushes(
     Ok(runs.into_iter().map(|(_, run)| run).collect())
 }
 
-/// Reads the commits of a build from the manifest of its CI run.
+/// Reads the commits of a build from the manifest of its CI run. `None` if the run is unknown, or if its manifest
+/// cannot be read.
 pub(crate) fn components(
     source: &BuildSource,
     build: &Build,

@@ -11,8 +11,7 @@ use crate::{Archive, Build, BuildLocation, BuildSource, Date};
 
 const ACCEPT: &str = "application/vnd.pypi.simple.v1+json, text/html;q=0.1";
 
-/// Returns the builds for which the index has a wheel of every package in the source's `parts`. The versions are those
-/// of the first package.
+/// Returns one build for each version in which the index has a wheel of every package in the source's `parts`.
 pub(super) fn list(
     source: &BuildSource,
     families: &[String],

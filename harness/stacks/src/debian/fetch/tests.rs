@@ -30,7 +30,7 @@ struct World {
 }
 
 impl World {
-    /// Creates a mirror of Debian 13 that contains this version of the runtime, and a lock of its packages.
+    /// Creates a mirror of Debian 13 that contains this version of the runtime, and a lock file with its packages.
     fn new(version: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let file = |name: &str| format!("{LIBRARIES}/{name}");

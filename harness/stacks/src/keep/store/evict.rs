@@ -19,8 +19,8 @@ use crate::{
 };
 
 impl BuildStore {
-    /// Removes unfinished downloads and builds until the disk budget has room for `room` more bytes. Without a disk
-    /// budget, nothing is removed.
+    /// Removes unfinished downloads and builds until the disk budget has room for `room` more bytes. Downloads of
+    /// `archives` are kept. Without a disk budget, nothing is removed.
     pub(super) fn keep_to_budget(
         &self,
         room: u64,
