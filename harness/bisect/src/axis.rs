@@ -210,7 +210,7 @@ impl Axis {
         self.good.abs_diff(self.bad) + 1
     }
 
-    /// Returns true if the bad end is older than the good one, because the search is for a fix.
+    /// Returns true if the bad end is older than the good one, because the search looks for a fix.
     pub(crate) fn is_fix(&self) -> bool {
         self.bad < self.good
     }

@@ -62,7 +62,7 @@ pub struct BisectHeader {
     pub(crate) rate: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) followed: Option<String>,
-    /// True if the search is for a fix, so the bad end is older than the good one.
+    /// True if the search looks for a fix, so the bad end is older than the good one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) fix: bool,
     /// One flag for the good and one for the bad end, true if the end is a release and the point next to it is not.

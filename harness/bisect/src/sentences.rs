@@ -21,7 +21,7 @@ pub(crate) struct Sentences<'a> {
 pub(crate) struct FailureMode<'a> {
     pub(crate) signature: &'a str,
     pub(crate) runs: u32,
-    /// True if the search is for this failure.
+    /// True if the search looks for this failure.
     pub(crate) counts: bool,
 }
 
@@ -278,8 +278,8 @@ impl Sentences<'_> {
         notes
     }
 
-    /// Returns the signatures of those failures at a point that count in the search, the most frequent first. Slow runs
-    /// have no signature.
+    /// Returns the signatures of the failures that the search counts at a point, the most frequent first. A run that
+    /// counts as a failure only because it was slow has no signature, and adds none.
     pub(crate) fn counted_signatures(&self, point: usize) -> Vec<&str> {
         let ways = failure_modes(self.seen, point).into_iter();
         ways.filter(|way| way.counts && !way.signature.is_empty())

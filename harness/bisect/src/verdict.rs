@@ -20,7 +20,7 @@ pub(crate) enum Classification {
 
 pub(crate) struct Verdicts {
     regress: FailureFilter,
-    /// Signature of the failure that the search is for, once it is known.
+    /// Signature of the failure that the search looks for, once it is known.
     reference: Option<String>,
     /// Run time above which a run counts as slow, in seconds.
     threshold: Option<f64>,
@@ -47,12 +47,12 @@ impl Verdicts {
         self.threshold = Some(seconds);
     }
 
-    /// Returns the signature of the failure that the search is for; empty until the bad end has failed.
+    /// Returns the signature of the failure that the search looks for; empty until the bad end has failed.
     pub(crate) fn signature(&self) -> &str {
         self.reference.as_deref().unwrap_or_default()
     }
 
-    /// If the observation is the first failure of the bad end, stores it as the failure that the search is for.
+    /// If the observation is the first failure of the bad end, stores it as the failure that the search looks for.
     pub(crate) fn learn(&mut self, observation: &PointObservation, bad_end: usize) {
         if let Event::Ran { build, seen: BuildOutcome::Bad, .. } = observation.event
             && build == bad_end
@@ -149,7 +149,7 @@ mod tests {
         check(Wrong, ran("wrong-data:a:zero", Kind::WrongData, true), Some(BuildOutcome::Bad));
     }
 
-    /// If the bad end has never failed, the first failure of the good end defines the failure that the search is for.
+    /// If the bad end has never failed, the search looks for the first failure of the good end.
     #[test]
     fn first_failure_of_the_good_end_counts() {
         let verdicts = Verdicts::new(FailureFilter::Signature, None, None);

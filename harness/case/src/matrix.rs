@@ -302,7 +302,7 @@ fn expand(axes: &[Axis], exclude: &[Selector]) -> Vec<Trial> {
 
 /// A `$name` that cannot be replaced by a value.
 pub(crate) struct BadSubstitution {
-    /// Position of the whole text.
+    /// Position of the text that contains the `$name`.
     pub(crate) at: SourceSpan,
     /// Position of the `$name`.
     place: SourceSpan,

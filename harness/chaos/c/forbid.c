@@ -1,5 +1,5 @@
-// Starts a program to which one system call is forbidden: `forbid CALL PROGRAM ARGUMENT...`. The children of the
-// program inherit the filter.
+// Starts a program under a seccomp filter that makes one system call fail: `forbid CALL PROGRAM ARGUMENT...`. The
+// children of the program inherit the filter.
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

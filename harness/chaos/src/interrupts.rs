@@ -124,8 +124,12 @@ pub(crate) fn all(program: PathBuf, moments: u64, seed: u64, only: &str) -> Resu
         "\n| command | moments | slowest s | violations | ends |\n| --- | --- | --- | --- | --- |"
     );
     println!("{}", lines.join("\n"));
-    println!("{failed} of {all} moments with a violation, seed {seed}");
-    if failed == 0 { Ok(()) } else { Err(format!("{failed} of {all} moments with a violation")) }
+    println!("in {failed} of {all} interruptions, the command violated a rule, seed {seed}");
+    if failed == 0 {
+        Ok(())
+    } else {
+        Err(format!("in {failed} of {all} interruptions, the command violated a rule"))
+    }
 }
 
 fn describe(command: &LongCommand, moment: &Interruption, wrong: &[String]) -> String {
@@ -133,7 +137,7 @@ fn describe(command: &LongCommand, moment: &Interruption, wrong: &[String]) -> S
     let signal = if moment.signal == Signal::INT { "SIGINT" } else { "SIGTERM" };
     let load = moment.running;
     let mut text = format!(
-        "{}: {signal} after {at:.2} s, ended {took:.2} s later, {}, {load} threads ran",
+        "{}: {signal} after {at:.2} s, ended {took:.2} s later, {}, {load} threads of the machine were running",
         command.name, moment.ended
     );
     for mistake in wrong {

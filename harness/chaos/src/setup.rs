@@ -46,7 +46,8 @@ pub(crate) struct RunSetup<'t> {
     pub(crate) outputs: Vec<PathBuf>,
     during: Vec<WhileRunning>,
     pub(crate) afterwards: Vec<OutputCheck>,
-    /// True if two rows request different values for the same setting.
+    /// True if two rows of the table of disturbances need the same setting for themselves, for example the stack. These
+    /// rows cannot be combined, so the command is not run.
     pub(crate) conflict: bool,
     /// Reason why the run is impossible on this machine; `None` if it is possible.
     pub(crate) impossible: Option<String>,
@@ -121,7 +122,8 @@ impl<'t> RunSetup<'t> {
         self.launchers.push(words.to_owned());
     }
 
-    /// Sets an environment variable of the worker, given as `NAME=VALUE`. Two rows that set the same variable conflict.
+    /// Sets an environment variable of the worker, given as `NAME=VALUE`. If a row has already set this variable, sets
+    /// `conflict`.
     pub(crate) fn worker_variable(&mut self, pair: &str) {
         let name = |pair: &str| pair.split('=').next().unwrap_or_default().to_owned();
         let known =
@@ -130,7 +132,7 @@ impl<'t> RunSetup<'t> {
         self.more.extend(["--env".into(), pair.into()]);
     }
 
-    /// Adds an option to the arguments. Two rows that add the same option conflict.
+    /// Adds an option to the arguments. If a row has already added this option, sets `conflict`.
     pub(crate) fn option(&mut self, name: &str, value: &str) {
         self.conflict |= self.more.iter().any(|word| word == name);
         self.more.push(name.into());

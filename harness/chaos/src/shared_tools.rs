@@ -27,7 +27,7 @@ pub(crate) struct Tools {
     pub(crate) stack: PathBuf,
     /// Library that is loaded into the worker with LD_PRELOAD and causes disturbances there.
     pub(crate) trouble: PathBuf,
-    /// Program that starts another program and forbids it to make one system call.
+    /// Program that starts another program in which one system call fails.
     pub(crate) forbid: PathBuf,
     /// Interposer library that causes disturbances: it replaces libamdhip64 and passes calls on to it.
     pub(crate) shim: PathBuf,

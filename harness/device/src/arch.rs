@@ -155,7 +155,8 @@ impl Arch {
         PROCESSORS.iter().find(|(name, _)| *name == processor).map(|(_, images)| *images)
     }
 
-    /// Returns the facts about the generation of this architecture.
+    /// Returns the facts that this architecture shares with all architectures of its generation, for example the wave
+    /// sizes.
     pub const fn facts(self) -> &'static Facts {
         self.generation().facts()
     }

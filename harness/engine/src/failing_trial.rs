@@ -213,9 +213,9 @@ pub(crate) fn nearest_trials(case: &Case, own: &Trial) -> Vec<NearTrial> {
 pub struct TrialRuns {
     /// The records of all runs.
     pub records: Vec<Record>,
-    /// The signature that is counted; `None` if no run failed.
+    /// Signature of the failures that `rate` counts; `None` if no run failed.
     pub signature: Option<String>,
-    /// Rate of the runs that failed with this signature.
+    /// Rate of the runs that failed with `signature`.
     pub rate: Rate,
     /// Failures with other signatures.
     pub others: Vec<OtherFailure>,

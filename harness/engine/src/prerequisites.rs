@@ -35,7 +35,10 @@ pub(crate) enum PrerequisiteError {
          without it"
     )]
     NoGpu,
-    #[error("`/dev/kfd` cannot be used: {0}; it belongs to the group `render` or `video`")]
+    #[error(
+        "`/dev/kfd` cannot be used: {0}; if permission is missing, add your user to the group that owns it, `render` \
+         or `video`"
+    )]
     UnusableGpu(String),
 }
 

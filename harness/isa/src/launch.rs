@@ -386,7 +386,8 @@ struct Items {
     wave: u32,
     /// For each lane, the id of its work-item within the workgroup. The last wave may have fewer work-items than lanes.
     ids: Vec<[u32; 3]>,
-    /// The ids in the layout in which the kernel expects them: packed into one register, or in one register per axis.
+    /// First vector registers of the wave at its start, which contain `ids`. Each lane has the id of its work-item:
+    /// packed into one register, or in one register per axis, as the architecture requires.
     rows: Vec<Row>,
 }
 

@@ -25,13 +25,14 @@ pub(crate) struct Recorded {
 /// Registers or stack words in which an argument of a certain type is passed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Passing {
-    /// In one integer register, or in one word of the stack.
+    /// The argument is passed in one integer register, or in one word of the stack.
     Integer,
-    /// In a floating-point register.
+    /// The argument is passed in a floating-point register.
     Float,
-    /// In this many integer registers if enough of them are unused, otherwise on the stack.
+    /// The argument has this number of 8-byte words. It is passed in as many integer registers if enough of them are
+    /// unused, and otherwise on the stack.
     Words(usize),
-    /// In this number of words on the stack.
+    /// The argument has this number of 8-byte words, and is always passed on the stack.
     Stack(usize),
 }
 

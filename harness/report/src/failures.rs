@@ -36,7 +36,7 @@ pub(crate) fn failed_clause(rate: Rate, others: &[OtherFailure]) -> String {
     }
 }
 
-/// Lists other failures with their numbers: ``2 as `hang` and 1 as `crash` ``.
+/// Lists other failures with their counts: ``2 as `hang` and 1 as `crash` ``.
 pub(crate) fn list_failures(others: &[OtherFailure]) -> String {
     let named = others.iter().map(|other| format!("{} as `{}`", other.count, other.signature));
     named.collect::<Vec<_>>().join(", ")

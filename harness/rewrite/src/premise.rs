@@ -170,7 +170,7 @@ fn must_fail(step: &Step) -> bool {
     step.returns.as_ref().is_some_and(|by| by.0.iter().any(|(_, names)| !accepts_success(names)))
 }
 
-/// A step of the body, and the state of the captures before the step.
+/// A step of a plan's body, and the state of the captures before the step.
 struct Entry<'p> {
     step: &'p Step,
     /// Id of the thread block that contains the step; 0 for the first host thread.
@@ -184,7 +184,8 @@ struct Entry<'p> {
     node_of: Option<&'p str>,
 }
 
-/// State while the steps of a body are visited in order.
+/// Captures at the current step, and entries of the steps before it, while [`entries`] visits the steps of a plan's
+/// body in order.
 struct Walk<'p> {
     captures: Captures<'p>,
     open: Vec<(&'p str, CaptureMode, u32)>,

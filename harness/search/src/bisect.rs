@@ -63,10 +63,11 @@ const BAD_END_FAILURES: [u32; 2] = [4, 5];
 const CLOSING_FAILURES: [u32; 2] = [2, 3];
 const OFTEN: f64 = 0.8;
 
-/// If the good builds probably have different failure rates among themselves (probability above
-/// `DIFFERING_PROBABILITY`), or the bad builds do, the allowed doubt about the place of the change is multiplied by
-/// `STRICTER_FACTOR`.
+/// Threshold for the probability that the good builds have different failure rates among themselves, or that the bad
+/// builds do. Above it, the search allows less doubt about the place of the change, see [`STRICTER_FACTOR`].
 const DIFFERING_PROBABILITY: f64 = 0.3;
+
+/// Factor by which the allowed doubt about the place of the change is multiplied if the failure rates probably differ.
 const STRICTER_FACTOR: f64 = 0.2;
 
 /// Minimum probability that an answer is wrong, because the history may fit none of the hypotheses. The second number

@@ -202,7 +202,7 @@ pub fn search(
 struct StopRule {
     /// Failure rate without any change, 0 to 1.
     rate: f64,
-    /// Failures without any change that have the signature of the search.
+    /// Failures without any change that have the signature that the search is about.
     same: Count,
     /// All failures without any change.
     any: Count,
@@ -210,7 +210,7 @@ struct StopRule {
     level: f64,
     /// Consecutive passes after which a change counts as helping.
     passes: u32,
-    /// True if the run limit `most` allows as many passes as prove that a change helps.
+    /// True if the run limit `most` is high enough to prove by passes that a change helps.
     enough: bool,
     /// Maximum number of runs with the change or set.
     most: u32,

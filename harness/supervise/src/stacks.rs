@@ -1,9 +1,9 @@
-//! Reads the call stacks of a child that reached a time limit: for each thread, its chain of calls and the function of
-//! the Linux kernel in which it waits.
+//! Reads the call stacks of a child that reached a time limit: for each thread, its call stack and the function of the
+//! Linux kernel in which it waits.
 //!
 //! The child may be malicious, and so may the files that it has mapped. This process only copies memory and registers
 //! of the child, and sends the copies to another process, which runs [`unwind_copies`]. That process reads the files
-//! and finds the calls, under limits that the operating system enforces.
+//! and unwinds the call stacks, under limits that the operating system enforces.
 
 mod copies;
 mod crash;
@@ -37,7 +37,7 @@ const THREADS: usize = 64;
 /// Time limit for stopping all threads, one after the other.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Time limit of the process that finds the calls in the copies.
+/// Time limit of the process that unwinds the call stacks in the copies.
 const UNWIND_TIMEOUT: Duration = Duration::from_secs(12);
 
 /// Maximum number of bytes that are copied from a process's list of mappings.
@@ -46,7 +46,7 @@ const MAPS_BYTES: u64 = 4 << 20;
 /// Maximum number of bytes that are copied from a thread's stack.
 const STACK_BYTES: usize = 64 << 10;
 
-/// Maximum number of bytes that are copied altogether. Threads beyond that are listed without their calls.
+/// Maximum number of bytes that are copied altogether. Threads beyond that are listed without their call stacks.
 const COPIED_BYTES: usize = 32 << 20;
 
 /// A thread of the child, and what is known about it.
@@ -62,12 +62,13 @@ struct Thread {
 }
 
 /// Type of the function [`run`](crate::run). `run` calls this module and passes itself, because this module uses it to
-/// start the process that finds the calls.
+/// start the process that unwinds the call stacks.
 type Run = fn(Command, &[u8], &Limits, &Cancel, &mut dyn FnMut(&Line)) -> Observed;
 
-/// Returns one line for each thread in the process group, beginning with the leader's first thread. If the calls of
-/// some threads could not be read, a line with the reason comes first. Each thread is stopped for a moment to copy its
-/// registers and stack, and then continues. `looker` is the command line of a process that runs [`unwind_copies`].
+/// Returns one line for each thread in the process group, beginning with the leader's first thread. If the call stacks
+/// of some threads could not be read, a line with the reason comes first. Each thread is stopped for a moment to copy
+/// its registers and stack, and then continues. `looker` is the command line of a process that runs
+/// [`unwind_copies`].
 pub(crate) fn thread_stacks(
     leader: Pid,
     looker: &[OsString],
@@ -158,7 +159,7 @@ fn copy(
     left_out
 }
 
-/// Returns the calls of each copied thread, in the order of the threads, and the reason if some are missing.
+/// Returns the call stack of each copied thread, in the order of the threads, and the reason if some are missing.
 fn calls(
     copies: &Copies,
     looker: &[OsString],

@@ -39,8 +39,8 @@ pub struct View {
     pub laid: Vec<Overlay>,
     /// Environment variables for programs inside the view.
     pub environment: BTreeMap<String, String>,
-    /// Message to print if the view cannot be entered and the program is started without it. `None` means that the
-    /// program must not be started without the view.
+    /// Message to print if the process cannot enter the view. The program is then started without the view. If this
+    /// is `None`, the program is not started.
     pub otherwise: Option<String>,
 }
 

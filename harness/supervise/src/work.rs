@@ -1,4 +1,5 @@
-//! Processor time of a child that prints nothing.
+//! Describes how much a child has used the processor. The difference between two of these measurements shows if a child
+//! that prints nothing still works or hangs.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -76,7 +76,7 @@ pub(crate) fn mistakes(code: &[u8], kernel: &str, own: &CaseKernel, plan: &Plan)
             if !accepts(parameter, arg) {
                 let given = match arg {
                     Arg::Address(_) => "an address".to_owned(),
-                    Arg::Input(_) => "an address that is only read".to_owned(),
+                    Arg::Input(_) => "the address of memory that the kernel only reads".to_owned(),
                     Arg::Number(number) => format!("a number of type {}", number.ty.word()),
                     Arg::Struct(_) => {
                         format!("a struct of {} bytes", arg.to_bytes(&|_| 0).len())

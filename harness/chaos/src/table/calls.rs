@@ -1,22 +1,22 @@
-//! Tests the command under a seccomp filter that forbids a system call, either to the command and all programs that it
-//! starts, or only to the worker.
+//! Tests the command under a seccomp filter that makes a system call fail, either in the command and in all programs
+//! that it starts, or only in the worker.
 
 use crate::{
     row::{Row, row},
     setup::RunSetup,
 };
 
-/// Allowed answers if the command must report the forbidden system call before it starts a trial.
+/// Allowed answers if the command must report the failing system call before it starts a trial.
 const STOPPED: &[&str] = &["stopped"];
-/// Allowed answers if the process that starts the worker must report the forbidden system call.
+/// Allowed answers if the process that starts the worker must report the failing system call.
 const NOTHING: &[&str] = &["no-verdict no-verdict:worker"];
 
-/// Forbids the system call `call` to the command and to every program that it starts.
+/// Makes the system call `call` fail in the command and in every program that it starts.
 fn everywhere(s: &mut RunSetup<'_>, call: &str) {
     s.before.extend([s.tools.forbid.clone().into(), call.into()]);
 }
 
-/// Forbids the system call `call` to the worker.
+/// Makes the system call `call` fail in the worker.
 fn in_the_worker(s: &mut RunSetup<'_>, call: &str) {
     let words = format!("{} {call}", s.tools.forbid.display());
     s.launcher_words(&words);

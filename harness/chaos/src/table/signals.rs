@@ -161,8 +161,8 @@ fn interrupt_twice(setup: &mut RunSetup<'_>) {
     });
 }
 
-/// Allows files to remain in TMPDIR, for a row in which the command is killed. They remain until the next run removes
-/// them, so such a row checks only that no processes remain.
+/// Allows files to remain in TMPDIR. A row of this table uses this function if it kills the command: the files then
+/// remain until the next run removes them, so the row checks only that no processes remain.
 fn killed(setup: &mut RunSetup<'_>) {
     setup.outputs.push(setup.folder.join("tmp"));
 }

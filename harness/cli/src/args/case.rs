@@ -68,7 +68,7 @@ pub(crate) struct List {
     #[arg(long, conflicts_with = "trials")]
     pub(crate) faults: bool,
 
-    /// List the upstream issues that cases could show, and those that are only related
+    /// List the upstream issues whose symptom makes a case fail, and those that are only related to a case
     #[arg(long, conflicts_with_all = ["trials", "faults"])]
     pub(crate) issues: bool,
 

@@ -204,7 +204,7 @@ fn takes_the_push_of_the_day_if_the_nightly_has_none() {
     machine.check(&ENDS, 0, &[&printed, &format!("using {} instead", commit(11)), &push]);
 }
 
-/// The second search is for the failure that the first one found; other failures do not count.
+/// The second search looks for the failure that the first one found; other failures do not count.
 #[test]
 fn rejects_pushes_that_fail_with_another_signature() {
     let server = World { says: Some("no device"), ..PLAIN }.serve();

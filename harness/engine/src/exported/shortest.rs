@@ -94,10 +94,12 @@ pub(super) struct CandidateRunner<'a> {
     pub(super) trouble: Option<Stop>,
     /// Source and result of the last compilation.
     last: Option<(String, Result<PathBuf, String>)>,
-    /// Results of candidates on the oracle, by their source: true if the candidate passed.
+    /// Results of [`has_passing_program`](Self::has_passing_program), by the source of the candidate.
     passes: HashMap<String, bool>,
-    /// Further modes for runs on the oracle, each with the result of the first program: true if it passed, and `None`
-    /// until it has run. If the first program passes in a mode, later programs must pass in it too.
+    /// Modes in which a program must pass on the oracle in addition to a plain run: with late execution, and under the
+    /// sanitizer. The value is `None` until the first program has run in the mode, and then true if it passed. A mode
+    /// with the value false is not used: the first program failed in it, or the sanitizer cannot check the kernels of
+    /// the case.
     others: [(RunMode, Cell<Option<bool>>); 2],
 }
 
@@ -173,8 +175,9 @@ impl CandidateRunner<'_> {
         }
     }
 
-    /// Returns true if a program passes on the oracle. It must also pass there in each further mode in which the first
-    /// program passed.
+    /// Returns true if a program passes a plain run with `runner`, which runs programs on the oracle (the configuration
+    /// on which they must pass), or the programs of the neighbour. On the emulated device, the program must also pass
+    /// in each mode of `others` in which the first program passed.
     fn passes_on_oracle(
         &self,
         runner: &ProgramRunner<'_>,

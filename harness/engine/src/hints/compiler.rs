@@ -91,7 +91,8 @@ fn missing_library(line: &str) -> Option<String> {
         .or_else(|| between(line, "undefined reference to `", "'"))?;
     let (with, library, _) = LIBRARIES.iter().find(|(_, _, start)| name.starts_with(start))?;
     Some(format!(
-        "link the library of `{with}`: `options: [-l{library}]` of the program, and `needs: {{with: [dev, {with}]}}`"
+        "to link the library of `{with}`, add `options: [-l{library}]` to the program and \
+         `needs: {{with: [dev, {with}]}}` to the case"
     ))
 }
 

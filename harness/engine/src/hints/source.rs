@@ -42,7 +42,8 @@ fn blocks(call: &str) -> bool {
 /// plus up to 2^40 bytes. The emulated device has no memory there.
 const OF_PROGRAM: Range<u64> = 0x5500_0000_0000..0x5700_0000_0000;
 
-/// Returns a hint if a kernel accessed the heap of the host, which `message` of the device reports as unmapped.
+/// Returns a hint if `message`, a message of the device, reports that a kernel accessed an unmapped address at which
+/// the program or its heap on the host may be.
 pub(super) fn host_pointer(message: &str) -> Option<String> {
     let (_, rest) = message.split_once("unmapped address 0x")?;
     let digits = rest.split(|c: char| !c.is_ascii_hexdigit()).next()?;

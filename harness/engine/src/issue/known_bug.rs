@@ -78,7 +78,7 @@ pub(super) fn known_bugs(
     found
 }
 
-/// Returns true if two known failures are those of one case or of one upstream issue.
+/// Returns true if two known failures belong to the same case or to the same upstream issue.
 pub(super) fn is_same(one: &KnownBug, other: &KnownBug) -> bool {
     one.case == other.case || one.upstream.is_some() && one.upstream == other.upstream
 }

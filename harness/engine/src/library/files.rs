@@ -319,8 +319,10 @@ impl CaseFileWalk<'_> {
     }
 }
 
-/// Reads the code objects and buffer contents whose files the text of a case names. For untrusted cases they are not
-/// read, because the rules for such cases cannot be checked inside these files. Returns the mistakes.
+/// Reads those files among `paths` that a case names as code objects or as contents of buffers, and adds them to
+/// `kernels`. The files of untrusted cases are not read, because rocrepro cannot check that their content obeys the
+/// rules for untrusted cases. Returns an error for each file that cannot be read, and for each file that has the name
+/// of another file but not its content.
 fn read_contents(
     from: &CasesFrom,
     paths: Vec<PathBuf>,

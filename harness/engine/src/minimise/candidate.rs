@@ -203,8 +203,9 @@ impl PlanSpace {
         })))
     }
 
-    /// Reduces a passing trial as the candidate `like` was reduced. Returns `None` if the result is not well-formed, or
-    /// if it equals the candidate, because then the axis no longer has an effect.
+    /// Applies the edits of the candidate `like` to the plan of `neighbour`, a passing trial that differs from the
+    /// failing one in the value of one axis. Returns `None` if the edited plan is not well-formed, or if it is the same
+    /// as that of `like`, because the edits have removed everything that depends on this axis.
     pub(super) fn reduce_neighbour(
         &self,
         neighbour: &Neighbour,

@@ -46,7 +46,7 @@ const NEIGHBOURS: usize = 4;
 /// Number of passing similar trials that are reduced together with the failing trial and must still pass.
 const REPORTED: usize = 2;
 
-/// Number of runs of the minimal case on the oracle.
+/// Number of runs of the minimal case on the oracle, the configuration on which every candidate must pass.
 const PASSES: u32 = 3;
 
 /// Reduces the simplest trial that fails, and writes the evidence folder.

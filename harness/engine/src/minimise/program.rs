@@ -258,7 +258,7 @@ pub(super) fn minimise(
     Ok(MinimiseResult { text, complete })
 }
 
-/// Returns the source of a command line's program, and its place in the job.
+/// Returns the source of the program that a command line runs, and the place at which the job contains this source.
 fn of_command(command: &CommandLine, session: &Session) -> Result<(Source, TextPlace), Stop> {
     let unknown = || MinimiseError::Command(command.words().join(" "));
     let (Some(text), Some(word)) = (command.text(), command.source_argument_index()) else {

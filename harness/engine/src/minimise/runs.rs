@@ -107,7 +107,7 @@ pub(super) struct Runs<'s> {
     /// A session with the sanitizer on, in which the sanitizer finds nothing in the original trial. A candidate that
     /// launches kernels defined in the case is rejected if the sanitizer finds a memory fault in it.
     pub(super) watch: Option<Session>,
-    /// Outcomes of candidates on the oracle and under the sanitizer, by candidate and configuration.
+    /// Outcomes of candidates on `oracle` and in `watch`, by candidate and configuration.
     verdicts: HashMap<String, Outcome>,
     /// Details of the failure that every candidate must show, in addition to its signature.
     pub(super) identity: Option<FailureLocation>,
@@ -229,9 +229,9 @@ impl<'s> Runs<'s> {
         }
     }
 
-    /// Runs a candidate once on the oracle and, if it passes there, once on the release `beyond`. Returns the outcome
-    /// of the last run. The inner option is `None` without an oracle; the outer option is `None` in the cases in which
-    /// [`Runs::outcome`] returns `None`.
+    /// Runs a candidate once on the oracle, the configuration on which it must pass, and, if it passes there, once on
+    /// the release `beyond`. Returns the outcome of the last run. The inner option is `None` without an oracle; the
+    /// outer option is `None` in the cases in which [`Runs::outcome`] returns `None`.
     pub(super) fn elsewhere(
         &mut self,
         candidate: &Candidate,
@@ -339,7 +339,8 @@ impl<'s> Runs<'s> {
         Some(outcome)
     }
 
-    /// Runs a candidate once on the oracle. Returns `None` without an oracle, or if the run was cancelled.
+    /// Runs a candidate once on the oracle, the configuration on which it must pass. Returns `None` without an oracle,
+    /// or if the run was cancelled.
     pub(super) fn run_oracle(&self, candidate: &Candidate) -> Option<Record> {
         let session = match &self.oracle {
             Oracle::None => return None,

@@ -11,7 +11,7 @@ use supervise::{Cancel, ChildEnd, StopReason};
 use super::{Launch, output, packages, start_in};
 use crate::{Job, Session, compiled::StartError, worker_process::observation};
 
-/// A program as an issue prints it.
+/// A program in the form in which an issue contains it: a file, and the commands that build and run it.
 pub(crate) struct PrintedProgram<'a> {
     /// Name of the program's file.
     pub(crate) file: &'a str,
@@ -21,7 +21,7 @@ pub(crate) struct PrintedProgram<'a> {
     pub(crate) commands: &'a [String],
 }
 
-/// The run of a program that an issue prints.
+/// Result of running a [`PrintedProgram`] once.
 pub(crate) struct PrintedRun {
     pub(crate) end: End,
     pub(crate) stdout: String,

@@ -199,8 +199,8 @@ const WHOLE: [&str; 31] = [
 /// First words of the relation for an instruction that is unsupported in its plain form, and therefore in every form.
 pub(super) const IN_NO_FORM: &str = MISSING_FORMS[0].0;
 
-/// Returns true if the interpreter is known not to support this combination: the form that `relation` describes, of the
-/// instruction `name`.
+/// Returns true if the interpreter is known not to support the instruction `name` in the form that `relation`
+/// describes.
 pub(super) fn is_lacking(relation: &str, name: &str) -> bool {
     let halves = relation.starts_with("an upper half") || relation == "DPP and other modifiers";
     let lacks =

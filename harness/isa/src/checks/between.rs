@@ -115,9 +115,10 @@ pub(crate) struct WaveOrder {
     /// Value of [`MemoryRaceDetector::era`] when the wave last accessed memory. If it has changed since, all state of
     /// the race detection has been dropped.
     era: u32,
-    /// Vector clock that orders the plain reads of the wave (`known`), and the one that orders its other accesses
-    /// (`heard`).
+    /// Vector clock that orders the plain reads of the wave after accesses by other workgroups.
     known: Arc<Clock>,
+    /// Vector clock that orders the wave's accesses in all other cases. If the waves of a workgroup may have separate
+    /// caches, `near` takes its place for plain reads and the accesses of the own workgroup.
     heard: Arc<Clock>,
     /// Caches that the wave has not invalidated since it last acquired, as a bit mask.
     stale: u8,

@@ -33,7 +33,8 @@ impl ForbiddenUse {
 #[derive(Default)]
 pub(crate) struct Shadow {
     origins: Origins,
-    /// State of each byte of the LDS. Bytes past the end of the list are initialised.
+    /// Mark of each byte of the LDS, which says if the byte is initialised. Bytes past the end of the list are
+    /// initialised.
     local: Vec<Mark>,
     /// Recently accessed allocations whose bytes are tracked (`known`), and recently accessed address ranges that are
     /// not tracked (`untracked`).
@@ -170,8 +171,8 @@ impl Shadow {
         }
     }
 
-    /// Computes the state of the registers that an instruction loads, and checks the data of its stores and atomics.
-    /// Called before the instruction runs.
+    /// Computes which data will be uninitialised in the registers that an instruction loads, and adds it to `changes`.
+    /// Reports stores and atomics of the instruction that use uninitialised data. Called before the instruction runs.
     pub(super) fn reads(
         &mut self,
         (pc, text): (u64, &Arc<str>),
@@ -255,7 +256,7 @@ impl Shadow {
         }
     }
 
-    /// Returns the joint state of up to four bytes, which is uninitialised only if all of them are.
+    /// Returns a joint mark for up to four bytes. The mark is uninitialised only if all of these bytes are.
     fn mark(
         &mut self,
         (pc, text): (u64, &Arc<str>),

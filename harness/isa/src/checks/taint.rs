@@ -184,8 +184,8 @@ impl Registers {
         sources.iter().find(whole).filter(|_| exec != 0).map(|operand| self.any(operand))
     }
 
-    /// Computes how an instruction changes the state of the registers that it writes. Called before the instruction
-    /// runs.
+    /// Computes which data will be uninitialised in the registers that an instruction writes. Called before the
+    /// instruction runs.
     pub(crate) fn changes(&self, flow: &Flow, wave: &Wave, changes: &mut Vec<Change>) {
         let exec = wave.exec();
         let sources = &flow.sources;

@@ -71,8 +71,9 @@ struct Multiply<T, const N: usize, const SPARSE: bool> {
     k_groups: usize,
     output: Output,
     elements: usize,
-    /// Row and block of D to which an element of D belongs. The index is the number of the element in its lane times
-    /// the number of lane groups, plus the number of the group. A group has N lanes.
+    /// Row and block of D to which elements of D belong. The wave consists of groups of N lanes, and each lane of a
+    /// group contains another column of D. The entry for the element number `index` of the lanes in the group number
+    /// `group` has the index `index * groups + group`, where `groups` is the number of groups.
     places: Vec<(usize, usize)>,
     clamp: bool,
     negate: [bool; 3],

@@ -63,12 +63,12 @@ pub struct Crash {
     pub code: Vec<String>,
 }
 
-/// Calls of one thread of a process that crashed.
+/// Call stack of one thread of a process that crashed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct CrashedThread {
     /// Name of the thread.
     pub name: String,
-    /// Calls, the innermost first.
+    /// Calls on the stack, the innermost first.
     pub calls: Vec<CrashedCall>,
     /// True if the last call is the first function of the thread, so that no call is missing.
     pub is_complete: bool,

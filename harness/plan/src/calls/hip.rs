@@ -137,8 +137,8 @@ pub(super) fn work_stream<'a>(function: &str, args: &'a [HipArg]) -> WorkStream<
     }
 }
 
-/// Returns the part of the work that has completed when the function returns. HIP gives such a guarantee only for
-/// copies.
+/// Returns the part of the work that HIP guarantees to have completed when a call of the HIP function `function`
+/// returns. HIP gives such a guarantee only for copies.
 pub(super) fn completed_on_return<'a>(
     function: &'a str,
     args: &'a [HipArg],

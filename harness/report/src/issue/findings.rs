@@ -31,8 +31,8 @@ pub struct Findings {
     pub on_cpu: Option<PrintedProgramRun>,
     /// True if the user asked for an issue even if the program itself may be the cause.
     pub anyway: bool,
-    /// True if only the user says what the program must do, because the program is a command, or its case is not part
-    /// of rocrepro.
+    /// True if the expected behaviour comes only from the user: the user gave the program as a command, or its case is
+    /// not part of rocrepro.
     pub is_of_the_user: bool,
     /// True if the trial launches kernels that are defined in the case.
     pub launches_own_kernels: bool,

@@ -33,8 +33,8 @@ const GIVEN_RATE: f64 = 0.8;
 /// Prior of outliers among the bad builds. An outlier fails at a rate that differs from that of the other bad builds.
 const BAD_OUTLIERS: Outliers = Outliers { prior: 0.045, share: 0.4, rate: (0.8, 1.2) };
 
-/// Prior of outliers among the good builds. An outlier fails with the signature of the search, although it is good, and
-/// at a rate that differs from that of other outliers.
+/// Prior of outliers among the good builds. An outlier fails with the signature that the search is about, although it
+/// is good, and at a rate that differs from that of other outliers.
 const GOOD_OUTLIERS: Outliers = Outliers { prior: 0.04, share: 0.05, rate: (1.0, 1.5) };
 
 /// Replacement for the logarithm of zero. The number is finite, so that it can be added to a sum and subtracted again.

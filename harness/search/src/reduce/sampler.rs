@@ -218,7 +218,9 @@ impl<C: Clone> Sampler<C> {
         }
     }
 
-    /// Returns the log likelihood ratio of the original's failure rate against [`RARE_SHARE`] of it.
+    /// Compares two hypotheses by the counts of a candidate: it fails as often as the original, or only at
+    /// [`RARE_SHARE`] of that rate. Returns the logarithm of the likelihood ratio, which is positive if the counts
+    /// favour the first hypothesis.
     fn evidence(&self, counts: Counts) -> f64 {
         log_likelihood_ratio(counts.same, counts.not, self.rate, self.rate * RARE_SHARE)
     }

@@ -11,7 +11,7 @@ use super::copies::{Call, Copies, Registers, stack_word};
 use super::modules::Modules;
 use super::{STOP_TIMEOUT, copy, looker};
 
-/// Maximum number of calls that are read of one thread, beginning with the innermost.
+/// Maximum number of calls that are read from the call stack of one thread, beginning with the innermost.
 const CALLS: usize = 256;
 
 /// Maximum size of a file that the process which reads the call stacks may write, in bytes.
@@ -30,12 +30,12 @@ pub struct CrashStacks {
     pub others: Vec<ThreadCalls>,
 }
 
-/// Calls of one thread.
+/// Call stack of one thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ThreadCalls {
     /// Name of the thread.
     pub name: String,
-    /// Calls, the innermost first, at most 256.
+    /// Calls on the stack, the innermost first, at most 256.
     pub calls: Vec<Call>,
     /// True if the last call is the first function of the thread, so that no call is missing.
     pub is_complete: bool,
@@ -49,7 +49,12 @@ pub struct ThreadCalls {
 /// # Errors
 /// Fails if the numbers are not of this form, or if this process may not read the memory of the process that crashed.
 pub fn read_crash(numbers: &str) -> io::Result<CrashStacks> {
-    let bad = || io::Error::new(io::ErrorKind::InvalidInput, format!("not a crash: `{numbers}`"));
+    let bad = || {
+        io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("cannot read the call stacks of a crash from `{numbers}`"),
+        )
+    };
     let numbers: Result<Vec<u64>, _> = numbers.split(' ').map(str::parse).collect();
     let Ok(&[pid, tid, signal, instruction, stack, frame]) = numbers.as_deref() else {
         return Err(bad());

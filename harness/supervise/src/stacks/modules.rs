@@ -1,5 +1,5 @@
-//! Finds the chain of calls of a thread in another process, and the names of the functions, from the files that the
-//! process has mapped.
+//! Unwinds the call stack of a thread in another process, and finds the names of the functions on it, with the files
+//! that the process has mapped.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use object::{Endianness, Object, ObjectSection, ObjectSegment, SegmentFlags};
 
 use super::copies::{Call, Registers};
 
-/// Mapped files of a process, with the data that is needed to find and name calls.
+/// Mapped files of a process, with the data that is needed to unwind its call stacks and to name the functions.
 pub(super) struct Modules {
     unwinder: UnwinderX86_64<Vec<u8>>,
     files: Vec<Mapped>,
@@ -85,8 +85,8 @@ impl Modules {
         Modules { unwinder, files }
     }
 
-    /// Returns the addresses of up to `most` calls of a thread, the innermost first, and true if the last one is the
-    /// first function of the thread. `word` returns the eight bytes at an address of its memory.
+    /// Returns the addresses of up to `most` calls on a thread's call stack, the innermost first, and true if the last
+    /// one is the first function of the thread. `word` returns the eight bytes at an address of the thread's memory.
     pub(super) fn calls(
         &self,
         at: &Registers,

@@ -19,7 +19,7 @@ fn rocrepro(folder: &Path, words: &[&str]) -> Output {
     command.output().expect("it starts")
 }
 
-/// A program as an issue prints it.
+/// A program in the form in which an issue contains it, and the issue.
 struct Printed {
     report: String,
     file: String,
