@@ -43,7 +43,7 @@ fn writes_an_issue_with_true_counts() {
     }
     let folder = folder();
     let words = ["--report", "--env", "LICENCE=hunter3", "--also", "debian:7.2.4@gfx90a"];
-    let program = ["--", "python3", "some.py", "1", "3", "5"];
+    let program = ["--", "python3", "some.py", "1", "3", "5", "7"];
     let output = exec(folder.path(), &[&words[..], &program].concat());
     assert_eq!(output.status.code(), Some(0), "{}", shown(&output));
     let report = fs::read_to_string(folder.path().join("rocrepro-some/report.md")).unwrap();
@@ -52,11 +52,11 @@ fn writes_an_issue_with_true_counts() {
         "The program ended with exit status 7 instead of 0.",
         "**This is not an issue yet, because nothing shows that ROCm caused this failure.**",
         "it failed as described in 2 of 3. Its rate is 2/3 (95 %",
-        // Runs 4 to 6 are made on gfx90a, and run 5 fails.
+        // Runs 4 and 5 are made for the log of HIP calls, until one fails; runs 6 to 8 on gfx90a, and run 7 fails.
         "| the same program on ROCm 7.2.4 on the emulated gfx90a | 1/3 | `exit:7:run-#-password` |",
         "run 1 password=<secret>",
-        "python3 some.py 1 3 5\n```",
-        "rocrepro exec --rocm debian:7.2.4 --device emulated --gfx gfx1151 --env \"LICENCE=$LICENCE\" -- python3 some.py 1 3 5\n```",
+        "python3 some.py 1 3 5 7\n```",
+        "rocrepro exec --rocm debian:7.2.4 --device emulated --gfx gfx1151 --env \"LICENCE=$LICENCE\" -- python3 some.py 1 3 5 7\n```",
         "sys.exit(7 if str(run) in sys.argv[1:] else 0)",
         "| libamdhip64.so.7",
         "Interpreter of the program:",
