@@ -48,11 +48,7 @@ pub(crate) fn nightly(sh: &Shell) -> TaskResult {
     let seconds = setting("NIGHTLY_SECONDS", "7200");
     let device = setting("NIGHTLY_DEVICE", "gpu");
     let state = sh.current_dir().join(setting("NIGHTLY_STATE", "nightly"));
-    let got =
-        cmd!(sh, "cargo run --release --locked -p stacks --example obtain -- {gfx} {source} last")
-            .read()?;
-    let (build, prefix) =
-        got.split_once('\n').ok_or("the example `obtain` printed no installation prefix")?;
+    let (build, prefix) = &newest_build(sh, &gfx, &source)?;
     let out = state.join(build);
     let record = out.join("run.jsonl");
     sh.create_dir(&out)?;
@@ -157,6 +153,20 @@ impl Control {
     }
 }
 
+/// Fetches the newest build of a source or channel, and returns its name and its installation prefix.
+fn newest_build(
+    sh: &Shell,
+    gfx: &str,
+    source: &str,
+) -> Result<(String, String), Box<dyn std::error::Error>> {
+    let got =
+        cmd!(sh, "cargo run --release --locked -p stacks --example obtain -- {gfx} {source} last")
+            .read()?;
+    let (build, prefix) =
+        got.split_once('\n').ok_or("the example `obtain` printed no installation prefix")?;
+    Ok((build.to_owned(), prefix.to_owned()))
+}
+
 /// Runs the given trials on the newest build of another channel.
 fn run_control(
     sh: &Shell,
@@ -166,18 +176,14 @@ fn run_control(
     trials: &[&str],
     out: &Path,
 ) -> Result<Control, Box<dyn std::error::Error>> {
-    let got =
-        cmd!(sh, "cargo run --release --locked -p stacks --example obtain -- {gfx} {source} last")
-            .read()?;
-    let (build, prefix) =
-        got.split_once('\n').ok_or("the example `obtain` printed no installation prefix")?;
+    let (build, prefix) = newest_build(sh, gfx, source)?;
     let record = out.join("control.jsonl");
     sh.remove_path(&record)?;
-    let on = ["--rocm", prefix, "--gfx", gfx, "--device", device];
+    let on = ["--rocm", &prefix, "--gfx", gfx, "--device", device];
     cmd!(sh, "cargo run --release --locked -- run {trials...} {on...} --record {record}")
         .ignore_status()
         .run()?;
-    Ok(Control { build: build.to_owned(), seen: worst_results(&sh.read_file(&record)?)? })
+    Ok(Control { build, seen: worst_results(&sh.read_file(&record)?)? })
 }
 
 /// Adds the records of the night to the store of this machine, tests the open bugs again, and drafts a comment for each
